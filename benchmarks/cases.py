@@ -1,16 +1,16 @@
-"""The cases whose instructions are counted (benchmarks/gate) and shown by function (benchmarks/profile)."""
+"""The cases whose instructions benchmarks/gate counts and benchmarks/profile shows by function."""
 
 RANDOM = {"bs": "4k", "qd": 32}
 STRIPES = {"rw": "write", "bs": "192k", "qd": 8}
 NULL, RAM = "null:64g", "ram:8m"
 
-# Name: requests of the shorter run, and what `bench` is asked.
+# Name: number of requests of the shorter run, and the options of `bench`.
 CASES = {
     **{f"raid{level}-{name}-null": (50_000 if level != 5 else 20_000, {"level": level, "member": NULL, "count": count, "rw": rw, **RANDOM})
        for level, count in ((0, 4), (1, 2), (10, 4), (5, 4))
        for name, rw in (("read", "randread"), ("write", "randwrite"))},
     "raid0-read-null-qd1": (30_000, {"level": 0, "member": NULL, "count": 4, "rw": "randread", "bs": "4k", "qd": 1}),
-    # More outstanding than a core has plans: each request waits for room first.
+    # More requests outstanding than a core has plans: each request first waits for a free plan.
     **{f"raid{level}-{name}-null-qd4096": (100_000, {"level": level, "member": NULL, "count": 4, "rw": f"rand{name}", "bs": "4k", "qd": 4096})
        for level, name in ((0, "read"), (0, "write"), (10, "write"))},
     "raid5-stripe-null": (2_000, {"level": 5, "member": NULL, "count": 4, **STRIPES}),
@@ -23,5 +23,5 @@ CASES = {
 
 
 def words(options, requests):
-    """What the program is asked, to do so many requests of a case."""
+    """Arguments of the program for `requests` requests of a case."""
     return ["bench", *(f"--{name}={value}" for name, value in options.items()), f"--requests={requests}", "--json"]

@@ -1,8 +1,8 @@
-"""What all comparisons share: rounds, spread, tables, kept results, and this machine.
+"""The common parts of all comparisons: rounds, spread, tables, kept results, and a description of this machine.
 
-A comparison is a list of rows. A row has subjects: functions that measure once and return figures. Every round
-measures every subject of every row once, so that what is compared is measured close together and again and again;
-a ratio is taken within its round, and what is printed is the median of the rounds with the least and the greatest.
+A comparison is a list of rows. A row has subjects: functions that measure once and return figures. Every round measures
+every subject of every row once, so that subjects are compared within a short time, and repeatedly. A ratio is computed
+within its round. The table prints the median of the rounds, with the least and the greatest.
 """
 import dataclasses
 import datetime
@@ -28,16 +28,16 @@ MEMORY_FOLDER = pathlib.Path(os.environ.get("BENCH_MEMORY", "/dev/shm"))
 
 
 class Missing(Exception):
-    """Something that a subject needs is not on this machine; the text says what and how to get it."""
+    """Something that a subject needs is missing on this machine; the text says what, and how to get it."""
 
 
 class Failed(Exception):
-    """A program that was measured did not do what it was asked."""
+    """A program that was measured did not do what it should."""
 
 
 @dataclasses.dataclass
 class Options:
-    """How long and how often. Seconds are per point and round."""
+    """Duration and number of measurements. Seconds are per point and round."""
     seconds: float
     rounds: int
     short: bool
@@ -46,8 +46,8 @@ class Options:
 
 # ------------------------------------------------------------------------------------------------ this machine
 
-# The cores that this process may use. One-core figures use the last one, because the first usually serves the
-# machine's interrupts; so does `fullstripe bench`.
+# The cores that this process may use. One-core figures use the last one, because the first usually handles the
+# machine's interrupts; `fullstripe bench` does the same.
 CORES = sorted(os.sched_getaffinity(0))
 CORE = CORES[-1]
 
@@ -60,7 +60,7 @@ def two_cores():
 
 
 def machine():
-    """What the figures depend on."""
+    """The circumstances that the figures depend on."""
     commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always"], capture_output=True,
                             text=True, check=False).stdout.strip()
     if clean_tree.changed():
@@ -79,13 +79,13 @@ def machine_words():
 
 
 def processor_ticks():
-    """All ticks and those that the host kept for others, since boot."""
+    """All processor ticks since boot, and those that the host gave to others."""
     ticks = [int(tick) for tick in open("/proc/stat", encoding="utf-8").readline().split()[1:9]]
     return sum(ticks), ticks[7]
 
 
 def pinned(cores, *command):
-    """The command kept on the given cores."""
+    """The command, pinned to the given cores."""
     return ["taskset", "-c", ",".join(map(str, cores)), *map(str, command)]
 
 
@@ -105,7 +105,7 @@ def run(command, timeout_s=120.0, **more):
 
 
 def need(program, package):
-    """Says how to get a program that is not there."""
+    """Raises `Missing` with the package to install if a program is not there."""
     if shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
         raise Missing(f"{program} is not installed (apt: {package}; scripts/setup.sh bench)")
 
@@ -113,7 +113,7 @@ def need(program, package):
 # ---------------------------------------------------------------------------------------------------- subjects
 
 def bench(seconds, cores=(), **options):
-    """`fullstripe bench` with these options (`rw="read"`, `qd=8`), as a subject; kept on cores if any are given."""
+    """`fullstripe bench` with these options (`rw="read"`, `qd=8`), as a subject; pinned to cores if any are given."""
     words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value is not True]
     words += [f"--{name.replace('_', '-')}" for name, value in options.items() if value is True]
 
@@ -124,7 +124,7 @@ def bench(seconds, cores=(), **options):
 
 
 def kernel_rates(kernel, length, cache, seconds, cores=(CORE,)):
-    """Bytes per second of a kernel of ours, one figure for each core, all cores at the same time."""
+    """Bytes per second of one of this project's kernels: one figure per core, all cores at the same time."""
     return [float(rate) for rate in run([KERNEL_SPEED, kernel, length, cache, seconds, *cores]).split()]
 
 
@@ -139,7 +139,7 @@ def two_core_control():
 
 
 def once_per_round(subject):
-    """The same measurement for several rows: measured at its first use in a round."""
+    """One measurement that several rows share: it is made at its first use in a round."""
     kept = {}
 
     def measure():
@@ -153,7 +153,7 @@ def once_per_round(subject):
 
 @dataclasses.dataclass
 class Aim:
-    """What the median of a column is to reach, to two decimals."""
+    """The aim for the median of a column, compared to two decimals."""
     head: str
     least: float = None
     most: float = None
@@ -178,13 +178,13 @@ class Row:
 
 @dataclasses.dataclass
 class Column:
-    """A figure of a round's results ({subject: figures}); None where the row has none."""
+    """A figure from a round's results ({subject: figures}); None if the row has none."""
     head: str
     figure: object
     digits: object = None
 
     def values(self, row):
-        """The figure in every round that has it."""
+        """The figures of all rounds that have one."""
         found = []
         for result in row.results:
             try:
@@ -216,7 +216,7 @@ def spread(values, digits=None):
 
 
 class Comparison:
-    """Rows, columns and what the reader has to know; prints one table."""
+    """Rows, columns and notes for the reader; prints one table."""
     round_now = 0
 
     def __init__(self, name, question, options, columns):
@@ -224,17 +224,17 @@ class Comparison:
         self.rows, self.notes = [], []
 
     def row(self, name, *aims, **subjects):
-        """Adds a line; subjects are measured in this order in every round. None is no subject."""
+        """Adds a row; its subjects are measured in this order in every round. A subject that is None is left out."""
         present = {name: subject for name, subject in subjects.items() if subject is not None}
         self.rows.append(Row(name, present, aims))
 
     def note(self, text):
-        """One sentence under the table, once."""
+        """Adds one sentence below the table, once."""
         if text not in self.notes:
             self.notes.append(text)
 
     def measure(self):
-        """All rounds. What a machine lacks becomes a note, and its cells stay empty."""
+        """Runs all rounds. If something is missing, a note says so, and its cells stay empty."""
         self.machine = machine()
         begin, (ticks, stolen) = time.monotonic(), processor_ticks()
         for number in range(self.options.rounds):
@@ -273,7 +273,7 @@ class Comparison:
         return "\n".join([self.question, "", *lines, "", self.circumstances()])
 
     def verdict(self, row):
-        """What the row aims at. The column is named where the row has several aims."""
+        """The row's aims. Each names its column if the row has several aims."""
         cells = []
         for aim in row.aims:
             column = next(column for column in self.columns if column.head == aim.head)
@@ -283,7 +283,7 @@ class Comparison:
         return "; ".join(cells)
 
     def circumstances(self):
-        """Under the table: how it came about, and what was not measured."""
+        """The lines below the table: how it was measured, and what was not measured."""
         where = self.machine
         text = (f"fullstripe {where['commit']}, {datetime.date.today().isoformat()}; {self.options.rounds} rounds, "
                 f"{self.options.seconds:g} s a point; one-core figures on core "
@@ -293,7 +293,7 @@ class Comparison:
         return "\n\n".join([text, *self.notes])
 
     def keep(self):
-        """Writes all rounds' figures beside each other."""
+        """Writes the figures of all rounds into one file."""
         kept = {"schema": 1, "name": self.name, "question": self.question,
                 "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                 "machine": self.machine, "rounds": self.options.rounds, "seconds": self.options.seconds,
@@ -308,7 +308,7 @@ class Comparison:
 
 
 def write_table(path, marker, table):
-    """Replaces what lies between the lines of a table's marker in a document."""
+    """Replaces the text between the markers of a table in a document."""
     text = path.read_text("utf-8")
     line = f"<!-- {marker} -->"
     between = re.compile(f"({re.escape(line)}\n).*?(<!-- end -->)", re.DOTALL)

@@ -1,4 +1,4 @@
-"""How a shard learns of answers: asleep until woken, looking all the time, or looking for a while and then asleep."""
+"""How a shard notices completions: it sleeps until woken, polls all the time, or polls for a while and then sleeps."""
 import atexit
 import contextlib
 import os
@@ -13,8 +13,8 @@ COUNT = 4
 
 
 class Loops:
-    """Loop devices over files in memory: block devices that answer from threads of the kernel. Attached at their
-    first use, because a machine may not have them, and let go of at the end."""
+    """Loop devices over files in memory: block devices whose I/O is done by kernel threads. They are attached at their
+    first use, because a machine may not have them, and detached at the end."""
 
     def __init__(self):
         self.cleaning = contextlib.ExitStack()

@@ -1,4 +1,4 @@
-"""Members that are files in memory: one core of ours and of SPDK's aio, and btrfs over loop devices on all cores."""
+"""Members that are files in memory: fullstripe and SPDK's aio on one core, and btrfs over loop devices on all cores."""
 import contextlib
 import json
 import os
@@ -15,20 +15,20 @@ AIO, BTRFS = "over SPDK aio", "over btrfs"
 
 
 class Files:
-    """The member files, made at their first use and removed at the end."""
+    """The member files, created with the object and removed at the end."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="fullstripe-files-", dir=MEMORY_FOLDER)
         self.paths = [pathlib.Path(self.folder.name) / f"d{index}.img" for index in range(COUNT)]
         for path in self.paths:
-            # Written, not only sized: memory is taken now and not while it is measured.
+            # Written, not only sized, so that memory is allocated now and not during the measurement.
             with open(path, "wb") as file:
                 for _ in range(FILE_MIB):
                     file.write(bytes(1 << 20))
 
 
 def btrfs(files, level, seconds):
-    """A fresh file system over the same files, and fio on one file in it: reads and writes per second."""
+    """A fresh btrfs over the same files, and fio on one file in it: reads and writes per second."""
     def measure():
         if os.geteuid() != 0:
             raise Missing("loop devices and mounts need root")
@@ -41,7 +41,7 @@ def btrfs(files, level, seconds):
                 cleaning.callback(detach, loops[-1], path)
             run(["mkfs.btrfs", "-q", "-f", "-d", f"raid{level}", "-m", "raid1", *loops])
             mounted = cleaning.enter_context(tempfile.TemporaryDirectory(prefix="fullstripe-btrfs-"))
-            # Without checksums and copy-on-write: the nearest to a block device that it can be.
+            # Without checksums and copy-on-write, so that it is as similar to a block device as possible.
             run(["mount", "-t", "btrfs", "-o", "noatime,nodatacow", loops[0], mounted])
             cleaning.callback(run, ["umount", mounted])
             file = pathlib.Path(mounted) / "data"
@@ -51,7 +51,7 @@ def btrfs(files, level, seconds):
 
 
 def detach(loop, path):
-    """Lets go of a loop device, and waits until the kernel has let go of its file."""
+    """Detaches a loop device, and waits until the kernel has released its file."""
     run(["losetup", "--detach", loop])
     until = time.monotonic() + 10
     while run(["losetup", "--list", "--noheadings", "--associated", path]).strip() and time.monotonic() < until:
@@ -59,7 +59,7 @@ def detach(loop, path):
 
 
 def fio(file, rw, seconds, size):
-    """One job; requests per second. Without seconds it goes over the file once."""
+    """Runs one job and returns requests per second. Without seconds it covers the file once."""
     timing = ["--time_based", f"--runtime={seconds}"] if seconds else ["--end_fsync=1"]
     said = run(pinned(CORES, "fio", "--name=btrfs", "--ioengine=io_uring", "--direct=1", f"--filename={file}",
                       f"--size={DATA_MIB}M", f"--rw={rw}", f"--bs={size}", f"--iodepth={DEPTH}", "--overwrite=1",

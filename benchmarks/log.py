@@ -1,4 +1,4 @@
-"""What the write-hole log of RAID 5 costs: on members with the speed of a drive, and where memory is the limit."""
+"""What the write-hole log of RAID 5 costs: with members at the speed of a drive, and where memory is the limit."""
 from common import Aim, CORE, Column, Comparison, bench
 from throttled import MEMBER, READ_IOPS, WRITE_IOPS
 
@@ -7,14 +7,14 @@ SECONDS_MIN = 1.0
 
 
 def entries_per_unit(outcome):
-    """How many writes share one write of the log."""
+    """How many writes share one unit of the log."""
     return outcome["stats"]["log_entries"] / outcome["stats"]["log_units"]
 
 
 def limit(outcome):
-    """What the members allow: data, parity and partial parity are written, and the log's header once a unit.
+    """The members' limit: data, parity and partial parity are written, and one log header per unit.
 
-    Three members read the one chunk that stays, more read old data and old parity."""
+    With three members the one remaining chunk is read, with more the old data and the old parity."""
     count = outcome["config"]["count"]
     reads = 1 if count == 3 else 2
     return count / (reads / READ_IOPS + (3 + 1 / entries_per_unit(outcome)) / WRITE_IOPS)

@@ -1,4 +1,4 @@
-"""NBD servers of memory against each other: the same fio job on ours, nbdkit and qemu-nbd."""
+"""NBD servers of memory compared: the same fio job with fullstripe, nbdkit and qemu-nbd."""
 import contextlib
 import json
 import os
@@ -16,7 +16,7 @@ PATIENCE_S = 30
 
 
 def server_words(name, folder):
-    """Command of a server, its socket, and fio's name for the export."""
+    """The command of a server, its socket, and fio's URI of the export."""
     path = folder / "nbd.sock"
     plain = f"nbd+unix:///?socket={path}"
     if name == "nbdkit":
@@ -48,12 +48,12 @@ class Server:
             time.sleep(0.02)
 
     def processor_s(self):
-        """Processor time that it has used, all threads."""
+        """Processor time that the server has used, all threads together."""
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self):
-        """Ends it, and waits for its end."""
+        """Ends the server, and waits for its end."""
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -64,7 +64,7 @@ class Server:
 
 
 def fio(server, core, seconds, rw, depth, size="4k"):
-    """The job; its own figures and the server's processor time per request."""
+    """Runs the job; returns fio's figures and the server's processor time per request."""
     before = server.processor_s()
     said = run(pinned([core], "fio", "--name=nbd", "--ioengine=nbd", f"--uri={server.address}", f"--rw={rw}",
                       f"--bs={size}", f"--iodepth={depth}", "--thread", "--norandommap", "--randrepeat=0",
@@ -80,14 +80,14 @@ def fio(server, core, seconds, rw, depth, size="4k"):
 
 
 def served(name, cores, seconds, **job):
-    """The job on a fresh server, as a subject."""
+    """The job with a fresh server, as a subject."""
     def measure():
         need("fio", "fio")
         server_core, client_core = cores
         with tempfile.TemporaryDirectory(prefix="fullstripe-nbd-") as scratch:
             server = Server(name, server_core, pathlib.Path(scratch))
             try:
-                # What has never been written is read from a hole, which costs less.
+                # Reading what was never written reads a hole, which costs less.
                 fio(server, client_core, 0.3, "write", 8, "1m")
                 return fio(server, client_core, seconds, **job)
             finally:
@@ -102,7 +102,7 @@ def better(figures, name, least):
 
 
 def columns():
-    """For each server requests, processor time and latency; then ours against the better of the others."""
+    """For each server requests, processor time and latency; then fullstripe compared with the better of the others."""
     made = []
     for name, head in (("ours", "ours"), ("nbdkit", "nbdkit"), ("qemu", "qemu-nbd")):
         made += [Column(f"{head}, k IOPS", lambda r, n=name: r[n]["iops"] / 1e3),

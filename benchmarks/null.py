@@ -1,17 +1,17 @@
-"""What the RAID layer costs: null members, which do nothing, against SPDK's RAID on its null members."""
+"""What the RAID layer costs: null members, which do nothing, compared with SPDK's RAID over its null members."""
 import spdk
 from common import Aim, Column, Comparison, bench, once_per_round
 
 OVER_BARE = "ours, ns over bare"
 RATIO = "IOPS ratio"
-# Level: members, SPDK's name, whether SPDK's can write 4 KiB.
+# Level: number of members, SPDK's name, whether SPDK can write 4 KiB at this level.
 LEVELS = {0: (4, "raid0", True), 1: (2, "raid1", True), 10: (4, None, False), 5: (4, "raid5f", False)}
 # Nanoseconds per request, where there is a target: (level, operation), at queue depth 128.
 NS_MOST = {(0, "randread"): 40, (0, "randwrite"): 40, (1, "randread"): 40, (5, "randread"): 40, (1, "randwrite"): 70}
 
 
 def layer_ns(array, bare):
-    """What an array adds to a bare member, on a core that is always busy."""
+    """What an array adds to the time of a bare member's request, on a core that is always busy."""
     return 1e9 / array["iops"] - 1e9 / bare["iops"]
 
 

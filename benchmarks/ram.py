@@ -1,4 +1,4 @@
-"""Members in RAM, where every byte is moved: full stripes against the machine's roofline, and against SPDK."""
+"""Members in RAM, where every byte is moved: full stripes compared with the machine's roofline and with SPDK."""
 import spdk
 from common import Aim, Column, Comparison, bench, kernel_rates
 
@@ -9,8 +9,9 @@ K_IOPS = "ours, k IOPS"
 
 
 def roofline(members, copied, computed):
-    """Bytes of data per second at which one core can compute parity and copy all chunks: 1 / ((m / (m - 1))
-    (1 / C + 1 / X)); C bytes copied, X bytes touched by parity. What is in the cache is said for either."""
+    """Bytes of data per second at which one core can compute parity and copy all chunks:
+    1 / ((m / (m - 1)) (1 / C + 1 / X)), where C is bytes copied and X is bytes touched by parity, both per second.
+    `copied` and `computed` say what is in the cache."""
     def measure():
         copy = kernel_rates("stream", CHUNK, copied, 0.2)[0]
         xor = kernel_rates(f"xor:{members - 1}", CHUNK, computed, 0.2)[0]

@@ -1,4 +1,4 @@
-"""Rebuild and scrub on members in RAM, while no client is there, against SPDK's rebuild."""
+"""Rebuild and scrub of members in RAM without clients, compared with SPDK's rebuild."""
 import spdk
 from common import Aim, Column, Comparison, bench
 

@@ -1,4 +1,4 @@
-"""Small sequential writes: how many bytes reach the members for each byte of the client."""
+"""Small sequential writes: how many bytes are written to the members for each byte of the client."""
 from common import Aim, Column, Comparison, bench
 
 WRITTEN = "written per client byte"

@@ -1,4 +1,4 @@
-"""Two shards of one array against two independent processes with one shard each, at the same time."""
+"""Two shards of one array compared with two independent processes with one shard each, running at the same time."""
 import concurrent.futures
 
 from common import Aim, Column, Comparison, bench, two_core_control, two_cores
@@ -7,7 +7,7 @@ RATIO = "ratio"
 
 
 def independent(seconds, **options):
-    """Two processes on a core each, at the same time: the sum of their requests per second."""
+    """Two processes, each on a core, at the same time: the sum of their requests per second."""
     def measure():
         half = dict(options, qd=options["qd"] // 2)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -17,7 +17,7 @@ def independent(seconds, **options):
 
 
 def with_control(subject):
-    """The figures, and what two cores were worth just before and after."""
+    """The figures, and the speed of two cores relative to one, measured just before and after."""
     def measure():
         before = two_core_control()
         figures = subject()

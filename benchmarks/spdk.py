@@ -1,8 +1,8 @@
 """SPDK as a peer: its bdevperf on one core over null, malloc and aio members, and rebuilds in its target.
 
-SPDK_DIR names a tree that was built by its own instructions, static, with raid5f. Its memory lies on huge pages, as
-its users run it: those that are free are used, or, as root, as many as it needs are taken for the time of the
-benchmark and given back. Where neither is possible it runs on small pages, and the notes say so.
+SPDK_DIR names a tree that was built by SPDK's own instructions, static, with raid5f. Its memory is on huge pages, as
+its users run it: free huge pages are used. If there are too few, and this script runs as root, it reserves as many as
+needed during the benchmark. If neither is possible, SPDK runs on small pages, and the notes say so.
 """
 import atexit
 import contextlib
@@ -20,12 +20,12 @@ from common import CORE, Failed, Missing, run
 
 MEMORY_MIB = 2048
 HUGE_PAGES = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
-# SPDK's answers on its socket are short; its jobs here take a second or two.
+# SPDK answers on its socket quickly; its jobs here take a second or two.
 PATIENCE_S = 60
 
 
 def program(path):
-    """A program of the tree."""
+    """The path of a program in the tree."""
     tree = os.environ.get("SPDK_DIR")
     if not tree:
         raise Missing("SPDK_DIR does not name a built SPDK tree")
@@ -36,12 +36,12 @@ def program(path):
 
 
 class Memory:
-    """Where SPDK's memory comes from, decided once."""
+    """Where SPDK's memory comes from; decided once."""
     options = None
 
     @classmethod
     def words(cls):
-        """The program's options."""
+        """The programs' options for memory."""
         if cls.options is None:
             cls.options = cls.decide()
         return cls.options
@@ -60,7 +60,7 @@ class Memory:
 
     @classmethod
     def take(cls, pages):
-        """Takes huge pages from the system, and gives them back when Python ends."""
+        """Reserves huge pages, and gives them back when Python ends."""
         count = HUGE_PAGES / "nr_hugepages"
         before = count.read_text("ascii").strip()
         count.write_text(str(int(before) + pages), "ascii")
@@ -82,19 +82,19 @@ class Memory:
 
 
 def note():
-    """What the reader has to know about the memory."""
+    """A note on the memory for the reader."""
     if "--no-huge" in (Memory.options or []):
         return "SPDK ran on small pages (--no-huge); as root, or with 1024 huge pages free, it gets huge ones."
     return None
 
 
 def common_words():
-    """Options of both programs."""
+    """Options that both programs take."""
     return ["-m", hex(1 << CORE), "--no-pci", *map(str, Memory.words())]
 
 
 def configuration(member, count, level, blocks, files=()):
-    """Members M0... and, with a level, the array R over them."""
+    """Members M0 and so on, and with a level, the array R over them."""
     calls = []
     for index in range(count):
         more = {"filename": str(files[index])} if member == "aio" else {"num_blocks": blocks}
@@ -108,7 +108,7 @@ def configuration(member, count, level, blocks, files=()):
 
 
 def bdevperf(seconds, member, count, level, rw, size=4096, depth=32, blocks=65536, files=()):
-    """One core of bdevperf, as a subject: requests per second and bytes per second."""
+    """bdevperf on one core, as a subject: requests per second and bytes per second."""
     def measure():
         where = program("examples/bdevperf")
         with tempfile.NamedTemporaryFile("w", suffix=".json") as written:
@@ -117,7 +117,7 @@ def bdevperf(seconds, member, count, level, rw, size=4096, depth=32, blocks=6553
             said = run([where, "-c", written.name, *common_words(), "--no-rpc-server", "-q", depth, "-o", size,
                         "-w", rw, "-t", max(1, round(seconds)), "-T", "R" if level else "M0"],
                        timeout_s=60 + 2 * seconds)
-        # Its live line is redrawn by carriage returns; the closing table is what counts.
+        # Its live line is redrawn with carriage returns; the total at the end is used.
         total = re.search(r"^\s*Total\s*:\s+([0-9.]+)\s+[0-9.]+\s+([0-9.]+)", said.replace("\r", "\n"), re.MULTILINE)
         if total is None or float(total[2]) > 0:
             raise Failed(f"bdevperf of {level or 'a bare'} {member} printed no clean total")
@@ -126,7 +126,7 @@ def bdevperf(seconds, member, count, level, rw, size=4096, depth=32, blocks=6553
 
 
 class Target:
-    """A running spdk_tgt, spoken to over its socket."""
+    """A running spdk_tgt, controlled over its socket."""
 
     def __init__(self, folder):
         self.path = pathlib.Path(folder) / "spdk.sock"
@@ -168,11 +168,11 @@ class Target:
                 return answer["result"]
 
     def log(self):
-        """All that it has printed."""
+        """Everything that it has printed."""
         return self.log_path.read_text("utf-8", "replace")
 
     def stop(self):
-        """Ends it, and waits for its end."""
+        """Ends the target, and waits for its end."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             try:
@@ -186,7 +186,7 @@ STAMP = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+)\].*"
 
 
 def rebuild(level, count, blocks):
-    """A rebuild of one member on idle malloc members, as a subject: bytes per second of the new member."""
+    """A rebuild of one member over idle malloc members, as a subject: bytes per second of the new member."""
     def measure():
         with tempfile.TemporaryDirectory(prefix="fullstripe-spdk-") as folder:
             target = Target(folder)

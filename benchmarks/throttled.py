@@ -1,4 +1,4 @@
-"""Members with the speed of a drive: what share of what they allow the array gives."""
+"""Members with the speed of a drive: which share of the members' limit the array reaches."""
 from common import Aim, Column, Comparison, bench
 
 # Slow enough that one core is far from busy, so that the members are the limit.
@@ -9,7 +9,7 @@ SHARE = "of the roofline"
 CORES = "cores"
 
 
-# Five rounds of a rebuild, each several times as long as what it has in flight takes.
+# Five rounds of a rebuild, each several times as long as its I/O in flight takes.
 SECONDS_MIN, REBUILD_SECONDS_MIN = 1.0, 4.0
 
 
@@ -24,7 +24,8 @@ def operations(level, count):
 
 
 def limit_of_rebuild(outcome):
-    """The new member's writes: reading the others is faster. In requests of 4 KiB per second, as the rest."""
+    """The limit is the new member's writes, because reading the others is faster. In requests of 4 KiB per second, like
+    the other rows."""
     return {**outcome, "iops": outcome["rebuild_bytes_per_s"] / 4096, "efficiency":
             outcome["rebuild_bytes_per_s"] / 4096 / WRITE_IOPS, "roofline_iops": WRITE_IOPS}
 

@@ -1,4 +1,4 @@
-"""Our parity and copy kernels against ISA-L's and the C library's."""
+"""Fullstripe's parity and copy kernels compared with ISA-L's and the C library's."""
 import shutil
 
 from common import Aim, CORE, Column, Comparison, Failed, Missing, ROOT, kernel_rates, run

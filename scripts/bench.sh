@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what is measured, installs what it is compared with, and runs benchmarks/run.
+# Builds what is measured, installs the programs that it is compared with, and runs benchmarks/run.
 #
 # usage: scripts/bench.sh [OPTION...] NAME...     (see benchmarks/run --help)
 #        scripts/bench.sh gate [OPTION...]        (see benchmarks/gate --help)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Circles between the engine's files, of two kinds.
+"""Finds circles between the engine's files, of two kinds.
 
-A file imports others. No circle of imports is allowed: what a component is made of must not know the engine that it is part
-of (ARCHITECTURE.md, "The rooms of a shard").
+Files import each other. Circles of imports are not allowed: a component must not know the engine that it is part of
+(ARCHITECTURE.md, "The rooms of a shard").
 
 The files with an `impl Engine` also call each other's methods. Those that call each other in a circle are listed in
-scripts/circles.txt. The list may only become shorter: a file that is not in it may not enter a circle, and one that has left
-its circle has to be taken off the list.
+scripts/circles.txt. The list may only become shorter: a file that is not listed must not join a circle, and a file that
+has left its circle has to be removed from the list.
 
-Prints each finding as 'file: what, what to do'. Tests are not looked at.
+Prints each finding as 'file: what, what to do'. Tests are not checked.
 """
 
 import re
@@ -21,7 +21,7 @@ LIST = ROOT / "scripts/circles.txt"
 
 
 def production_code(path: Path) -> str:
-    """The file without its tests and comments."""
+    """The content of the file without tests and comments."""
     code = path.read_text().split("#[cfg(test)]\nmod tests {")[0]
     return "\n".join(line for line in code.split("\n") if not line.lstrip().startswith("//"))
 
@@ -33,7 +33,7 @@ def module_of(path: Path) -> str:
 
 
 def read_modules() -> dict[str, tuple[Path, str]]:
-    """Path and code of every module that is no test."""
+    """Path and code of every module that is not a test."""
     modules = {}
     for path in sorted(SOURCE.rglob("*.rs")):
         module = module_of(path)
@@ -43,7 +43,7 @@ def read_modules() -> dict[str, tuple[Path, str]]:
 
 
 def imports(module: str, code: str, modules: dict) -> set[str]:
-    """The other modules that a module names by a path."""
+    """The other modules whose paths occur in a module."""
     parent = "".join(part + "::" for part in module.split("::")[:-1])
     code = re.sub(r"\bsuper::", lambda _: "crate::" + parent, code)
     code = re.sub(r"\bself::", lambda _: f"crate::{module}::", code)
@@ -63,7 +63,7 @@ def engine_methods(code: str) -> set[str]:
 
 
 def calls(modules: dict) -> dict[str, set[str]]:
-    """Which files call methods of `Engine` that another file has."""
+    """For each file, the files whose methods of `Engine` it calls."""
     home = {name: module for module, (_, code) in modules.items() for name in engine_methods(code)}
     graph = {}
     for module, (_, code) in modules.items():

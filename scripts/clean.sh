@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Removes what was built, of the workspace and of the fuzz targets. Fuzzing's findings stay.
+# Removes build results of the workspace and of the fuzz targets. The findings of fuzzing stay.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 use_toolchain

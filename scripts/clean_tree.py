@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Refuses a tree with changes that are not committed, so that a table of figures says of which build it is.
+"""Refuses a tree with uncommitted changes, so that a table of figures belongs to a known commit.
 
 usage: scripts/clean_tree.py     (or `require()` from Python, before anything is measured)
 
-Documents do not count, nor do the counts and outcomes that belong to them: that is where tables go, one after the other.
+Changes of documents do not count, nor those of the counts and outcomes that belong to them, because the tables are
+written there, one after the other.
 """
 import pathlib
 import subprocess
@@ -13,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def changed():
-    """The files that differ from the last commit, or are not in it; None where git does not tell."""
+    """The files that differ from the last commit or are not in it; None if git cannot tell."""
     said = subprocess.run(["git", "status", "--porcelain", "-z", "--no-renames", "--", ".", ":!docs", ":!*.md",
                            ":!benchmarks/instructions.json", ":!scripts/mutants/outcomes.json"],
                           cwd=ROOT, capture_output=True, check=False, text=True)
@@ -23,7 +24,7 @@ def changed():
 
 
 def require():
-    """Ends the program with a sentence where something is changed."""
+    """Ends the program with a sentence if a file has changed."""
     files = changed()
     if files is None:
         sys.exit("error: git does not say whether anything differs from the last commit, so nobody could tell which build a "

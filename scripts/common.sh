@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Shared by the scripts beside it; meant to be sourced, not run.
+# Shared by the scripts in this folder; sourced, not run.
 #
-# Gives `say`, `die`, `root` (the repository's folder), `fresh_seed`, `release_program`,
-# `use_toolchain`, `cargo_tool` and `have_target`.
+# Defines `say`, `die`, `root` (the repository's folder), `fresh_seed`, `release_program`, `use_toolchain`, `cargo_tool`
+# and `have_target`.
 
 set -euo pipefail
 
@@ -15,13 +15,13 @@ die() {
     exit 1
 }
 
-# In CI the lock file is the truth: a build that would change it is an error.
+# In CI the lock file must not change: a build that would change it is an error.
 cargo_lock_options=()
 # shellcheck disable=SC2034  # used by the scripts that source this
 if [[ -n ${CI:-} ]]; then cargo_lock_options=(--locked); fi
 
-# A number for seeds that nobody has run before. In CI it is made of the code: every change is judged by
-# seeds of its own, and one state of the code has one verdict. Elsewhere it is the time.
+# Prints a number for fresh seeds. In CI it is derived from the code: every change is tested with other seeds, and the
+# same code always gets the same verdict. Elsewhere it is the time.
 fresh_seed() {
     if [[ -z ${CI:-} ]]; then
         date +%s
@@ -32,24 +32,24 @@ fresh_seed() {
     fi
 }
 
-# The program that `make build` makes.
+# Prints the path of the program that `make build` makes.
 release_program() {
     local program=${CARGO_TARGET_DIR:-$root/target}/release/fullstripe
     [[ -x $program ]] || die "$program is missing: 'make build' makes it."
     printf '%s\n' "$program"
 }
 
-# The oldest Rust that can build this, as the workspace states it.
+# Prints the oldest Rust version that can build this, as the workspace states it.
 oldest_rust() { sed -n 's/^rust-version = "\(.*\)"/\1/p' "$root/Cargo.toml"; }
 
-# at_least VERSION MINIMUM: true when VERSION is not older than MINIMUM.
+# at_least VERSION MINIMUM: true if VERSION is not older than MINIMUM.
 at_least() { [[ $(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1) == "$2" ]]; }
 
-# Finds a cargo that can build this, or says what is missing; changes into the repository's folder.
+# Finds a cargo that can build this, or says what is missing; then changes into the repository's folder.
 #
-# rust-toolchain.toml names one exact toolchain. Where rustup can install it, it does so by itself
-# at the first call. Where it can't (no network, or automatic installation switched off), an
-# installed toolchain that is new enough is used instead, the same release if there is one.
+# rust-toolchain.toml names one exact toolchain. If rustup can install it, it does so at the first call. Otherwise (no
+# network, or automatic installation switched off) an installed toolchain that is new enough is used, preferably the
+# same release.
 use_toolchain() {
     if ! command -v cargo >/dev/null && [[ -x ${CARGO_HOME:-$HOME/.cargo}/bin/cargo ]]; then
         PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
@@ -87,24 +87,25 @@ use_toolchain() {
     export RUSTUP_TOOLCHAIN=$chosen
 }
 
-# cargo_tool NAME VERSION: has this version of a subcommand of cargo in cargo's own folder (some minutes, once).
+# cargo_tool NAME VERSION: installs this version of a cargo subcommand into cargo's own folder if missing (some minutes,
+# once).
 cargo_tool() {
     local name=$1 version=$2
-    # cargo finds its subcommands there whether or not the shell does.
+    # cargo finds its subcommands there even if that folder is not in PATH.
     PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
     if [[ $(cargo "$name" --version 2>/dev/null) == "cargo-$name $version" ]]; then return; fi
     say "installing cargo-$name $version (some minutes, once)"
     local quiet=()
-    # On a terminal cargo shows how far it is.
+    # On a terminal cargo shows its progress.
     if [[ ! -t 2 ]]; then quiet=(--quiet); fi
-    # Built for a short build, not for speed: it mostly waits for cargo, or runs for a second.
+    # Optimised for a short build: the tool mostly waits for cargo, or runs for a second.
     CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
         CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0 \
         timeout 1200 cargo install "${quiet[@]}" --locked "cargo-$name" --version "$version" ||
         die "cargo-$name $version could not be installed: see above."
 }
 
-# have_target TARGET: has Rust's standard library for it.
+# have_target TARGET: installs Rust's standard library for the target if it is missing.
 have_target() {
     if [[ -d $(rustc --print target-libdir --target "$1") ]]; then return; fi
     command -v rustup >/dev/null ||

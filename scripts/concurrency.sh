@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What threads do together, and what processors make of it: each part looks at it in another way.
+# Tests what threads do together, and how processors reorder it. Each part uses another method.
 #
-# usage: scripts/concurrency.sh [PART...]     (all of them, if none is named)
+# usage: scripts/concurrency.sh [PART...]     (all parts if none is named)
 #
-#   shuttle   claims, mailboxes and whole shards in many orders of their accesses; all orders where they are few
-#   miri      claims and mailboxes in random orders, those included that only weak memory has; arenas and pools on the
-#             heap, where every pointer is checked (needs a nightly toolchain, which is installed)
-#   threads   the tests of data threads, exports and the server under ThreadSanitizer (as miri)
-#   arm       the program built for 64-bit ARM, and the tests of its parity code in an emulator
+#   shuttle   claims, mailboxes and whole shards in many orders of their accesses; in all orders if there are few
+#   miri      claims and mailboxes in random orders, including those that only weak memory allows; arenas and pools on
+#             the heap, where every pointer is checked (needs a nightly toolchain, which is installed)
+#   threads   the tests of data threads, exports and the server under ThreadSanitizer (needs a nightly toolchain too)
+#   arm       builds the program for 64-bit ARM, and runs the tests of its parity code in an emulator
 #
 # MIRI_SEEDS: how many orders Miri draws for each test (16).
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -15,7 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 use_toolchain
 built=${CARGO_TARGET_DIR:-$root/target}
 
-# nightly COMPONENT: the name of a nightly toolchain that has it; one is installed if there is none.
+# nightly COMPONENT: prints the name of a nightly toolchain with this component, and installs one if there is none.
 nightly() {
     command -v rustup >/dev/null || die "this needs a nightly toolchain, and there is no rustup to install one."
     local name installed
@@ -30,8 +30,8 @@ nightly() {
     printf '%s\n' "$name"
 }
 
-# tests PROGRAMS COMMAND...: runs tests, and fails unless so many programs had at least one of them: a filter that names no
-# test would pass as well.
+# tests PROGRAMS COMMAND...: runs tests, and fails unless at least PROGRAMS test programs ran a test. Otherwise a filter
+# that matches no test would pass too.
 tests() {
     local programs=$1 log ran
     log=$(mktemp)
@@ -53,7 +53,7 @@ shuttle() {
 miri() {
     local toolchain
     toolchain=$(nightly miri)
-    # Miri knows the C library's calls and no others.
+    # Miri supports the C library's calls, but no direct system calls.
     local -x RUSTFLAGS="--cfg rustix_use_libc" CARGO_TARGET_DIR=$built/miri
     local -x MIRIFLAGS="-Zmiri-disable-isolation"
     tests 1 timeout 1200 cargo "+$toolchain" miri test -p drives --lib -- arena:: memory::
@@ -65,8 +65,8 @@ miri() {
 threads() {
     local toolchain
     toolchain=$(nightly rust-src)
-    # Left out is a test whose grace of 0.4 s is shorter than what its client needs at this speed.
-    # The C library's calls, because that is where the sanitizer sees memory come and go.
+    # One test is left out: its grace of 0.4 s is shorter than its client needs at this speed. The C library's calls are
+    # used because the sanitizer observes memory there.
     local -x RUSTFLAGS="-Zsanitizer=thread --cfg rustix_use_libc" CARGO_TARGET_DIR=$built/threads
     tests 3 timeout 2400 cargo "+$toolchain" test -Zbuild-std --target "$(uname -m)-unknown-linux-gnu" \
         --no-fail-fast -p drives -p exports -p server --lib -- \
@@ -77,7 +77,7 @@ arm() {
     local target=aarch64-unknown-linux-musl
     "$root/scripts/setup.sh" prebuilt
     have_target "$target"
-    # Rust's own linker: nothing that the program is made of is in C.
+    # Rust's own linker suffices, because no part of the program is in C.
     local -x RUSTFLAGS="-C linker=rust-lld -C link-self-contained=yes -C target-feature=+crt-static"
     local -x CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64-static
     timeout 1200 cargo build "${cargo_lock_options[@]}" -p fullstripe --target "$target"
@@ -95,7 +95,7 @@ for part in "${parts[@]}"; do
 done
 for part in "${parts[@]}"; do
     say "== $part"
-    # In a process of its own: an error ends it wherever it is.
+    # In a process of its own, so that an error anywhere ends it.
     (set -e; "$part")
 done
 say "passed: ${parts[*]}"

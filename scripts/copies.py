@@ -1,12 +1,12 @@
-"""Copies of the source that are changed and built beside it."""
+"""Copies of the source that are changed and built in another folder."""
 import shutil
 import subprocess
 
 
 def renew(root, tree, changed=None):
-    """Makes tree a copy of what git has or would take of root, with other content where `changed` has bytes by name.
+    """Makes tree a copy of root's files that git tracks or would add; `changed` gives other content by file name.
 
-    Files that are as they were keep their times, and so their builds.
+    Files that have not changed keep their times, so that they are not built again.
     """
     changed = changed or {}
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root,
@@ -20,7 +20,7 @@ def renew(root, tree, changed=None):
             copy.write_bytes(content)
             if name not in changed:
                 shutil.copymode(source, copy)
-    # Deepest first; a folder without a file left would still count as a crate.
+    # Deepest first. A folder without files is removed, because cargo would take it for a crate.
     for copy in sorted(tree.glob("crates/**/*"), reverse=True):
         if copy.is_file() and str(copy.relative_to(tree)) not in wanted:
             copy.unlink()

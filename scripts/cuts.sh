@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Cuts the power at every instant of small operations of every level, and judges every state that this can leave.
+# Cuts the power at every instant of small operations of every level, and judges every state that the cut can leave.
 #
 # usage: scripts/cuts.sh [OPTION...]
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds fullstripe and runs its demonstration; arguments are passed on to `fullstripe demo`.
+# Builds fullstripe and runs its demonstration. Arguments are passed on to `fullstripe demo`.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$root/scripts/setup.sh" demo

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what we depend on against deny.toml: licences, sources, duplicates, forbidden dependencies,
-# and, where the advisory database can be reached, known vulnerabilities.
+# Checks the dependencies against deny.toml: licences, sources, duplicates, forbidden dependencies, and known
+# vulnerabilities if the advisory database can be reached.
 #
 # Installs cargo-deny into cargo's own folder if it is missing (some minutes, once).
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -9,7 +9,7 @@ use_toolchain
 "$root/scripts/setup.sh" build
 cargo_tool deny 0.20.2
 
-# deny.toml lists the permitted parents of crates that may not be in the tree yet.
+# deny.toml lists the permitted parents of crates that need not be in the tree.
 cargo deny "${cargo_lock_options[@]}" check --allow unused-wrapper bans licenses sources
 
 if timeout 60 cargo deny fetch db >/dev/null 2>&1; then

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Runs the README's two commands, as they stand there, on fresh Debian systems in folders of their own.
+# Runs the README's two commands exactly as written on fresh Debian systems in folders.
 #
 # usage: scripts/fresh.sh [--release 12|13] [--user root|sudo] [--command demo|test]
 #
-#   --release   Debian 12 or 13 (both)
-#   --user      root, or a user who may use sudo without a password (both)
-#   --command   the README's demo or its test (both)
+#   --release   Debian 12 or 13 (default: both)
+#   --user      root, or a user who may use sudo without a password (default: both)
+#   --command   the README's demo or its test (default: both)
 #
-# Each combination gets a system of its own: Debian's smallest, and beside it Rust, Python, sudo and the certificates
-# that Rust's own installation cannot do without. Rust is this machine's, seen read-only; of cargo's registry it gets a
-# copy of what this machine has fetched. The tree comes without .git and without what was built. What each run said lies
-# in target/fresh/; the last line is 'N passed, N failed'. All eight take some hours and 6 GB in TMPDIR (/var/tmp).
+# Each combination gets a system of its own: Debian's smallest, with Rust, Python, sudo and the certificates that
+# installing Rust needs. Rust is this machine's, mounted read-only; cargo's registry is a copy of what this machine has
+# fetched. The tree comes without .git and without build results. The output of each run is in target/fresh/; the last
+# line is 'N passed, N failed'. All eight combinations take some hours, and 6 GB in TMPDIR (/var/tmp).
 #
-# All mounts and processes are in namespaces of their own and end with them, however this script ends. Needs root.
+# All mounts and processes are in their own namespaces and end with them, however this script ends. Needs root.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 source "$root/scripts/progress.sh"
 
@@ -23,7 +23,7 @@ demo_limit_seconds=2400
 test_limit_seconds=6000
 logs=${CARGO_TARGET_DIR:-$root/target}/fresh
 
-# one_of OPTION VALUE ALLOWED...
+# one_of OPTION VALUE ALLOWED...: fails unless VALUE is allowed.
 one_of() {
     [[ " ${*:3} " == *" $2 "* ]] || die "$1 is '$2': use one of ${*:3}."
 }
@@ -41,7 +41,7 @@ parse() {
     done
 }
 
-# readme_command demo|test: the line of the README's first block of commands that is for it.
+# readme_command demo|test: prints the line for it in the README's first block of commands.
 readme_command() {
     local line
     line=$(awk '/^## Two commands/ { there = 1 }
@@ -51,12 +51,12 @@ readme_command() {
     printf '%s\n' "$line"
 }
 
-# repository LABEL: where this machine gets packages with this label from.
+# repository LABEL: prints where this machine gets packages with this label from.
 repository() {
     apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' "Label: $1" | head -n 1
 }
 
-# make_base RELEASE: the system that all runs on that release begin with, in $scratch/base-RELEASE.
+# make_base RELEASE: makes the system from which all runs on this release start, in $scratch/base-RELEASE.
 make_base() {
     local base=$scratch/base-$1 log=$logs/$1-base.log suite mirror
     case $1 in
@@ -73,7 +73,7 @@ make_base() {
     furnish "$base" "$suite" "$mirror"
 }
 
-# furnish BASE SUITE MIRROR: what a machine that somebody has installed has beside its packages.
+# furnish BASE SUITE MIRROR: adds what an installed machine has besides its packages.
 furnish() {
     local base=$1 suite=$2 mirror=$3 security sources
     security=$(repository Debian-Security)
@@ -82,7 +82,7 @@ furnish() {
     printf "$sources" >"$base/etc/apt/sources.list"
     apt-config dump Acquire | grep -i proxy >"$base/etc/apt/apt.conf.d/proxy" || true
     cp -L /etc/resolv.conf /etc/hosts /etc/hostname "$base/etc/"
-    # No service is started where nothing starts services.
+    # Services are not started, because no init system runs.
     printf '#!/bin/sh\nexit 101\n' >"$base/usr/sbin/policy-rc.d"
     chmod +x "$base/usr/sbin/policy-rc.d"
     chroot "$base" useradd --create-home --shell /bin/bash somebody
@@ -92,7 +92,7 @@ furnish() {
     echo 'export PATH=/opt/rust/bin:$PATH CARGO_TERM_COLOR=never' >"$base/etc/profile.d/rust.sh"
 }
 
-# What the machine gives and a folder lacks.
+# Mounts what a machine provides and a folder lacks.
 mount_machine() {
     mount -t proc proc "$place/proc"
     mount --rbind /sys "$place/sys"
@@ -102,14 +102,14 @@ mount_machine() {
     mount -o remount,bind,ro "$place/opt/rust"
 }
 
-# All that is mounted there, and what a run has left mounted, which is no longer served.
+# Unmounts everything there, including what a run has left mounted and nothing serves any more.
 unmount_machine() {
     awk '{ print $5 }' /proc/self/mountinfo | grep -F "$place/" | sort -r | while read -r mounted; do
         umount --lazy "$mounted"
     done
 }
 
-# The tree and cargo's registry in the folder $1 of that user.
+# copy_tree FOLDER: copies the tree and cargo's registry into a user's home folder.
 copy_tree() {
     local home=$1 from=${CARGO_HOME:-$HOME/.cargo}/registry part
     mkdir -p "$home/fullstripe" "$home/.cargo/registry"
@@ -122,9 +122,9 @@ copy_tree() {
 
 used_mb() { du -xsm "$1" | awk '{ print $1 }'; }
 
-# run_one RELEASE USER demo|test: one combination; says how it went and counts it in `passed` or `failed`.
+# run_one RELEASE USER demo|test: runs one combination, reports its result and counts it in `passed` or `failed`.
 #
-# It is not to be called in a condition, where the shell would go on after a mount that failed.
+# Do not call it in a condition: the shell would then continue after a mount that failed.
 run_one() {
     local place=$scratch/run login=root home=/root line limit_seconds log=$logs/$1-$2-$3.log status=0 began before_mb
     line=$(readme_command "$3")
@@ -156,8 +156,8 @@ run_one() {
     rm -rf --one-file-system "$place"
 }
 
-# Ends whatever a run has left, and gives its loop devices back. As the first process of its namespace this script
-# reaches all that it started, and nothing else.
+# Ends whatever a run has left, and frees its loop devices. As the first process of its namespace this script can kill
+# everything that it started, and nothing else.
 end_all() {
     [[ $$ -eq 1 ]] || die "this is to be run in a namespace of its own."
     kill -KILL -1 2>/dev/null || true
@@ -165,14 +165,14 @@ end_all() {
     give_back_loops
 }
 
-# Loop devices outlive namespaces.
+# Loop devices are not part of a namespace, so they have to be freed.
 give_back_loops() {
     losetup --list --noheadings --raw --output NAME,BACK-FILE | grep -F "$scratch/" | while read -r device _; do
         losetup --detach "$device" || true
     done || true
 }
 
-# Everything that is inside the namespaces.
+# Runs inside the namespaces.
 inside() {
     local release user command
     passed=0
@@ -191,7 +191,7 @@ inside() {
 
 # shellcheck disable=SC2317  # called at the end, whatever ends it
 clean_up() {
-    # Its end is the end of all that is in its namespace; it does not listen to other signals.
+    # When the first process of the namespace ends, everything in it ends. That process ignores other signals.
     if [[ -n $namespace_pid ]]; then kill -KILL "$namespace_pid" 2>/dev/null || true; fi
     wait
     give_back_loops

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes for a bounded time, shared equally by all targets in fuzz/; a finding fails the run.
+# Fuzzes for a limited time, shared equally by all targets in fuzz/. A finding fails the run.
 #
 # usage: scripts/fuzz.sh [SECONDS]     (60 if not given)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -22,7 +22,7 @@ mapfile -t targets < <(cargo "+$nightly" fuzz list)
 target_seconds=$((total_seconds / ${#targets[@]}))
 if [[ $target_seconds -eq 0 ]]; then target_seconds=1; fi
 
-# Everything is built first, so that the time goes into fuzzing.
+# Everything is built first, so that the time is spent on fuzzing.
 cargo "+$nightly" fuzz build
 for target in "${targets[@]}"; do
     say "== $target: $target_seconds s"

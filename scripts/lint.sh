@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Looks at the source without running it: formatting, clippy, and the repository's own rules.
+# Checks the source without running it: formatting, clippy, and the repository's own rules.
 #
-# usage: scripts/lint.sh [format|clippy|tidy]     (all three if not given)
+# usage: scripts/lint.sh [format|clippy|tidy]     (all three by default)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 use_toolchain
 "$root/scripts/setup.sh" build
 
-# The names of the files are enough: `cargo fmt --all` repairs them.
+# Printing the names of the files is enough: `cargo fmt --all` repairs them.
 format() {
     cargo fmt --all --check -- -l || die "the files above are not formatted. Run: cargo fmt --all"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Changes functions that keep data safe, one at a time, and shows which changes no test notices. Options and all
-# else: scripts/mutants/main.py.
+# Changes functions that keep data safe, one at a time, and shows which changes no test notices. For the options see
+# scripts/mutants/main.py.
 #
 # Installs cargo-mutants into cargo's own folder if it is missing (some minutes, once).
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Lets the newest mdadm that the distribution has as a source package judge, in place of the one that is installed.
+# Runs the interoperability tests with the newest mdadm that the distribution has as a source package, instead of the
+# installed one.
 #
 # usage: scripts/newest_mdadm.sh [OPTION...]
 #
-# Options are those of `make test-interop`. The source is built in a folder of its own and deleted with it; nothing is
-# installed. Where no source is to be had it says so, and nothing is run.
+# Options are those of `make test-interop`. The source is built in a temporary folder; nothing is installed. If no
+# source package is available, the script says so and runs nothing.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# The suite that gets new versions first, wherever this system's packages come from.
+# The suite that gets new versions first, whatever suite this system uses.
 suite=unstable
 for program in apt-get cc make tar; do
     command -v "$program" >/dev/null || { say "skipped: $program not found"; exit 0; }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws a terminal's text as an SVG picture: fullstripe demo | scripts/picture.py > docs/demo.svg
 
-Follows the reader's light or dark theme. Lines that are commands ("$ ...") and results ("✓ ...") get their
-colours; everything else is drawn as it is.
+The picture follows the reader's light or dark theme. Commands ("$ ...") and results ("✓ ...") are coloured; all other
+lines are drawn as they are.
 """
 import html
 import sys

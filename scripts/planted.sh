@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants bugs one by one and shows who finds each. Options and all else: planted/main.py.
+# Plants bugs one by one and shows which test or history finds each. For the options see planted/main.py.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 use_toolchain

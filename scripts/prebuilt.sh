@@ -4,8 +4,8 @@
 #
 # usage: scripts/prebuilt.sh
 #
-# They lie in target/prebuilt/, with SHA256SUMS. Each program is tried before it is packed: it makes an array on files
-# and reads it back, the one for the other kind of processor in an emulator. Some ten minutes of one core.
+# They are in target/prebuilt/, with SHA256SUMS. Each program is tried before it is packed: it makes an array on files
+# and reads it back, the program for the other processor type in an emulator. This takes about ten minutes of one core.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 use_toolchain
@@ -17,11 +17,11 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The C library that may be linked into the program itself, whatever the system has.
+# The target with a C library that is linked into the program, so that it needs none of the system's.
 target_of() { echo "$1-unknown-linux-musl"; }
 
-# build PROCESSOR. Rust's own linker serves both kinds: nothing that the program is made of is in C. Names of this
-# machine's folders stay out of messages.
+# build PROCESSOR. Rust's own linker serves both types, because no part of the program is in C. Names of this machine's
+# folders are kept out of messages.
 build() {
     local flags="-C linker=rust-lld -C link-self-contained=yes -C target-feature=+crt-static"
     flags+=" --remap-path-prefix=$root=fullstripe --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=registry"
@@ -32,14 +32,14 @@ build() {
 
 program_of() { echo "$built/$(target_of "$1")/release/fullstripe"; }
 
-# on PROCESSOR ARGUMENT...: runs its program here.
+# on PROCESSOR ARGUMENT...: runs the program for this processor type here.
 on() {
     local emulator=()
     if [[ $1 != "$(uname -m)" ]]; then emulator=("qemu-$1-static"); fi
     timeout 120 "${emulator[@]}" "$(program_of "$1")" "${@:2}"
 }
 
-# try PROCESSOR: the program runs and does what no library could do for it.
+# try PROCESSOR: checks that the program runs, makes an array and finds it again.
 try() {
     local drives=("$scratch/$1"-{0,1,2,3}.img)
     if [[ $(on "$1" --version) != *"$version"* ]]; then die "the program for $1 does not tell its version $version."; fi
@@ -56,7 +56,7 @@ pack() {
     local folder=$scratch/$name
     mkdir -p "$folder/completions"
     cp "$(program_of "$1")" "$root"/{README.md,CHANGELOG.md,LICENSE-APACHE,LICENSE-MIT} "$folder/"
-    # The same for both: what this machine's own program says.
+    # Manual pages and completions are the same for both: this machine's own program writes them.
     on "$(uname -m)" man "$folder/man" >"$scratch/said"
     for shell in bash fish zsh; do on "$(uname -m)" completions "$shell" >"$folder/completions/fullstripe.$shell"; done
     tar -C "$scratch" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@${SOURCE_DATE_EPOCH:-$(date +%s)}" \

@@ -1,5 +1,5 @@
-"""Says on standard error how far long work is: on a terminal in one line that stays in place, elsewhere in a dated
-line now and then.
+"""Shows the progress of long work on standard error: on a terminal in one line that stays in place, elsewhere in a
+dated line from time to time.
 
     with Progress("bugs", len(bugs)) as progress:
         for number, bug in enumerate(bugs):
@@ -10,15 +10,15 @@ import sys
 import threading
 import time
 
-# Between two lines where nobody sits at a terminal.
+# Seconds between two lines, if standard error is not a terminal.
 QUIET_SECONDS = 60
-# Shorter work says nothing.
+# Work that is shorter than this prints nothing.
 SHOWN_AFTER_SECONDS = 2
 CLEAR = "\r\033[K"
 
 
 class Progress:
-    """Work that `what` names; `total` steps if that is known."""
+    """Work called `what`; `total` is the number of steps, if known."""
 
     def __init__(self, what, total=None):
         self.what, self.total, self.done, self.words = what, total, 0, ""
@@ -36,11 +36,11 @@ class Progress:
         self.thread.join()
 
     def at(self, done, words=""):
-        """So many steps are done; `words` say what comes now."""
+        """`done` steps are finished, and `words` say what comes next."""
         self.done, self.words = done, words
 
     def say(self, text, file=None):
-        """A line that stays."""
+        """Prints a line that stays on the screen."""
         if self.is_terminal:
             sys.stderr.write(CLEAR)
             sys.stderr.flush()

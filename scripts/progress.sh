@@ -1,18 +1,18 @@
 # shellcheck shell=bash
-# Says that long work goes on; meant to be sourced after common.sh, not run.
+# Shows that long work continues. Sourced after common.sh, not run.
 #
-# Gives `waiting_for`.
+# Defines `waiting_for`.
 
-# Between two lines where nobody sits at a terminal.
+# Seconds between two lines, if standard error is not a terminal.
 quiet_seconds=120
 
-# last_words LOG: what was said last in it, without the colours and carriage returns that it has for terminals.
+# last_words LOG: prints the last line of the log, without terminal colours and carriage returns.
 last_words() {
     tail -c 2000 "$1" | tr '\r' '\n' | sed 's/\x1b\[[0-9;]*[A-Za-z]//g' | grep . | tail -n 1 || true
 }
 
-# goes_on LABEL LOG: says so as long as this script lives: on a terminal in one line that stays in place, elsewhere in a
-# dated line now and then.
+# goes_on LABEL LOG: shows that work continues, as long as this script lives: on a terminal in one line that stays in
+# place, elsewhere in a dated line from time to time.
 goes_on() {
     local began=$SECONDS said=$SECONDS gone columns
     columns=$(tput cols 2>/dev/null || echo 80)
@@ -27,8 +27,8 @@ goes_on() {
     done
 }
 
-# waiting_for LABEL LOG COMMAND...: runs COMMAND with its output in LOG, says on standard error meanwhile that it goes on,
-# and returns its code.
+# waiting_for LABEL LOG COMMAND...: runs COMMAND with its output in LOG, shows on standard error that it continues, and
+# returns its exit code.
 waiting_for() {
     local label=$1 log=$2 teller status=0
     shift 2

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Cuts the power of the real program on drives that lose what was not synced (crates/faultfs), again and again.
+# Cuts the power of the real program again and again, on drives that lose what was not synced (crates/faultfs).
 #
 # usage: scripts/real_cuts.sh [COUNT [SEED]]
 #
-# COUNT is the number of cuts (300), in lives of 12 each, two lives at a time. SEED is that of the first life; unless
-# given it is made of the time, in CI of the code. A life that fails is named with the command that draws the same life
-# again; which request is under way when the power goes depends on the machine, so it may take some repetitions.
-# Needs root and /dev/fuse.
+# COUNT is the number of cuts (300), in lives of 12 cuts each, two lives at a time. SEED is that of the first life; by
+# default it is derived from the time, or in CI from the code. For a life that fails, the command that repeats its
+# choices is printed. Which request is in flight when the power is cut depends on the machine, so it may take some
+# repetitions. Needs root and /dev/fuse.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 count=${1:-300}

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Installs what a fresh Debian lacks, by name and only what is missing; says nothing when nothing is.
+# Installs the packages that a fresh Debian lacks; only missing ones. Prints nothing if none is missing.
 #
 # usage: scripts/setup.sh [--dry-run] [build|demo|test|bench|fresh|prebuilt]
 #
-#   build   a linker and the C library's headers, for cargo, and make, by whose short names all else is called
+#   build   a linker and the C library's headers, for cargo, and make
 #   demo    build, and the programs that the demonstration calls
-#   test    demo, and the clients and file systems that the tests run against (the default)
-#   bench   test, and what the benchmarks compare with
-#   fresh   what makes fresh systems in folders, for `make test-fresh`
-#   prebuilt  build, and an emulator for the program that this machine's processor does not run
+#   test    demo, and the clients and file systems that the tests use (the default)
+#   bench   test, and the programs that the benchmarks compare fullstripe with
+#   fresh   what `make test-fresh` needs to make Debian systems in folders
+#   prebuilt  build, and an emulator for programs of the other processor type
 #
-# --dry-run says what would be installed and changes nothing.
+# --dry-run prints what would be installed and changes nothing.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 source "$root/scripts/progress.sh"
 
-# One line per package: the smallest set it belongs to, its name in Debian, and the file or command
-# by which it is recognised where it was not installed as a Debian package.
+# One line per package: the smallest set it belongs to, its name in Debian, and a file or command that shows that it is
+# there if it was not installed as a Debian package.
 packages='\
 bench  btrfs-progs mkfs.btrfs
 bench  libisal-dev /usr/include/isa-l.h
@@ -41,7 +41,7 @@ test   util-linux  losetup
 test   valgrind    valgrind
 test   xfsprogs    mkfs.xfs'
 
-# is_present PACKAGE SIGN: installed by dpkg, or its sign found (administrators' folders included).
+# is_present PACKAGE SIGN: whether dpkg has installed it, or its sign is found (also in administrators' folders).
 is_present() {
     if [[ $(dpkg-query -W -f '${Status}' "$1" 2>/dev/null) == "install ok installed" ]]; then
         return 0
@@ -53,7 +53,7 @@ is_present() {
     fi
 }
 
-# Fills `missing` with the packages of the wanted set that are not there.
+# Fills `missing` with the missing packages of the wanted set.
 find_missing() {
     local set package sign
     missing=()
@@ -64,7 +64,7 @@ find_missing() {
     done <<<"$packages"
 }
 
-# as_root COMMAND...: runs it as root, through sudo if that is needed.
+# as_root COMMAND...: runs a command as root, through sudo if necessary.
 as_root() {
     if [[ $EUID -eq 0 ]]; then
         env DEBIAN_FRONTEND=noninteractive "$@"
@@ -104,7 +104,7 @@ if [[ ${#missing[@]} -gt 0 ]]; then
             "run scripts/setup.sh as root."
 
     say "installing: ${missing[*]}"
-    # A password is asked for before there is a line that goes on; "sudo -v" would ask where none is needed, too.
+    # Asks for the password before the progress line starts; "sudo -v" would ask even if no password is needed.
     if [[ $EUID -ne 0 && -t 0 ]]; then sudo true; fi
     # --no-remove: a conflict with something already installed is reported, never resolved by force.
     apt_options=(-y -q --no-install-recommends --no-remove -o DPkg::Lock::Timeout=120)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests; at the end come the names of those that failed, and the last line is 'N passed, N failed', over
-# everything that ran.
+# Runs the tests. At the end it prints the names of failed tests; the last line is 'N passed, N failed', for everything
+# that ran.
 #
 # usage: scripts/test.sh [all|fast|e2e]
 #

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# The repository's own rules, those that a script can check. STYLE.md gives their reasons.
+# Checks the repository's own rules, as far as a script can. STYLE.md gives their reasons.
 #
 #   - production Rust files have at most 500 lines (tests in the same file do not count)
-#   - no unfinished code, no forgotten debugging, no test that is switched off
+#   - there is no unfinished code, no forgotten debugging output, no test that is switched off
 #   - the engine has no hash order and no clock (its tests may have both)
-#   - `unsafe` only where memory is shared with the kernel (drives) or parity is computed (engine::xor)
-#   - nothing names a folder of one machine
-#   - no file above 512 KiB
-#   - files of the engine import each other in no circle, and call each other in none that is not listed (circles.py)
-#   - every dependency has its reason in deny.toml; data-path crates stay clear of frameworks
+#   - `unsafe` occurs only where memory is shared with the kernel (drives) or parity is computed (engine::xor)
+#   - no file names a folder of one particular machine
+#   - no file is larger than 512 KiB
+#   - files of the engine do not import each other in a circle, nor call each other in an unlisted one (circles.py)
+#   - every dependency has its reason in deny.toml; data-path crates do not depend on frameworks
 #
-# Looks at the files that git knows or would add. Prints each finding as 'file:line: what, what to do'.
+# Checks the files that git tracks or would add. Prints each finding as 'file:line: what, what to do'.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 max_production_lines=500
@@ -21,7 +21,7 @@ command -v git >/dev/null || die "git is missing: it tells which files belong to
 findings=$(mktemp)
 trap 'rm -f "$findings"' EXIT
 
-# Files that git knows or would add and that are there, one a line.
+# Prints existing files that git tracks or would add, one per line.
 repository_files() {
     git ls-files --cached --others --exclude-standard | sort -u | while read -r file; do
         if [[ -f $file ]]; then printf '%s\n' "$file"; fi
@@ -32,8 +32,8 @@ mapfile -t files < <(repository_files)
 [[ ${#files[@]} -gt 0 ]] || die "git lists no files here."
 mapfile -t rust_files < <(printf '%s\n' "${files[@]}" | grep '\.rs$' || true)
 
-# Test files: integration tests, tests.rs, and modules declared under #[cfg(test)] with what is in
-# their folders. Prints one path per line, a folder with a slash at its end.
+# Prints the paths of tests, one per line, a folder with a slash at its end: integration tests, tests.rs, and modules
+# declared under #[cfg(test)] with the files in their folders.
 test_paths() {
     awk '
         FNR == 1 { pending = 0 }
@@ -51,7 +51,7 @@ test_paths() {
         { pending = 0 }' "${rust_files[@]}"
 }
 
-# production_files: the Rust files that are not tests.
+# production_files: prints the Rust files that are not tests.
 production_files() {
     local file
     test_paths >"$findings.tests"
@@ -68,7 +68,7 @@ production_files() {
     rm -f "$findings.tests"
 }
 
-# Lines before a file's own test module.
+# Counts the lines before a file's own test module.
 check_lengths() {
     local file lines
     while read -r file; do
@@ -84,7 +84,7 @@ check_lengths() {
     done < <(production_files)
 }
 
-# banned REGEX ADVICE FILE...: reports each line that matches outside a // comment.
+# banned REGEX ADVICE FILE...: reports each line that matches outside of a // comment.
 banned() {
     local pattern=$1 advice=$2
     shift 2
@@ -113,7 +113,7 @@ check_words() {
         "unsafe code belongs into crates/drives or crates/engine/src/xor." "${unsafe_free_files[@]}"
 }
 
-# Paths are put together here so that this file does not report itself.
+# The paths are put together here, so that this file does not report itself.
 check_machine_paths() {
     local home=root work=work jobs=bash_jobs
     printf '%s\0' "${files[@]}" | xargs -0 grep -InE "(^|[^A-Za-z0-9_./}-])/($home|$work)/|/tmp/$jobs" |
@@ -130,7 +130,7 @@ check_sizes() {
     done
 }
 
-# A dependency from outside, in the workspace's table, needs a comment '# NAME: why' in deny.toml.
+# Each external dependency in the workspace's table needs a comment '# NAME: why' in deny.toml.
 check_reasons() {
     local name
     awk '/^\[/ { inside = ($0 == "[workspace.dependencies]"); next }
@@ -141,7 +141,7 @@ check_reasons() {
         done
 }
 
-# What a data-path crate pulls in at run time, however indirectly. deny.toml can only name parents.
+# Checks what a data-path crate depends on at run time, even indirectly. deny.toml can only name direct parents.
 check_data_path() {
     local crate path tree
     for crate in engine metadata drives exports; do

@@ -1,13 +1,14 @@
-"""Linux md as a judge of what lies on the drives: each side starts, goes on with and repairs the other's arrays.
+"""Lets Linux md judge what is on the drives: each side starts, continues and repairs the other side's arrays.
 
 usage: PYTHONPATH=scripts python3 -m interop [--long] [--only WORD] [--write FILE] [--binary FILE] [--keep] [--list]
 
-Boots user-mode Linux with mdadm, which gets the very files that fullstripe uses (machine.py, guest.py). Data are
-compared in full, by md's reads, by ours, and by a layout of its own (volume.py). Before and after md has had the
-drives, `mdadm --examine` and `fullstripe examine` must say the same, field by field (agree.py).
+Boots user-mode Linux with mdadm, which gets the very files that fullstripe uses (machine.py, guest.py). Data is
+compared in full: by md's reads, by fullstripe's reads, and by the scripts' own reader (volume.py). Before md gets the
+drives and after it gives them back, `mdadm --examine` and `fullstripe examine` must say the same, field by field
+(agree.py).
 
-Prints a table, then the failed cases once more; the last line is 'N passed, N failed'. Exit code 1 if a case
-fails. What is missing on the machine is said aloud, and nothing is run. --long takes the cases too that CI leaves
+Prints a table, then the failed cases once more; the last line is 'N passed, N failed'. The exit code is 1 if a case
+fails. If the machine lacks a program, the script says which and runs nothing. --long also runs the cases that CI leaves
 out; --write puts the table into a file, between two marks.
 """
 import argparse
@@ -30,7 +31,7 @@ from .cases import all_cases
 from .machine import Machine, missing
 
 
-# Groups with cases that take long: they go first, so that all workers end together.
+# Groups with long cases. They are started first, so that all workers finish at about the same time.
 LENGTHY = ["cuts", "large", "bad", "bitmap"]
 
 
@@ -43,7 +44,7 @@ def chosen(options):
 
 
 def run_all(lab, cases, keep):
-    """Outcomes as they come, from one worker more than there are processors: cases wait for one thing or another."""
+    """Yields outcomes as they come. There is one worker more than processors, because cases often wait."""
     waiting, done = queue.Queue(), queue.Queue()
     for case in sorted(cases, key=lambda case: case.group not in LENGTHY):
         waiting.put(case)
@@ -72,13 +73,13 @@ def run_all(lab, cases, keep):
 
 
 def end_once(*_):
-    """Ends in order; a second order, which `timeout` gives to the whole group, must not interrupt that."""
+    """Ends in order. `timeout` sends SIGTERM to the whole group too, so a second signal must not interrupt the end."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(143)
 
 
 def leave_out(reason):
-    """Says why nothing is compared, also to who counts lanes: that is no success."""
+    """Prints why nothing is compared, and tells .ci/run, which must not count that as a success."""
     print(f"skipped: {reason}")
     file = os.environ.get("LANE_LEFT_OUT_FILE")
     if file:
@@ -87,20 +88,20 @@ def leave_out(reason):
 
 
 def processor_state_is_too_large():
-    """Whether user-mode Linux panics before its first process, in put_fp_registers: the processor has tiles (AMX),
-    whose registers alone are 8 KiB, and Debian 12's kernel (6.1) has no room for them when it starts a process."""
+    """Whether user-mode Linux panics before its first process, in put_fp_registers. The registers of a processor with
+    tiles (AMX) take 8 KiB, and Debian 12's kernel (6.1) has no room for them when it starts a process."""
     with open("/proc/cpuinfo", encoding="ascii", errors="replace") as info:
         return " amx_tile" in info.read()
 
 
 def main():
     parser = argparse.ArgumentParser(prog="interop", description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", default="target/release/fullstripe", help="the fullstripe to test")
+    parser.add_argument("--binary", default="target/release/fullstripe", help="the fullstripe program to test")
     parser.add_argument("--long", action="store_true", help="all cases")
-    parser.add_argument("--only", help="cases whose group, name and side contain these words, with commas between")
+    parser.add_argument("--only", help="cases whose group, name and side contain all of these comma-separated words")
     parser.add_argument("--write", metavar="FILE", help="put the table into this file")
-    parser.add_argument("--keep", action="store_true", help="leave the folder with the drives")
-    parser.add_argument("--list", action="store_true", help="name the cases and do nothing")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with the drives")
+    parser.add_argument("--list", action="store_true", help="list the cases and run none")
     options = parser.parse_args()
     if options.write:
         clean_tree.require()

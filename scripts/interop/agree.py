@@ -1,4 +1,4 @@
-"""Whether `mdadm --examine` and `--detail` say of drives what `fullstripe examine --json` says, field by field."""
+"""Compares what `mdadm --examine` and `--detail` say of drives with `fullstripe examine --json`, field by field."""
 import re
 
 from .requirement import require
@@ -34,7 +34,7 @@ def number(text):
 
 
 class Comparison:
-    """Collects what is compared, so that a disagreement names drive and field."""
+    """Counts the compared fields; a disagreement names the drive and the field."""
 
     def __init__(self, where):
         self.where = where
@@ -55,17 +55,17 @@ def examined(where, text, drive, sector_bytes):
         return compare.compared
     require("Magic" in container, f"{where}: mdadm finds no record: {text[-300:]}")
     compare.same("Version", container["Version"], record["format_version"])
-    # A spare belongs to no container: mdadm prints zeros, we what its family number would give.
+    # A spare belongs to no container: mdadm prints zeros, fullstripe the UUID that the family number would give.
     if record["volumes"]:
         compare.same("UUID", container["UUID"], record["container_uuid"])
     compare.same("Family", container["Family"], record["family"])
     compare.same("Orig Family", container["Orig Family"], record["original_family"])
     compare.same("Generation", int(container["Generation"], 16), record["generation"])
-    # Older ones say only this, newer ones the bits before it.
+    # Older versions of mdadm print only this, newer ones the attribute bits before it.
     supported = container["Attributes"] == "All supported" or container["Attributes"].endswith("(supported)")
     compare.same("Attributes", supported, not record["unsupported"])
     compare.same("Checksum", container["Checksum"].endswith("correct"), True)
-    # mdadm counts the record's sectors, we the bytes that it takes on the drive.
+    # mdadm counts the record's sectors, fullstripe the bytes that it takes on the drive.
     compare.same("MPB Sectors", number(container["MPB Sectors"]) * sector_bytes, record["image_bytes"])
     compare.same("Disks", number(container["Disks"]), len(record["disks"]))
     compare.same("RAID Devices", number(container["RAID Devices"]), len(record["volumes"]))
@@ -84,7 +84,7 @@ def disk_state(ours):
 
 
 def volume(compare, theirs, ours, own_row, sector_bytes):
-    # While something is under way, mdadm prints "what it will be <-- what it is".
+    # While a migration runs, mdadm prints "what it will be <-- what it is".
     now = lambda key: theirs[key].split("<--")[-1].strip()
     then = lambda key: theirs[key].split("<--")[0].strip()
     compare.same("UUID", theirs["UUID"], ours["uuid"])
@@ -115,7 +115,7 @@ def volume(compare, theirs, ours, own_row, sector_bytes):
 
 
 def detailed(where, text, volumes):
-    """Compares what md itself says of a volume that it runs; returns the number of fields."""
+    """Compares md's own report on a volume that it runs; returns the number of fields."""
     compare = Comparison(where)
     theirs = fields(text)[0]
     ours = [volume for volume in volumes if volume["uuid"] == theirs.get("UUID")]
@@ -136,7 +136,7 @@ def detailed(where, text, volumes):
         compare.same("Layout", theirs["Layout"], "near=2")
     for line in re.findall(r"^\s+\d+\s+\d+\s+\d+\s+(\d+)\s+active sync\s+(\S+)$", text, re.MULTILINE):
         slot = ours["slots"][int(line[0])]
-        # A slot that was out of sync may be in sync by now.
+        # A slot that is out of sync in the record may be in sync in md by now.
         if slot["in_sync"]:
             compare.same(f"slot {line[0]}", line[1], slot["serial"])
     return compare.compared

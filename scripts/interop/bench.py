@@ -1,4 +1,4 @@
-"""What a case works with: its drives, fullstripe on them, and jobs for the machine with md."""
+"""The tools of a case: its drives, fullstripe on them, and jobs for the machine with md."""
 import hashlib
 import json
 import os
@@ -15,9 +15,9 @@ from .requirement import Failed, require
 from .volume import MIB, Volume
 
 DRIVE_BYTES = 12 * MIB
-# Payload that a serving process keeps memory for: enough for what clients here have in flight.
+# Payload memory of a serving process: enough for the requests that clients here have in flight.
 SERVE_MEMORY = "16m"
-# Far more than anything here takes, also on a busy machine.
+# Far longer than anything here takes, even on a busy machine.
 LIMIT_SECONDS = 300
 
 
@@ -37,19 +37,20 @@ def md5(data):
 
 
 class Job:
-    """Something to be done in the machine. With `cut`, arrays stay running and the power goes."""
+    """A script to run in the machine. With `cut`, arrays stay running and the power is cut."""
 
     def __init__(self, script, cut, drives, before):
         self.script = script
         self.cut = cut
         self.drives = drives
-        # What we say of the drives before.
+        # What fullstripe says of the drives before the job.
         self.before = before
 
 
 def has_two_families(drives):
-    """Whether members by the newest record have another family number on theirs: it changes with a spare. With half of
-    them changed md does not start the array; a start of ours changes the others."""
+    """Whether some members have a record with another family number than the newest record: it changes when a spare is
+    taken. If only half of the members have the new number, md does not start the array; a start by fullstripe updates
+    the others."""
     records = [drive["record"] for drive in drives if drive["record"] and drive["record"]["volumes"]]
     newest = max(records, key=lambda record: record["generation"])
     serials = [disk["serial"] for disk in newest["disks"]]
@@ -58,7 +59,7 @@ def has_two_families(drives):
 
 
 class Bench:
-    """One case's. `letters` are those of its drives in the machine."""
+    """The tools of one case. `letters` are those of its drives in the machine."""
 
     def __init__(self, lab, letters, sector_bytes, bytes_each=DRIVE_BYTES):
         self.lab = lab
@@ -77,14 +78,14 @@ class Bench:
                 file.truncate(bytes_each)
 
     def file(self, name, data):
-        """A file with `data`, and how a job calls it."""
+        """Writes a file with `data`, and returns its path inside the machine."""
         path = os.path.join(self.folder, name)
         with open(path, "wb") as file:
             file.write(data)
         return "/host/" + os.path.relpath(path, self.lab.machine.folder)
 
     def fill(self, drives=None):
-        """What an earlier owner left: parity and copies that nobody computed do not match."""
+        """Fills drives with an earlier owner's data: parity and copies that nobody computed do not match."""
         for at in range(len(self.paths)) if drives is None else drives:
             with open(self.paths[at], "r+b") as file:
                 file.write(pattern(100 + at, os.path.getsize(self.paths[at]) - 6 * MIB))
@@ -106,7 +107,7 @@ class Bench:
         return self.examine_specs(self.specs(drives))
 
     def examine_specs(self, specs, codes=(0,)):
-        """With code 1 too, records may be damaged."""
+        """Reports on drives. With code 1 among `codes`, damaged records are accepted too."""
         return json.loads(self.fullstripe("examine", "--json", *specs, codes=codes))["drives"] if specs else []
 
     def record(self):
@@ -135,7 +136,7 @@ class Bench:
         server.stop()
 
     def job(self, script, cut=False, drives=None):
-        """A job on the drives: mdadm examines them before, and after unless the power goes."""
+        """Makes a job on the drives: mdadm examines them before it, and after it unless the power is cut."""
         drives = list(range(len(self.paths))) if drives is None else drives
         names = [self.names[at] for at in drives]
         lines = [". /guest.sh"]
@@ -150,7 +151,7 @@ class Bench:
         return Job("\n".join(lines) + "\n", cut, drives, self.examine(drives))
 
     def heard(self, job, text):
-        """What the machine printed: the two sides must agree before and after."""
+        """Checks what the machine printed: mdadm and fullstripe must agree before and after."""
         looks = re.findall(r"^@@EXAMINE\n(.*?)^@@", text, flags=re.MULTILINE | re.DOTALL)
         require(len(looks) == (1 if job.cut else 2), f"the job did not end: {brief(text)}")
         self.agree("before md", looks[0], job.before)
@@ -162,7 +163,8 @@ class Bench:
             self.agree("after md", looks[1], self.examine(job.drives))
 
     def agree(self, when, look, drives):
-        """What mdadm prints of several drives: of each behind a line with its name, of one without a record none."""
+        """Compares mdadm's output about several drives. The output about a drive follows a line with its name; there is
+        none about a drive without a record."""
         parts = re.split(r"^(/dev/\S+):\n", look, flags=re.MULTILINE)
         texts = dict(zip(parts[1::2], parts[2::2]))
         for drive in drives:
@@ -198,7 +200,7 @@ class Server:
         return self.bench.fullstripe(words[0], "--socket", self.socket, *words[1:])
 
     def begin_order(self, *words):
-        """An order that nobody waits for."""
+        """Starts an order without waiting for it."""
         return subprocess.Popen(
             [self.bench.lab.binary, words[0], "--socket", self.socket, *words[1:]], stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.bench.lab.environment)
@@ -222,7 +224,7 @@ class Server:
         os.remove(source)
 
     def read_part(self, at, length, volume="vol"):
-        """Some of it, by a client that reads in words of its own."""
+        """Reads a part of the volume with a client of its own, qemu-img, in blocks of 64 KiB."""
         target = os.path.join(self.bench.folder, "part")
         words = ["qemu-img", "dd", "-f", "raw", "-O", "raw", "bs=65536", f"skip={at >> 16}", f"count={(at + length) >> 16}"]
         subprocess.run([*words, f"if={self.uri(volume)}", f"of={target}"], check=True, timeout=LIMIT_SECONDS, capture_output=True)
@@ -236,7 +238,7 @@ class Server:
         require(done.returncode == 0 and "failed" not in done.stdout, f"qemu-io: {done.stdout}{done.stderr}")
 
     def scrub(self, volume="vol"):
-        """Compares everything: a failure if anything does not match."""
+        """Scrubs the volume, and fails if anything does not match."""
         self.order("scrub", "--wait", volume)
 
     def kill(self):
@@ -270,7 +272,7 @@ class Lab:
         return self.number
 
     def begin(self, words, log):
-        """Starts something that serves."""
+        """Starts a serving process."""
         require(not self.ended, "the lane ends")
         with open(log, "w") as out:
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self.environment)
@@ -278,7 +280,7 @@ class Lab:
         return process
 
     def end(self):
-        """Ends what still runs: a lane that is interrupted leaves nothing behind."""
+        """Ends what still runs, so that an interrupted run leaves nothing behind."""
         self.ended = True
         for process in self.serving:
             process.kill()
@@ -292,5 +294,5 @@ class Lab:
 
 
 def clients():
-    """Programs that cases need outside of the machine, and that are missing."""
+    """Programs that cases need outside of the machine and that are missing."""
     return [name for name in ["fio", "nbdcopy", "qemu-io"] if not find_program(name)]

@@ -1,4 +1,5 @@
-"""A case, what became of it, and who carries cases out: each worker has a machine, which goes on from case to case."""
+"""Cases, their outcomes, and the workers that run cases. Each worker has a machine, which it keeps from case to
+case."""
 import shutil
 import string
 import time
@@ -9,7 +10,7 @@ from .requirement import Failed, NotTried
 
 
 class Case:
-    """`run(bench)` is a generator: it yields jobs, is sent what they printed, and returns what it found."""
+    """`run(bench)` is a generator: it yields jobs, receives what they printed, and returns what it found."""
 
     def __init__(self, group, name, started_by, drives, run, sector_bytes=512, **options):
         self.group = group
@@ -18,13 +19,13 @@ class Case:
         self.drives = drives
         self.run = run
         self.sector_bytes = sector_bytes
-        # How large drives are, and whether CI leaves it out.
+        # The size of the drives, and whether CI leaves the case out.
         self.drive_bytes = options.get("drive_bytes")
         self.long = options.get("long", False)
 
 
 class Outcome:
-    """What became of a case."""
+    """The outcome of a case."""
 
     def __init__(self, case):
         self.case = case
@@ -35,10 +36,10 @@ class Outcome:
 
 
 class Worker:
-    """Carries out cases, one after the other. A new machine is booted after the power went, and after a failure.
+    """Runs cases, one after the other. A new machine is booted after a power cut and after a failure.
 
-    mdadm or mdmon stood still in 3 of 2,250 cases, on a machine with two such lanes at once. A case that does not come to
-    what it tries is carried out once more from its beginning, and its outcome says so. Wrong bytes fail it at once.
+    mdadm or mdmon hung in 3 of 2,250 cases, on a machine that ran this twice at the same time. A case that cannot do
+    what it tests is run once more from its beginning, and its outcome says so. Wrong bytes fail it at once.
     """
 
     def __init__(self, lab, keep):
@@ -58,14 +59,14 @@ class Worker:
         return outcome
 
     def attempt(self, case, outcome):
-        """Fills the outcome. Why the case did not come to what it tries, or None if it did."""
+        """Runs the case and fills its outcome. Returns why the case could not do what it tests, or None if it could."""
         not_tried = None
         outcome.failed, outcome.text = False, ""
         size = {"bytes_each": case.drive_bytes} if case.drive_bytes else {}
         bench = Bench(self.lab, string.ascii_lowercase[: case.drives], case.sector_bytes, **size)
         try:
             outcome.text = self.advance(bench, case.run(bench))
-        except Exception as error:  # Whatever it is, it is this case's failure, and the others go on.
+        except Exception as error:  # Whatever it is, only this case fails, and the others are run.
             not_tried = error if isinstance(error, NotTried) else None
             outcome.failed = True
             outcome.text = str(error) if isinstance(error, Failed) else traceback.format_exc(limit=-3)
@@ -76,7 +77,7 @@ class Worker:
         return not_tried
 
     def advance(self, bench, steps):
-        """Does the jobs of a case; what it returns."""
+        """Runs the jobs of a case, and returns what the case returns."""
         heard = None
         while True:
             try:

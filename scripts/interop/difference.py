@@ -1,19 +1,20 @@
-"""Says how drives differ from what they should hold: some failures are seen once in many runs, so the message has to be enough."""
+"""Describes how drives differ from what they should hold. Some failures occur once in many runs, so the message must
+suffice."""
 import time
 
 from .requirement import require
 
 SECTOR = 512
-# Ranges that a failure names.
+# Most ranges that a failure names.
 MOST_RANGES = 6
-# The same of rows.
+# Most rows that a failure names.
 MOST_ROWS = 9
-# A write that comes late, after everybody has said it is done, is there by then.
+# A write that reaches the drives too late, after everybody has reported success, is there after this time.
 LATER_SECONDS = 2
 
 
 def ranges(found, expected):
-    """Where sectors differ: pairs of begin and end in bytes."""
+    """The ranges in which sectors differ: pairs of begin and end in bytes."""
     runs = []
     for at in range(0, max(len(found), len(expected)), SECTOR):
         if found[at : at + SECTOR] == expected[at : at + SECTOR]:
@@ -26,7 +27,7 @@ def ranges(found, expected):
 
 
 def what_is_there(part, texts):
-    """Where those bytes come from: `texts` gives names to what was ever written."""
+    """Where the bytes come from. `texts` names everything that was ever written."""
     if part.count(0) == len(part):
         return "zeros"
     for name, text in texts.items():
@@ -44,8 +45,8 @@ def describe(found, expected, texts):
 
 
 def other_content(volume, expected, earlier=()):
-    """What the volume holds that it should not, in words; None if it holds what is expected. `earlier` is what it held
-    before, oldest first: so it is said which bytes came back."""
+    """Describes wrong content of the volume; None if it holds what is expected. `earlier` is its former content, oldest
+    first: with it the description says which bytes came back."""
     found = volume.content()
     if found == expected:
         return None

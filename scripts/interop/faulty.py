@@ -1,4 +1,4 @@
-"""A drive with sectors that cannot be read: nbdkit over the drive's file, presented as a file by nbdfuse."""
+"""A drive with unreadable sectors: nbdkit serves the drive's file, and nbdfuse presents it as a file."""
 import os
 import shlex
 import subprocess
@@ -19,11 +19,11 @@ def possible():
 
 @contextmanager
 def unreadable(path, begin, end):
-    """A path to the drive in the file `path`, of which the bytes from `begin` to `end` cannot be read."""
+    """Gives a path to the drive in the file `path` on which the bytes from `begin` to `end` cannot be read."""
     folder = f"{path}.faulty"
     os.makedirs(folder)
     file, socket, shown = shlex.quote(path), f"{folder}/socket", f"{folder}/drive"
-    # The plugin's scripts get a handle, a count and an offset behind their own name.
+    # The plugin's scripts get a handle, a count and an offset after their own name.
     fault = f"if [ $4 -lt {end} ] && [ $(($4 + $3)) -gt {begin} ]; then echo 'EIO unreadable' >&2; exit 1; fi"
     scripts = [
         f"get_size=stat -c %s {file}",

@@ -1,4 +1,4 @@
-"""A user-mode Linux that runs: drives come and go through its management console, jobs are done one by one."""
+"""A running user-mode Linux. Drives are added and removed through its management console, and jobs run one by one."""
 import hashlib
 import os
 import re
@@ -12,24 +12,24 @@ import time
 
 from .requirement import Failed, NotTried
 
-# Far more than it takes, also on a busy machine.
+# Far longer than it takes, even on a busy machine.
 BOOT_SECONDS = 120
 JOB_SECONDS = 330
-# Of the management console, UML's mconsole: a request and its answer, both with a text of at most so many bytes.
+# The protocol of UML's management console (mconsole): a request and its answer contain at most TEXT_BYTES of text.
 MAGIC, VERSION, TEXT_BYTES = 0xCAFEBABE, 2, 512
 CONSOLE_SECONDS = 20
-# How init.sh says that a job's time was over, and how much of what it said then is kept: what waits, and where.
+# How init.sh reports that a job took too long, and how much of its output then is kept: it says what waits, and where.
 STOPPED = r"^@@DONE (137|143)$"
 MOST_WORDS = 4000
 
 
 class Guest:
-    """Boots at once. `place` is a folder of its own."""
+    """Boots at once. `place` is a folder for this guest alone."""
 
     def __init__(self, words, place):
         self.place = place
         self.jobs = 0
-        # A session of its own: the machine is several processes, and all of them must go at once.
+        # A session of its own: the machine consists of several processes, which must be killed together.
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
             env=dict(os.environ, TMPDIR=place))
@@ -43,7 +43,7 @@ class Guest:
         self.console.settimeout(CONSOLE_SECONDS)
 
     def order(self, text):
-        """What the management console answers to that, and whether it did it."""
+        """Sends an order to the management console. Returns whether it succeeded, and the answer."""
         self.console.send(struct.pack("<III", MAGIC, VERSION, len(text)) + text.encode().ljust(TEXT_BYTES, b"\0"))
         answer, more = "", 1
         while more:
@@ -59,7 +59,7 @@ class Guest:
                 raise Failed(f"the machine does not take the drive {letter}: {answer}")
 
     def pull_out(self, letters):
-        """What has just been stopped may have a drive open for a moment longer."""
+        """Removes drives. A program that has just ended may keep a drive open for a moment."""
         end = time.monotonic() + CONSOLE_SECONDS
         for letter in letters:
             while True:
@@ -71,7 +71,8 @@ class Guest:
                 time.sleep(0.02)
 
     def do(self, script, name):
-        """What the job with that script prints; `name` is how it is called in the machine's folder."""
+        """Runs a job with this script and returns what it prints; `name` is the path of this guest's folder inside the
+        machine."""
         self.jobs += 1
         with open(os.path.join(self.place, f"job{self.jobs}"), "w") as file:
             file.write(script)
@@ -83,7 +84,7 @@ class Guest:
         return re.sub(rf"^SUM {name}/(\S+)$", self.computed_sum, text, flags=re.MULTILINE)
 
     def computed_sum(self, line):
-        """In place of a file's name, which is forgotten then, the sum of its bytes."""
+        """Replaces the name of a file by the sum of its bytes, and deletes the file."""
         path = os.path.join(self.place, line[1])
         with open(path, "rb") as file:
             found = hashlib.md5(file.read()).hexdigest()
@@ -91,7 +92,7 @@ class Guest:
         return f"SUM {found}"
 
     def read_until(self, mark, seconds):
-        """All that it prints until a line with `mark`."""
+        """Returns everything that the machine prints until a line with `mark`."""
         text, end = "", time.monotonic() + seconds
         output = self.process.stdout.fileno()
         while not re.search(mark, text, flags=re.MULTILINE):
@@ -106,7 +107,7 @@ class Guest:
         return text
 
     def end(self):
-        """The power goes."""
+        """Cuts the power."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:

@@ -1,31 +1,31 @@
-# Runs inside user-mode Linux, for /init and for each job: names for what jobs do with md.
+# Runs inside user-mode Linux, for /init and for each job: functions that jobs use to work with md.
 #
-# A job finds its drives in $d0, $d1, ... and all of them in $drives. What it prints between marks beginning
-# with @@ is read by the script outside. A process costs some ten milliseconds here, so that what is done often, like
-# looking whether md is ready, is left to the shell itself.
+# A job finds its drives in $d0, $d1, ... and all of them in $drives. The script outside reads what the job prints
+# between marks that begin with @@. Starting a process takes about ten milliseconds here, so frequent actions, such as
+# polling md, are done by the shell itself.
 
 export PATH=/bin:/sbin IMSM_DEVNAME_AS_SERIAL=1 IMSM_NO_PLATFORM=1 MDADM_NO_UDEV=1
 
-# look FILE: the first word of its first line goes into $word, what follows into $rest.
+# look FILE: puts the first word of its first line into $word, and the rest of the line into $rest.
 look() { word=; rest=; read -r word rest 2> /dev/null < "$1"; }
 
-# pause: a moment of 20 ms.
+# pause: waits 20 ms.
 pause() { read -r -t 0.02 word <> /pause; }
 
-# md_says ATTRIBUTE WORD: whether md says that of this job's volume.
+# md_says ATTRIBUTE WORD: whether this attribute of the job's volume has this value.
 md_says() { look /sys/block/$md/md/$1; [ "$word" = "$2" ]; }
 
 until_md() { until md_says "$@"; do pause; done; }
 
 while_md() { while md_says "$@"; do pause; done; }
 
-# speed KIB: how fast md synchronises, per second.
+# speed KIB: limits md's synchronisation to this many KiB per second.
 speed() {
     echo "$1" > /proc/sys/dev/raid/speed_limit_max
     echo "$1" > /proc/sys/dev/raid/speed_limit_min
 }
 
-# has_drive PATH: whether the array with that path in /sys has a drive of this job.
+# has_drive PATH: whether the array with this path in /sys contains a drive of the job.
 has_drive() {
     for drive in $drives; do
         if [ -e $1/slaves/${drive##*/} ]; then return; fi
@@ -33,7 +33,7 @@ has_drive() {
     return 1
 }
 
-# volume INDEX: the md device of this job's volume with that number, if it runs.
+# volume INDEX: prints the md device of the job's volume with this number, if it runs.
 volume() {
     for path in /sys/block/md*; do
         look $path/md/metadata_version
@@ -42,7 +42,7 @@ volume() {
     done
 }
 
-# container: the md device of this job's container.
+# container: prints the md device of the job's container.
 container() {
     for path in /sys/block/md*; do
         look $path/md/metadata_version
@@ -50,7 +50,7 @@ container() {
     done
 }
 
-# assemble DRIVE...: as drives are found when a machine starts, one after the other.
+# assemble DRIVE...: adds drives one after the other, as when a machine starts and finds them.
 assemble() {
     for found in $*; do mdadm -q -I $found; done
     md=$(volume 0)
@@ -61,14 +61,14 @@ assemble() {
     detail $md
 }
 
-# detail MD: what md itself thinks of the volume.
+# detail MD: prints md's own report on the volume.
 detail() {
     echo "@@DETAIL $1"
     mdadm --detail /dev/$1
     echo "@@"
 }
 
-# starting MD: what md is about to do, in words: action, resync start, policy, rebuild starts.
+# starting MD: prints what md is about to do: action, resync start, policy, rebuild starts.
 starting() {
     state=STATE
     for file in sync_action resync_start consistency_policy rd*/recovery_start; do
@@ -80,17 +80,19 @@ starting() {
     echo "$state"
 }
 
-# writable MD: md starts arrays for reading until somebody writes.
+# writable MD: makes the array writable; md starts arrays read-only until the first write.
 writable() {
     look /sys/block/$1/md/array_state
     if [ "$word" = read-auto ]; then mdadm -q -w /dev/$1; fi
 }
 
-# settle: mdmon, which keeps the records, has seen what was done; it loses a failure that follows too fast.
+# settle: waits until mdmon, which writes the records, has noticed the last change; it misses a failure that follows too
+# soon.
 settle() { sleep 0.3; }
 
-# idle MD: md has ended what it synchronised, and mdmon knows. The end leaves the array in `write-pending`, with reads
-# waiting, until mdmon has looked once more; now and then nothing tells it to. The order to be idle does.
+# idle MD: waits until md has ended its synchronisation and mdmon knows that. At its end the array is in
+# `write-pending`, where reads wait, until mdmon looks again. Sometimes nothing wakes mdmon; ordering md to be idle
+# does.
 idle() {
     until look /sys/block/$1/md/sync_action && [ $word = idle ]; do pause; done
     looks=0
@@ -101,8 +103,8 @@ idle() {
     done
 }
 
-# recorded MD: what md has rebuilt is no longer said to be under way in the drives' records. mdmon writes that some
-# time after md has ended, and may have to be told; whoever compares finds out if it never does.
+# recorded MD: waits until the drives' records no longer say that a rebuild runs. mdmon writes that some time after md
+# has ended, and may have to be woken. If it never writes it, the case finds that out when it compares.
 recorded() {
     looks=0
     while mdadm -E $drives 2> /dev/null | grep -q 'Migrate State : rebuild' && [ $looks -lt 25 ]; do
@@ -112,8 +114,8 @@ recorded() {
     done
 }
 
-# rebuilt MD: waits until nothing is missing and nothing is being done, and that is on record. `speed 10` comes before
-# what makes md begin: mdmon is less likely to miss the end of a rebuild whose beginning it has seen.
+# rebuilt MD: waits until no drive is missing, no job runs, and that is on record. A case calls `speed 10` before it
+# makes md begin: if mdmon has seen the beginning of a rebuild, it is less likely to miss its end.
 rebuilt() {
     until md_says sync_action recover || md_says degraded 0; do pause; done
     settle
@@ -123,13 +125,13 @@ rebuilt() {
     recorded $1
 }
 
-# synchronised MD: what there is to do is done; md takes a moment to begin.
+# synchronised MD: waits until md has nothing to synchronise; md takes a moment to begin.
 synchronised() { writable $1; pause; pause; pause; idle $1; }
 
-# mismatches MD: how many sectors did not match in md's last check.
+# mismatches MD: prints how many sectors did not match in md's last check.
 mismatches() { look /sys/block/$1/md/mismatch_cnt; echo "MISMATCHES $word"; }
 
-# check MD: md compares everything.
+# check MD: makes md compare everything.
 check() {
     synchronised $1
     if ! echo check > /sys/block/$1/md/sync_action; then echo "NOT CHECKED"; return; fi
@@ -137,30 +139,30 @@ check() {
     mismatches $1
 }
 
-# sum MD: all that the volume holds, in a file beside the job's script; the sum is computed outside.
+# sum MD: copies the volume into a file beside the job's script, of which the sum is computed outside.
 sum() {
     sums=$((sums + 1))
     cat /dev/$1 > $0.sum$sums
     echo "SUM $0.sum$sums"
 }
 
-# put FILE MD OFFSET_KIB: writes a file of the case's folder there.
+# put FILE MD OFFSET_KIB: writes a file of the case's folder to this offset of the volume.
 put() { dd if=$1 of=/dev/$2 bs=64k seek=$(($3 / 64)) conv=notrunc,fsync 2> /dev/null; }
 
-# examine: what mdadm reads on each drive.
+# examine: prints what mdadm reads on each drive.
 examine() {
     echo "@@EXAMINE"
     mdadm -E $drives 2>&1
     echo "@@"
 }
 
-# begin: forgets the names of arrays of other jobs, and what a mdmon that died has left.
+# begin: removes the names of other jobs' arrays, and the files of an mdmon that died.
 begin() {
     speed 2000000
     rm -f /run/mdadm/* /dev/md/*
 }
 
-# one_is FILE...: whether one of these files is there.
+# one_is FILE...: whether one of these files exists.
 one_is() {
     for file in "$@"; do
         if [ -e "$file" ]; then return; fi
@@ -168,7 +170,7 @@ one_is() {
     return 1
 }
 
-# mdmon_runs: whether one of those that have left their number is alive; a number stays behind when mdmon dies.
+# mdmon_runs: whether an mdmon runs whose process number is on file; the file stays when mdmon dies.
 mdmon_runs() {
     for file in /run/mdadm/*.pid; do
         look $file
@@ -177,7 +179,8 @@ mdmon_runs() {
     return 1
 }
 
-# stop_arrays: mdadm finds arrays busy while mdmon is at something, so more than once. mdmon goes with its container.
+# stop_arrays: stops all arrays, with repeated tries, because arrays are busy while mdmon works. mdmon ends with its
+# container.
 stop_arrays() {
     tries=0
     while [ $tries -lt 100 ] && one_is /sys/block/md*/md/array_state; do
@@ -191,7 +194,7 @@ stop_arrays() {
     sync
 }
 
-# who_hangs: what md was at when a job did not end, and where each process waits.
+# who_hangs: prints the state of md when a job did not end, and where each process waits.
 who_hangs() {
     cat /proc/mdstat
     for path in /sys/block/md*/md; do

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The first process in user-mode Linux: makes the machine ready, and does the jobs that it is told of, each with the
-# name of a script on a line. It runs until it is killed.
+# The first process in user-mode Linux: prepares the machine, then reads the names of scripts, one per line, and runs
+# each as a job. It runs until it is killed.
 /bin/busybox --install -s /bin
 . /guest.sh
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev

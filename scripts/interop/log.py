@@ -1,4 +1,4 @@
-"""Write-hole logs, read with a codec of its own from the format's specification."""
+"""Write-hole logs, read with the scripts' own codec, written from the format's specification."""
 import random
 import struct
 
@@ -29,8 +29,8 @@ def crc32c(data):
 
 
 def newest_unit(area):
-    """The entries of the last header of a chain, (first sector, partial parity bytes, data bytes, slot), and whether
-    all their partial parity is there."""
+    """The entries of the last header of a chain (first sector, partial parity bytes, data bytes, slot), and whether all
+    their partial parity is valid."""
     at, generation, entries, is_whole = 0, 0, [], True
     while at + HEADER_BYTES <= len(area):
         header = bytearray(area[at : at + HEADER_BYTES])
@@ -49,13 +49,13 @@ def newest_unit(area):
 
 
 def newest_units(volume):
-    """Of each slot's log."""
+    """The newest unit of each slot's log."""
     return [newest_unit(volume.read(slot, volume.component, LOG_BYTES)) for slot in range(volume.members)]
 
 
 def spoil_logged_parity(volume, lost=None):
-    """Overwrites with rubbish the parity that newest units cover, so that only a replay can make it right again;
-    none that changed a chunk of slot `lost`. Returns how many writes were concerned."""
+    """Overwrites the parity that the newest units cover with random bytes, so that only a replay can make it right
+    again. Entries that changed a chunk of slot `lost` are left alone. Returns the number of overwritten entries."""
     spoiled = 0
     for slot, (entries, _) in enumerate(newest_units(volume)):
         for sector, partial, data, parity in entries:

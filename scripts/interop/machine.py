@@ -26,7 +26,7 @@ def module_path(name):
 
 
 def missing():
-    """What this machine lacks."""
+    """The programs and kernel modules that this machine lacks."""
     programs = ["linux.uml", "busybox", "cpio", "ldd", *PROGRAMS]
     return [name for name in programs if not find_program(name)] + [
         f"{name}.ko" for name in MODULES if not module_path(name)]
@@ -39,7 +39,7 @@ def cpio(root, target):
 
 
 class Machine:
-    """Can be booted as often as needed, also several times at once. `folder` is what guests see as /host."""
+    """Boots guests, also several at once. Guests see `folder` as /host."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -73,7 +73,7 @@ class Machine:
         shutil.rmtree(root)
 
     def boot(self):
-        """A guest that is ready. One more try for one that does not come up; what happens after that counts."""
+        """Boots a guest and waits until it is ready. A guest that does not come up is booted once more."""
         for last in (False, True):
             guest = self.start()
             try:
@@ -89,7 +89,7 @@ class Machine:
         require(not self.ended, "the lane ends")
         place = tempfile.mkdtemp(prefix="guest.", dir=self.folder)
         words = [find_program("linux.uml"), "mem=256M", f"uml_dir={place}", "umid=m", f"initrd={self.base}"]
-        # Without a drive it would take one that does not exist; this one is pulled out when it is up.
+        # Without a drive user-mode Linux would open one that does not exist; this one is removed after booting.
         words += [f"ubd0r={self.base}"]
         words += [f"host_folder={self.folder}", "con=null", "con0=fd:0,fd:1", "console=tty0", "quiet"]
         self.boots += 1
@@ -102,8 +102,8 @@ class Machine:
         self.running.discard(guest)
 
     def do(self, guest, drives, script, cut):
-        """What a job prints that has `drives` (letter of the guest's device to file). With `cut`, arrays stay running
-        and the machine is killed at once; otherwise it can have another job."""
+        """Runs a job that has `drives` (letter of the guest's device to file) and returns what it prints. With `cut`,
+        arrays stay running and the machine is killed at once; otherwise it can run another job."""
         guest.plug_in(drives)
         text = guest.do(script, f"/host/{os.path.relpath(guest.place, self.folder)}")
         if cut:
@@ -113,7 +113,7 @@ class Machine:
         return text
 
     def end(self):
-        """Ends what still runs; nothing is booted any more."""
+        """Ends what still runs, and boots no more."""
         self.ended = True
         for guest in list(self.running):
             self.stop(guest)

@@ -1,8 +1,8 @@
-"""What a case says when it does not hold."""
+"""The exceptions of failed cases."""
 
 
 class Failed(Exception):
-    """A case does not hold."""
+    """A requirement of a case is not met."""
 
 
 def require(holds, what):
@@ -11,5 +11,5 @@ def require(holds, what):
 
 
 class NotTried(Failed):
-    """Because of md or its machine the case did not come to what it tries: a job did not end, a stopped array keeps a
-    drive open, md did not stop where it was told to. Says nothing about what is on the drives."""
+    """Because of md or its machine, the case could not do what it tests: a job did not end, a stopped array kept a
+    drive open, md did not stop where it was told to. This says nothing about the content of the drives."""

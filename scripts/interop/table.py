@@ -12,7 +12,7 @@ def line(outcome):
 
 
 def write(path, outcomes):
-    """Replaces what lies between the marks of the file at `path`."""
+    """Replaces the text between the marks of the file at `path`."""
     rows = ["| group | array | made by | fields compared | outcome |", "|---|---|---|---|---|"]
     for outcome in outcomes:
         case = outcome.case

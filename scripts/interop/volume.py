@@ -1,4 +1,5 @@
-"""What a volume holds, read from the drives' files by a layout of its own, from the format's specification."""
+"""Reads a volume's content from the drives' files, with the scripts' own code, written from the format's
+specification."""
 
 MIB = 1 << 20
 
@@ -53,7 +54,8 @@ class Volume:
         return slot ^ 1
 
     def content(self, lost=()):
-        """All bytes, without the slots in `lost` and those that are not in sync: computed, or from the copy."""
+        """All bytes of the volume. The content of slots in `lost` and of those that are not in sync is computed from
+        the others."""
         lost = set(lost) | {slot for slot in range(self.members) if not self.in_sync[slot]}
         columns = [None if slot in lost else self.read(slot) for slot in range(self.members)]
         for slot in lost:
@@ -87,5 +89,5 @@ class Volume:
         return wrong
 
     def redundant_slot(self, row):
-        """A slot of that row which can be spoiled without harm to data as long as no member is lost."""
+        """A slot of that row that can be overwritten without harm to data as long as no member is lost."""
         return self.parity_slot(row) if self.level == 5 else 1

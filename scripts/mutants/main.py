@@ -3,27 +3,27 @@
 
 usage: scripts/mutants.sh [--draw] [--first] [--seconds N] [--shard K/N] [--crate NAME] [--only TEXT] [--again] [--list] [--write]
 
-Which functions: functions.toml, beside this. Of their mutants the set is 600 at most: each function gives its first
-(by a hash of the mutant's name), then its second, and so on. Names have no line numbers, so that the set and the
-page of survivors (docs/mutants.md) outlive changes elsewhere in a file.
+The functions are listed in functions.toml, in this folder. At most 600 of their mutants form the set: each function
+gives its first (by a hash of the mutant's name), then its second, and so on. Names have no line numbers, so that the
+set and the page of survivors (docs/mutants.md) stay valid when other parts of a file change.
 
-A mutant is first tried against the tests of its own crate that take moments; one that survives is tried against the
-slow ones and the crates that guard it (TESTS below). All happens in a copy, target/mutants/tree, with a build folder
-of its own; what came out is kept in target/mutants/results.json, and by --write in outcomes.json, beside this, for
-the next one who goes on.
+A mutant is first tried with the fast tests of its own crate. If it survives, it is tried with the slow ones and with
+the crates that also guard it (TESTS below). This happens in a copy, target/mutants/tree, with a build folder of its
+own. The results are kept in target/mutants/results.json, and with --write in outcomes.json in this folder, so that
+others can continue.
 
---draw      those that a test has noticed before, in another order for each state of the code, what the newest commits
-            touched first: a test that has become weaker shows (CI)
---first     only against the quick tests of the mutant's own crate; what they do not notice is printed, and stays untried
---seconds N ends itself so long after the tests are built, and judges what was tried
---shard K/N every N-th of the set, from the K-th (1/N is the first)
---crate, --only  mutants of one crate; those whose name contains TEXT (whether in the set or not)
---again     only those that survived before or were not tried
---list      names the mutants and tries none
+--draw      mutants that a test has noticed before, in an order that depends on the state of the code, those in files of
+            the newest commits first: this shows a test that has become weaker (for CI)
+--first     only the fast tests of the mutant's own crate; mutants that they do not notice are printed and stay untried
+--seconds N ends this long after the tests have been built, and judges what was tried
+--shard K/N every N-th mutant of the set, from the K-th on (1/N is the first)
+--crate, --only  mutants of one crate; mutants whose name contains TEXT (whether in the set or not)
+--again     only mutants that survived before or were not tried
+--list      lists the mutants and tries none
 --write     writes the table of what was tried into docs/mutants.md, and outcomes.json
 
-Prints each survivor; the last line is 'N passed, N failed'. Exit code 1 if one survives that is not on the page, or
-if the page names a mutant that does not exist.
+Prints each survivor; the last line is 'N passed, N failed'. The exit code is 1 if a mutant survives that is not on the
+page, or if the page names a mutant that does not exist.
 """
 import argparse
 import collections
@@ -58,7 +58,7 @@ BUILD_SECONDS = 400
 # The slowest round takes 60 s on an idle machine.
 TEST_SECONDS = 180
 BATCH = 12
-# By crate, the rounds that a mutant goes through until somebody notices: package and arguments of `cargo test`.
+# By crate, the rounds of tests that a mutant goes through until one notices it: package and arguments of `cargo test`.
 TESTS = {
     "engine": [("engine", ["--lib", "--test", "all"]), ("engine", ["--test", "limits"]), ("assembly", ["--lib"]),
                ("sim", ["--lib", "--test", "given_up", "--test", "recorded"])],
@@ -102,7 +102,7 @@ def hashed(text):
 
 
 def chosen(mutants):
-    """The set: mutants of the listed functions, taken in turn from each, up to MOST."""
+    """The set: mutants of the listed functions, taken in turn from each function, up to MOST."""
     by_place = collections.defaultdict(list)
     for mutant in mutants:
         by_place[mutant["file"], function_of(mutant)].append(mutant)
@@ -124,16 +124,16 @@ def chosen(mutants):
 
 
 def touched():
-    """Files that the newest commits changed; none where the clone has no history."""
+    """Files that the newest commits changed; none if the clone has no history."""
     done = subprocess.run(["git", "log", f"-{NEWEST_COMMITS}", "--no-merges", "--name-only", "--format="], cwd=ROOT,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
     return set(done.stdout.split())
 
 
 def drawn(mutants, results):
-    """An order by the code's hash, what was touched first; of one crate, because each crate costs a build. Those that
-    nobody has tried yet are for a run by name: what comes of them is for somebody to judge. Those that only a hang
-    shows cost minutes each."""
+    """Known caught mutants in an order by the code's hash, those in recently changed files first; only of one crate,
+    because each crate costs a build. Untried mutants are left to runs by hand, because a person has to judge their
+    results. Mutants that only a hang reveals are left out, because each costs minutes."""
     mutants = [mutant for mutant in mutants if results.get(mutant["key"], "").startswith("caught by")]
     if not mutants:
         sys.exit("error: of these mutants none is known to be noticed; try them by name first")
@@ -143,8 +143,9 @@ def drawn(mutants, results):
 
 
 def try_batch(batch, package, tests, end):
-    """What came of the mutants of one crate under one package's tests, by key; those without time are missing."""
-    # cargo-mutants 27.1.0 lets mutants that leave out a field through every filter by name.
+    """Results of the mutants of one crate with one package's tests, by key. Mutants that ran out of time are
+    missing."""
+    # Filters by name of cargo-mutants 27.1.0 do not exclude mutants that leave out a field.
     fields = any("delete field" in mutant["key"] for mutant in batch)
     places = [] if fields else ["-E", "delete field"]
     places += [word for file in sorted({mutant["file"] for mutant in batch}) for word in ("-f", file)]
@@ -181,7 +182,7 @@ def try_batch(batch, package, tests, end):
 
 
 def check_baseline(packages):
-    """Ends the script if the tests fail without any change; builds what is built again and again."""
+    """Ends the script if the tests fail without any change. Also builds what all later builds share."""
     for package, tests in packages:
         command = ["cargo", "test", "--profile", "mutants", "--quiet", "-p", package, *tests]
         environment = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "build"), "CARGO_INCREMENTAL": "1"}
@@ -194,7 +195,7 @@ def check_baseline(packages):
 
 
 def run(mutants, results, end, rounds=None):
-    """Tries mutants in their order until the time is over; survivors go on to the next round at once, up to `rounds`."""
+    """Tries mutants in order until the time is up. Survivors enter the next round at once, up to `rounds`."""
     tried = {}
     for start in batches(mutants):
         batch, crate = start, start[0]["package"]
@@ -227,7 +228,7 @@ def run(mutants, results, end, rounds=None):
 
 
 def batches(mutants):
-    """Neighbours of one crate, BATCH at most."""
+    """Neighbouring mutants of one crate, at most BATCH."""
     batch = []
     for mutant in mutants:
         if batch and (batch[0]["package"] != mutant["package"] or len(batch) == BATCH):
@@ -262,7 +263,7 @@ def line_of(name, row):
 
 
 def known_outcomes():
-    """What came of mutants by key: here, or where this was run before."""
+    """Results of mutants by key, from this machine or from where the set was run before."""
     files = [file for file in (OUTCOMES, RESULTS) if file.is_file()]
     return {key: outcome for file in files for key, outcome in json.loads(file.read_text()).items()}
 

@@ -1,12 +1,12 @@
-//! Plants bugs one after the other and runs histories of faults until one fails: the first lane of
-//! `scripts/planted.sh`, which is what people run.
+//! Plants bugs one after the other and runs histories of faults until one fails. People run `scripts/planted.sh`, which
+//! calls this program.
 //!
 //! usage: planted [--wide] FROM TO all|first [BUG...]
 //!
-//! Runs the seeds from FROM to TO, TO not included, in histories that an array has to survive: all of
-//! them, or until the first that fails; with --wide those of [`Mode::Wide`]. A BUG named - is none, and without BUG all are planted, and before them
-//! none. Prints a line for each: its name, the seeds that failed, the seeds that were run, the first one that
-//! failed, and how.
+//! Runs the seeds from FROM up to but not including TO, in histories that an array has to survive: all of them, or
+//! until the first that fails. With --wide the histories are those of [`Mode::Wide`]. A BUG called - means no bug.
+//! Without BUG, the seeds run without a bug and then with each bug. Prints a line for each: its name, the number of
+//! seeds that failed, the number that ran, the first that failed, and how.
 
 use engine::layout::Level;
 use planted::{Bug, plant};
@@ -14,13 +14,13 @@ use sim::campaign::{Campaign, Summary};
 use sim::history::Mode;
 use std::process::ExitCode;
 
-/// Levels that survive something, in turn.
+/// Levels with redundancy, which seeds use in turn.
 const LEVELS: [Level; 4] = [Level::Raid5, Level::Raid1, Level::Raid10, Level::Raid5];
 
-/// Seeds that are run before somebody looks whether one has failed.
+/// Number of seeds that run before the program checks whether one has failed.
 const BATCH: u64 = 24;
 
-/// The name of no bug.
+/// The name that means no bug.
 const NONE: &str = "-";
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         };
         bugs.push(Some(*bug));
     }
-    // What the bugs break is told by the failures.
+    // The failures tell what the bugs break, so panics are not printed.
     std::panic::set_hook(Box::new(|_| {}));
     for bug in bugs {
         plant(bug);
@@ -68,12 +68,12 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Seeds that failed, seeds that were run, and a word about the first that failed.
+/// Number of seeds that failed, number that ran, and a description of the first failure.
 fn look(seeds: std::ops::Range<u64>, until_first: bool, mode: Mode) -> (usize, u64, String) {
     let (mut failed, mut run, mut first) = (0, 0, "-\t-".to_owned());
     let mut at = seeds.start;
     while at < seeds.end && !(until_first && failed > 0) {
-        // A seed has the same level whatever others it is run with.
+        // A seed has the same level whichever other seeds run.
         let end = seeds.end.min((at / BATCH + 1) * BATCH);
         let summary = batch(at..end, mode);
         if let Some(failure) = summary.failures.first().filter(|_| failed == 0) {

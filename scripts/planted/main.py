@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""Plants bugs one by one and shows who finds each: the tests of a crate, and histories of faults.
+"""Plants bugs one by one and shows which test of a crate and which history of faults finds each.
 
 usage: scripts/planted.sh [--quick] [--seeds N] [--most N] [--write FILE] [--renew BUG] [BUG...]
 
-Each bug is a patch in scripts/planted/patches, and a sentence in scripts/planted/crate. All are applied to one copy of
-the source, of which one build serves all of them; a patch that does not apply any more is an error, and --renew lets
-you plant its bug anew. Each is planted, by an environment variable, under
-the tests of the engine, the metadata, the assembly and the fault world, until one of them fails; and in N
-histories of faults (240). A bug that no test and none of these finds has more histories until one does
-(--most, 2400). --write puts the table into a document, between its two marks. Without a bug everything has to
-pass, or nothing of this means anything. Who is in the document's table is asked first.
+Each bug is a patch in scripts/planted/patches, and a sentence in scripts/planted/crate. All patches are applied to one
+copy of the source, and one build serves all bugs; an environment variable selects the bug that is active. A patch that
+no longer applies is an error, and --renew lets you plant its bug anew. With each bug, the tests of the engine, the
+metadata, the assembly and the fault world run until one of them fails, and N histories of faults run (240). If neither
+finds the bug, more histories run until one does (--most, 2400). --write puts the table into a document, between its two
+marks. Without a bug every test and history has to pass; otherwise the results would mean nothing. The test that the
+document's table names for a bug runs first.
 
---quick asks only the test that the document's table names for each bug, or where it names none, the seed; each
-of them without a bug too. If that finds nothing any more (a test has another name, histories are drawn
-differently), whoever does is looked for anew, in N histories at most.
+--quick runs for each bug only the test that the document's table names, or if it names none, the seed; and each
+of them without a bug too. If that no longer finds the bug (the test has another name, histories are drawn
+differently), all tests run, and at most N histories.
 
-Prints the table; the last line is 'N passed, N failed'. Exit code 1 if a bug is found by nobody.
+Prints the table; the last line is 'N passed, N failed'. The exit code is 1 if a bug is found by nothing.
 """
 import argparse
 import json
@@ -37,20 +37,20 @@ from progress import Progress  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PATCHES = HERE / "patches"
-# The copy of the source that has the bugs, and what is built of it.
+# The copy of the source that has the bugs.
 TREE = ROOT / "target" / "planted-tree"
 DOCUMENT = ROOT / "docs" / "planted.md"
 MARKS = ("<!-- table: scripts/planted.sh --write -->", "<!-- end of table -->")
 VARIABLE = "FULLSTRIPE_PLANTED_BUG"
-# A bug may make a test or a history go on for ever; that is one way to notice it.
+# A bug may make a test or a history run without end; that counts as finding it.
 TEST_SECONDS = 120
 HISTORIES_SECONDS = 180
 HISTORY_SECONDS = 20
 ENDLESS = "(hangs or dies)"
 TESTED = ["engine", "metadata", "assembly", "sim"]
-# Histories are asked by themselves.
+# Histories are run separately.
 NOT_ASKED = ["sim/histories", "sim/lies"]
-# Their tests take longest.
+# These tests take longest.
 ASKED_LAST = ["metadata", "engine/all", "engine/limits"]
 
 
@@ -90,7 +90,7 @@ def patched_files(bugs):
 
 
 def with_bugs(bugs):
-    """The source files that have bugs, by name, with all of these planted."""
+    """The source files that have bugs, by name, with all of these bugs planted."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name) / "source"
         files = patched_files(bugs)
@@ -103,7 +103,8 @@ def with_bugs(bugs):
 
 
 def what_plants():
-    """What the copy has beside the bugs: the crate that they ask, who depends on it, and the program of histories."""
+    """What the copy has besides the bugs: the crate that tells which bug is active, dependencies on it, and the program
+    of histories."""
     files = {f"crates/planted/{file.relative_to(HERE / 'crate')}": file.read_bytes()
              for file in (HERE / "crate").rglob("*") if file.is_file()}
     files["crates/sim/examples/planted.rs"] = (HERE / "histories.rs").read_bytes()
@@ -124,7 +125,7 @@ def prepare(bugs):
 
 
 def renew(bug, bugs):
-    """Lets somebody plant a bug anew, on top of those before it in the list, and writes its patch."""
+    """Lets the user plant a bug anew, on top of those before it in the list, and writes its patch."""
     before = with_bugs(bugs[:bugs.index(bug)])
     folder = ROOT / "target" / "planted-renewed"
     shutil.rmtree(folder, ignore_errors=True)
@@ -145,7 +146,7 @@ def renew(bug, bugs):
 
 
 def build():
-    """The program that runs histories, and by a name for people those of the tests."""
+    """Builds the program that runs histories, and the test programs by their names for people."""
     prepare(list(sentences()))
     packages = [word for crate in TESTED for word in ("-p", crate)]
     lines = cargo("test", "--profile", "planted", "--no-run", "--message-format", "json", *packages)
@@ -166,7 +167,8 @@ def build():
 
 
 def run_histories(program, first, end, how, bug):
-    """Seeds that failed with a bug (or "-"), seeds run, the first that failed, and how it did."""
+    """Runs histories with a bug (or "-"): seeds that failed, seeds that ran, the first that failed, and how it
+    failed."""
     seconds = HISTORIES_SECONDS if end - first > 1 else HISTORY_SECONDS
     try:
         done = subprocess.run([program, str(first), str(end), how, bug], stdout=subprocess.PIPE,
@@ -178,7 +180,7 @@ def run_histories(program, first, end, how, bug):
 
 
 def run_one_by_one(program, seeds, how, bug):
-    """The same where some histories do not end."""
+    """The same, one seed at a time, for when some histories do not end."""
     if len(seeds) == 1:
         return 1, 1, str(seeds[0]), "does not end"
     failed, run, earliest = 0, 0, ("-", "-")
@@ -192,7 +194,8 @@ def run_one_by_one(program, seeds, how, bug):
 
 
 def run_program(name, program, bug, tests=()):
-    """The first test that fails in a program with a bug planted (or ""), of all or of some; None if none does."""
+    """Runs a program's tests, all or some, with a bug planted (or ""). Returns the first that fails; None if none
+    does."""
     arguments = ["--exact", *tests] if tests else []
     environment = {**os.environ, VARIABLE: bug, "RUST_BACKTRACE": "0"}
     with subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -201,7 +204,7 @@ def run_program(name, program, bug, tests=()):
         late.start()
         try:
             for line in running.stdout:
-                # Who else would fail is not asked: one that finds it is enough.
+                # The others need not run: one test that finds the bug is enough.
                 if failed := re.match(r"test (\S+)(?: - .*)? \.\.\. FAILED", line):
                     running.kill()
                     return f"{name}::{failed.group(1)}"
@@ -211,7 +214,7 @@ def run_program(name, program, bug, tests=()):
 
 
 def find_test(programs, bug, known=""):
-    """The first test that fails with a bug planted: the one that is known to, or any."""
+    """The first test that fails with a bug planted: the known one if it still does, otherwise any."""
     name, _, test = known.partition("::")
     if name in programs and test != ENDLESS and (failed := run_program(name, programs[name], bug, [test])):
         return failed
@@ -237,14 +240,14 @@ def sentences():
 
 
 def recorded():
-    """By bug: the seed and the test that found it when the table was made; either may be empty."""
+    """By bug: the seed and the test that found it when the table was written; either may be empty."""
     rows = re.findall(r"^\| `(\w+)` \|.*?\| \d+ of \d+ seeds(?: \((\d+):[^|]*)? \| (?:`([^`]+)`)?[^|]* \|$",
                       DOCUMENT.read_text(), re.M)
     return {bug: (seed, test) for bug, seed, test in rows}
 
 
 def refuse_broken(histories, programs, known):
-    """Ends the script if one who is said to find a bug does so without it."""
+    """Ends the script if a test or seed that is said to find a bug fails without the bug."""
     tests = {}
     for _, test in known.values():
         name, _, test = test.partition("::")
@@ -276,7 +279,7 @@ def quick(bugs, seeds):
 
 
 def ask_the_known(bug, known, histories, programs):
-    """The row of a bug that is found by whom the table names; None if it is not."""
+    """The table row of a bug that is found by the test or seed in the document's table; None if it is not."""
     seed, test = known
     name, _, test = test.partition("::")
     tests = [] if test == ENDLESS else [test]
@@ -291,7 +294,8 @@ def ask_the_known(bug, known, histories, programs):
 
 
 def add_row(bug, rows, lost, test, histories, seeds, most):
-    """Runs histories with a bug, puts it into the table or to those that nobody has found, and says so in a line."""
+    """Runs histories with a bug, adds the bug to the table or to those that nothing has found, and returns a line about
+    it."""
     failed, run, seed, how = run_histories(histories, 0, seeds, "all", bug) if seeds else (0, 0, "-", "-")
     if not failed and not test:
         failed, more, seed, how = run_histories(histories, seeds, most, "first", bug)

@@ -1,5 +1,5 @@
-"""A file system on a volume: nbdfuse, a loop device, a mount, and a load of files that are synchronised one by
-one; and a group of processes with little memory."""
+"""A file system on a volume (nbdfuse, a loop device, a mount), a load of files that are synchronised one by one, and a
+group of processes with little memory."""
 import os
 import random
 import subprocess
@@ -45,14 +45,14 @@ class Disk:
         self.mounted = True
 
     def check(self):
-        """Unmounts in order and looks for damage, changing nothing."""
+        """Unmounts in order and checks the file system without changing it."""
         run(["umount", self.mounted_at], 90)
         self.mounted = False
         words = ["e2fsck", "-f", "-n"] if self.kind == "ext4" else ["xfs_repair", "-n"]
         run([*words, self.loop], 90)
 
     def tear(self):
-        """Takes it away, in order or not."""
+        """Removes it all, in order or not."""
         if self.mounted:
             run(["umount", "--lazy", self.mounted_at], check=False)
             self.mounted = False
@@ -64,11 +64,11 @@ class Disk:
 
 
 class Files:
-    """Threads that write files, synchronise each, rename it into place, and synchronise the folder."""
+    """Threads that write files: each file is synchronised and renamed into place, then its folder is synchronised."""
 
     def __init__(self, seed, threads):
         self.seed, self.count = seed, threads
-        # By name: the version that is durable, and the one under way.
+        # By file name: the version that is durable, and the one being written.
         self.durable, self.doubtful = {}, {}
         self.lock = threading.Lock()
         self.stopping = threading.Event()
@@ -127,7 +127,7 @@ class Files:
             os.close(directory)
 
     def wait_for(self, files, seconds):
-        """Until that many more are durable."""
+        """Waits until that many more files are durable."""
         target = self.written + files
 
         def written():
@@ -138,10 +138,10 @@ class Files:
         wait(f"{files} more files written", written, seconds)
 
     def before_kill(self):
-        """From now on no fsync counts: one that returns 0 when the server is dead says nothing of the array.
+        """From now on no fsync counts: if it returns 0 after the server has died, that says nothing about the array.
 
-        nbdfuse answers EINVAL once its server is gone, the loop driver takes that from a flush for a success, and
-        ext4 lets an fsync succeed whose transaction another thread's fsync has failed to commit.
+        nbdfuse answers EINVAL once its server has gone, the loop driver takes that for success when it answers a flush,
+        and ext4 lets an fsync succeed even if another thread's fsync has failed to commit its transaction.
         """
         with self.lock:
             self.server_killed = True
@@ -175,21 +175,21 @@ class Files:
 
 
 CAP_SYS_RESOURCE = 24
-# The server's locked memory and some more; or what a hog alone has.
+# What the group of server and hog gets: the server's locked memory and some more. Then what a hog alone gets.
 SHARED_BYTES = 160 * MIB
 ALONE_BYTES = 64 * MIB
 
 
 def may_become_io_flusher():
-    """Whether a process here may tell the kernel not to wait for its I/O when it needs memory. A server without
-    that right does wait for itself when memory is gone, and says so in `doctor`."""
+    """Whether a process here may tell the kernel not to wait for the process's own I/O when memory is short. A server
+    without that right does wait for itself when memory is short; `doctor` reports that."""
     with open("/proc/self/status") as status:
         words = next(line for line in status if line.startswith("CapEff:")).split()
     return bool(int(words[1], 16) >> CAP_SYS_RESOURCE & 1)
 
 
 class Group:
-    """Processes that share little memory, as far as this machine lets us."""
+    """Processes that share little memory, as far as this machine allows."""
 
     def __init__(self, lab):
         self.with_server = may_become_io_flusher()
@@ -200,7 +200,7 @@ class Group:
             folder = os.path.join(root, name)
             try:
                 os.mkdir(folder)
-                # What is no control group has no such file, and would take any other.
+                # A folder that is not a control group has no such file, and would accept any other.
                 os.stat(os.path.join(folder, "cgroup.procs"))
                 with open(os.path.join(folder, file), "w") as limit:
                     limit.write(str(limit_bytes))
@@ -229,7 +229,7 @@ class Group:
             import resource
             resource.setrlimit(resource.RLIMIT_AS, (self.limit_bytes, self.limit_bytes))
         with open("/proc/self/oom_score_adj", "w") as score:
-            # The hog goes first, and by root's word the server never.
+            # The kernel kills the hog first, and if this script may forbid it, the server never.
             score.write("1000")
 
     def remove(self):
@@ -265,7 +265,7 @@ while time.monotonic() < end:
 
 
 def start_hog(lab, group, place, seconds):
-    """A process that dirties pages of the file system and takes what memory is left."""
+    """Starts a process that dirties pages of the file system and takes the remaining memory."""
     log = open(os.path.join(lab.folder, "hog"), "w")
     words = tied([sys.executable, "-c", HOG, place, str(seconds)])
     hog = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
@@ -281,7 +281,7 @@ def hog_rounds(lab):
 
 
 def protect(server):
-    """The kernel shall not pick the server when memory is gone; it is what is tested."""
+    """Keeps the kernel from killing the server when memory is short, because the server is what is tested."""
     try:
         with open(f"/proc/{server.process.pid}/oom_score_adj", "w") as score:
             score.write("-1000")

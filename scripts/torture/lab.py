@@ -1,6 +1,6 @@
-"""What a round works with: drives that can be hurt, the serving process, and a folder that goes with both.
+"""The tools of a round: drives that can be hurt, the serving process, and a folder that is removed with both.
 
-Every process is started tied to this one (`setpriv --pdeathsig KILL`) and ended by its number.
+Every process is started so that it dies with this one (`setpriv --pdeathsig KILL`), and is ended by its number.
 """
 import fcntl
 import json
@@ -26,7 +26,7 @@ def tied(words):
 
 
 def run(words, seconds=60, check=True, **more):
-    """Runs a program to its end; returns what it printed."""
+    """Runs a program to its end and returns the finished process."""
     words = [find_program(words[0]) or words[0], *words[1:]]
     try:
         done = subprocess.run(
@@ -50,7 +50,7 @@ def wait(what, holds, seconds):
 
 
 def end_process(process, sign=signal.SIGKILL, seconds=30):
-    """Ends a process of ours and waits for it."""
+    """Ends a process that this script started, and waits for its end."""
     if process.poll() is None:
         process.send_signal(signal.SIGCONT)
         process.send_signal(sign)
@@ -64,8 +64,8 @@ LOOP_SET_STATUS64, LOOP_GET_STATUS64 = 0x4C04, 0x4C05
 
 
 def set_loop_limit(device, limit_bytes):
-    """Makes a loop device end early: what lies behind answers with errors. A file cut under it would give zeros
-    instead, a lie that no array without checksums can see."""
+    """Makes a loop device shorter: I/O beyond the limit fails. Truncating its file instead would return zeros, which no
+    array without checksums can notice."""
     with open(device, "rb") as file:
         status = bytearray(232)
         fcntl.ioctl(file, LOOP_GET_STATUS64, status)
@@ -74,7 +74,7 @@ def set_loop_limit(device, limit_bytes):
 
 
 class Drive:
-    """A file as a drive: itself, or through a loop device or FUSE."""
+    """A drive made of a file: the file itself, or presented by a loop device or FUSE."""
 
     def __init__(self, folder, number, kind, size):
         self.number, self.kind, self.size = number, kind, size
@@ -113,7 +113,7 @@ class Drive:
         return f"{self.path},serial=D{self.number}"
 
     def ways(self):
-        """How it can be hurt."""
+        """How the drive can be hurt."""
         return {"file": ["fail", "cut"], "loop": ["fail", "shrink"], "fuse": ["fail", "hang", "vanish"]}[self.kind]
 
     def hurt(self, way):
@@ -127,13 +127,13 @@ class Drive:
             end_process(self.processes[-2])
 
     def release(self):
-        """Whoever waits for its answers cannot end before it gives them."""
+        """Resumes the drive's processes: a process that waits for its answers cannot end before."""
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
 
     def mend(self, way):
-        """Gives it back with what it held, or with zeros for what was cut off."""
+        """Repairs the drive with its content, except for zeros in place of what was cut off."""
         self.release()
         if way == "cut":
             os.truncate(self.file, self.size)
@@ -232,7 +232,7 @@ class Server:
             raise Failed(self.words())
 
     def kill(self):
-        """As a crash would, and waits until the kernel has let go of the drives."""
+        """Kills the server as a crash would, and waits for its end."""
         end_process(self.process)
         self.expect_calm()
 
@@ -244,7 +244,7 @@ class Server:
 
 
 class Lab:
-    """A folder, the binary, and what has to be undone at the end, last first."""
+    """A folder, the binary, and what has to be undone at the end, in reverse order."""
 
     def __init__(self, folder, binary):
         self.folder, self.binary = folder, binary
@@ -255,7 +255,7 @@ class Lab:
         self.undo.append(work)
 
     def clean(self):
-        """Undoes everything, whatever fails; returns what did."""
+        """Undoes everything, even if a part fails; returns the failures."""
         troubles = []
         for work in reversed(self.undo):
             try:
@@ -266,7 +266,7 @@ class Lab:
         return troubles
 
     def protections(self):
-        """What `create --write-hole` offers."""
+        """The policies that `create --write-hole` offers."""
         said = run([self.binary, "create", "--help"], env=self.environment).stdout
         said = said[said.index("--write-hole") :].split("\n      --")[0]
         return [word for word in ["log", "bitmap", "off"] if f"- {word}" in said]
@@ -281,7 +281,7 @@ class Lab:
         run([self.binary, *words], env=self.environment)
 
     def wait_released(self, drives):
-        """A killed process keeps its drives until its last I/O is done."""
+        """Waits until a killed process has released its drives, which it does when its last I/O has ended."""
         for drive in drives:
             with open(drive.path, "rb") as file:
                 def free(file=file):

@@ -1,9 +1,9 @@
 """A client that knows what every block must hold.
 
-It writes 4 KiB blocks through several NBD connections, each with many requests in flight, and remembers per
-block the newest acknowledged write and the one under way. After a crash a block must hold one or the other,
-and once it has been read it must stay so. A connection of its own per thread; a block belongs to one
-connection, so that no two writes of it are under way at once.
+It writes 4 KiB blocks through several NBD connections, each with many requests in flight. For each block it remembers
+the newest acknowledged write and the one in flight. After a crash a block must hold one of the two, and once it has
+been read it must not change. Each thread has a connection of its own. A block belongs to one connection, so that no two
+writes of it are in flight at once.
 """
 import random
 import socket
@@ -17,7 +17,7 @@ SOCKET_SECONDS = 40
 
 
 class Lost(Exception):
-    """The server has gone, which a crash makes happen."""
+    """The server has gone, as after a crash."""
 
 
 class Failed(Exception):
@@ -87,7 +87,7 @@ class Connection:
 
 
 def content(seed, block, sequence):
-    """What a block holds: zeros before its first write."""
+    """The content of a block after its write with this sequence number; zeros before its first write."""
     if sequence == 0:
         return bytes(BLOCK)
     word = struct.pack("<QQQ", seed & 0xFFFFFFFFFFFFFFFF, block, sequence)
@@ -95,13 +95,13 @@ def content(seed, block, sequence):
 
 
 class Ledger:
-    """Blocks `first` to `first + count` of a volume."""
+    """The client of blocks `first` to `first + count` of a volume."""
 
     def __init__(self, seed, first, count, connections, depth):
         self.seed, self.first, self.count = seed, first, count
         self.connections, self.depth = connections, depth
         self.acknowledged = [0] * count
-        # By block: the sequence number of a write whose fate is not known.
+        # By block: the sequence number of a write of which it is unknown whether it reached the drives.
         self.doubtful = {}
         self.sequence = 0
         self.writes = 0
@@ -111,7 +111,7 @@ class Ledger:
         self.runs = 0
 
     def start(self, path, export):
-        """Writes until told to stop, or until the server goes."""
+        """Writes until it is stopped, or until the server ends."""
         self.stopping.clear()
         self.troubles = []
         self.runs += 1
@@ -160,7 +160,7 @@ class Ledger:
         connection.close()
 
     def wait_for(self, writes, seconds):
-        """Until that many more writes are acknowledged."""
+        """Waits until that many more writes are acknowledged."""
         target, end = self.writes + writes, time.monotonic() + seconds
         while self.writes < target:
             self.raise_failure()
@@ -173,7 +173,7 @@ class Ledger:
             raise Failed(f"a client: {trouble}")
 
     def stop(self):
-        """Ends the load; everything must have been answered."""
+        """Ends the load; all requests must have been answered."""
         self.stopping.set()
         self.join()
         self.raise_failure()
@@ -181,7 +181,7 @@ class Ledger:
             raise Failed("writes were not answered")
 
     def crashed(self):
-        """The server was killed: what is under way stays doubtful."""
+        """Ends the load after the server was killed: writes in flight stay doubtful."""
         self.stopping.set()
         self.join()
         for trouble in self.troubles:
@@ -196,7 +196,7 @@ class Ledger:
         self.threads = []
 
     def verify(self, path, export):
-        """Reads every block. What was doubtful is known from then on."""
+        """Reads and checks every block. This resolves doubtful writes."""
         connection = Connection(path, export)
         step = 256
         for low in range(0, self.count, step):

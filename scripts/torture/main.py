@@ -1,25 +1,26 @@
 #!/usr/bin/env python3
-"""Torture in the real world: arrays under load whose drives and server are hurt, checked byte by byte.
+"""Torture with real programs: faults hit the drives and the server of arrays under load, and every byte is checked.
 
 usage: scripts/torture/main.py [--rounds N] [--seed S] [--short] [--binary FILE]
 
 Each round follows from its seed alone, which is printed first: level, drives (files, loop devices, files on
-FUSE), data threads, load, and what happens. Three kinds of rounds take turns (seed modulo 4):
+FUSE), data threads, load, and faults. Three kinds of rounds alternate (seed modulo 4):
 
   0, 2  block load: a client that remembers every acknowledged write (3 connections, 20 requests in flight on
-        each) on one half, fio with verification (3 connections, 64 in flight together) on the other; drives are
-        failed, cut, hung and made to vanish, spares take over, drives come back; the server is killed with -9
+        each) on one half, fio with verification (3 connections, 66 requests in flight together) on the other; drives
+        fail, shrink, hang and vanish, spares take over, drives come back; the server is killed with -9
         and started again, sometimes in the middle of a rebuild
-  1     a file system, ext4 or xfs, under files that are synchronised one by one; a drive is hurt, the server
-        killed; what was synchronised must be there, and fsck finds nothing
-  3     memory taken away: server and hog share little memory (cgroup v2 or v1), with a file system on the volume; the
-        hog dirties its pages and takes what is left. Without CAP_SYS_RESOURCE the server cannot have the kernel not
-        wait for its own I/O, and the hog is alone in the group; without cgroups it has a ulimit. Which, is said
+  1     a file system, ext4 or xfs, with files that are synchronised one by one; a drive is hurt, the server
+        killed; what was synchronised must be there, and fsck must find nothing
+  3     memory is short: server and hog share little memory (cgroup v2 or v1), with a file system on the volume; the
+        hog dirties pages and takes the remaining memory. Without CAP_SYS_RESOURCE the server cannot tell the kernel not
+        to wait for its own I/O, and then the hog is alone in the group; without cgroups the hog has a ulimit. The
+        output says which of these was used
 
-At the end of each round nothing may be missing, a scrub must find nothing, and the server must end in order.
-Bounded in time, cleaned up by process number. Needs root for all but the block rounds over files; what is missing is
-said aloud. A round that fails prints its seed and the command that runs it again. The last line is 'N passed, N
-failed'; exit code 1 if a round failed.
+At the end of each round no data may be missing, a scrub must find nothing, and the server must end in order.
+Each round has a time limit, and processes are ended by their numbers. All rounds but block rounds over files need root;
+the output says what is missing. A round that fails prints its seed and the command that repeats it. The last line is
+'N passed, N failed'; the exit code is 1 if a round failed.
 """
 import argparse
 import os
@@ -46,7 +47,7 @@ VERIFY = [["--verify=crc32c"], ["--verify=md5"], ["--verify=xxhash"], ["--verify
 
 
 class Round:
-    """One array and what happens to it."""
+    """One array and its faults."""
 
     def __init__(self, lab, seed, short, kinds, work):
         self.lab, self.seed, self.short, self.work = lab, seed, short, work
@@ -74,7 +75,7 @@ class Round:
         self.said.append(words)
 
     def state(self):
-        """What the server says of itself when something has gone wrong."""
+        """The server's state, for the message of a failure."""
         if self.server is None or self.server.process.poll() is not None:
             return "; no server runs"
         try:
@@ -83,7 +84,7 @@ class Round:
             return f"; the server does not say its state: {error}"
         errors = {name: count for name, count in status["counters"].items() if "errors" in name}
         volume = status["volumes"][0]
-        # Of single blocks there may be thousands.
+        # There may be thousands of events about single blocks.
         rare = [one for one in self.server.events if one["kind"] not in ("unrecoverable", "read-repaired")]
         events = [one["text"] for one in rare[-8:]]
         return f"; volume {volume['state']}, job {volume['job']}, {errors}, last events {events}"
@@ -104,7 +105,7 @@ class Round:
             self.server.order("add-spare", spare.spec, "--force", check=False)
 
     def hurt(self):
-        """Hurts a drive, waits until it is failed, and returns how."""
+        """Hurts a drive, waits until it has failed, and returns the drive and how it was hurt."""
         victim = self.chance.choice(self.in_use)
         way = self.chance.choice(victim.ways())
         self.tell(f"{way} D{victim.number}")
@@ -113,20 +114,20 @@ class Round:
         if way == "fail":
             self.server.order("fail", f"D{victim.number}")
         self.server.wait_event("member-failed", "", 40, since)
-        # Before that, a crash leaves an array that wants to see this drive again.
+        # If the server crashed before that, the array would need this drive at its next start.
         self.server.wait_event("failure-recorded", "", 40, since)
         self.in_use.remove(victim)
         return victim, way, since
 
     def rebuilt(self, since):
-        """A spare has taken the place."""
+        """Waits until a spare has taken the drive's place."""
         self.server.wait_event("job-ended", "rebuild finished", 60, since)
         self.in_use += self.spares
         self.spares = []
         self.server.wait_optimal()
 
     def back(self, victim, way):
-        """The drive that was hurt comes back, with what it held, and serves as a spare."""
+        """Brings the drive that was hurt back, with its content, as a spare."""
         victim.mend(way)
         self.server.order("remove", f"D{victim.number}", check=False)
         self.server.order("add-spare", victim.spec, "--force")
@@ -134,21 +135,21 @@ class Round:
         self.tell(f"D{victim.number} is back as a spare")
 
     def crash(self):
-        """Kills the server and starts it again."""
+        """Kills the server. The caller starts it again."""
         self.tell("kill -9")
         for drive in self.drives:
-            # The kernel keeps a process whose I/O hangs.
+            # The kernel keeps a process alive whose I/O hangs.
             drive.release()
         self.server.kill()
         self.lab.wait_released(self.in_use + self.spares)
 
     def file_system(self):
-        """xfs wants 300 MiB."""
+        """The kind of file system; xfs needs 300 MiB."""
         kind = self.chance.choice(["ext4", "xfs"])
         return kind if self.server.volume()["size_bytes"] > 310 * MIB else "ext4"
 
     def may_crash_degraded(self):
-        """A RAID 5 that keeps no log is refused then: what it promises is over."""
+        """Whether a crash while degraded is allowed: a RAID 5 without a log refuses to start after it."""
         return self.level != 5 or "log" in self.options
 
     def finish(self):
@@ -158,7 +159,7 @@ class Round:
 
 
 def fio(lab, server, chance, low, size, seconds):
-    """fio writes and verifies a stretch of the volume, again and again."""
+    """Starts fio, which writes and verifies a part of the volume again and again."""
     jobs, depth = 3, 22
     part = size // jobs // (64 << 10) * (64 << 10)
     verify = chance.choice(VERIFY)
@@ -195,14 +196,14 @@ def block_round(this):
     ledger.wait_for(200, 60)
     victim, way, since = this.hurt()
     if this.may_crash_degraded() and chance.random() < 0.5:
-        # In the middle of the rebuild, or just behind it.
+        # In the middle of the rebuild, or just after it.
         fio_ends_well(tester)
         tester = None
         this.crash()
         ledger.crashed()
         this.in_use += this.spares
         this.spares = []
-        # What it holds is old, and must not be read.
+        # The content of that drive is old, and must not be read.
         stale = [victim] if way in ("fail", "hang") and chance.random() < 0.5 else []
         if stale:
             this.tell(f"D{victim.number} is there again")
@@ -224,7 +225,7 @@ def block_round(this):
     this.crash()
     ledger.crashed()
     this.serve()
-    # Served and right at once, whether or not a resync has got there.
+    # The content must be right as soon as it is served, whether or not a resync has got there.
     ledger.verify(this.server.nbd, "data")
     this.server.wait_optimal()
     ledger.start(this.server.nbd, "data")
@@ -294,7 +295,7 @@ def memory_round(this):
         wrote += hog_rounds(this.lab)
         if this.server.process.poll() is not None:
             raise Failed(f"the server has ended: {this.server.words()}")
-    # Whoever else uses the volume has not been forgotten.
+    # The other user of the volume must still make progress.
     files.wait_for(5, 60)
     victim, way, since = this.hurt()
     this.rebuilt(since)
@@ -307,15 +308,15 @@ def memory_round(this):
     return f"{hogs} hogs wrote {wrote} times, {files.written} files written"
 
 
-# Two drives' worth of the second is enough for xfs, three of the third.
+# Sizes of a drive. xfs needs 300 MiB: two drives of files_round's size are enough, or three of memory_round's.
 SIZES = {block_round: 64 * MIB, files_round: 168 * MIB, memory_round: 112 * MIB}
-# mkfs trims everything, which is a hole to be punched for each chunk; a thousand of those wait in line at a
+# mkfs trims everything, and for each chunk a hole is punched into a file. A thousand of these requests queue up at one
 # file, and each may take the kernel some milliseconds.
 DEADLINE_SECONDS = {block_round: 2, files_round: 10, memory_round: 10}
 
 
 def one_round(seed, short, binary, kinds, work):
-    """Runs the round of a seed; returns what it says, and whether it holds."""
+    """Runs the round of a seed, prints its result, and returns whether it passed."""
     folder = tempfile.mkdtemp(prefix="fullstripe-torture-")
     lab = Lab(folder, binary)
     said, began = "", time.monotonic()
@@ -352,10 +353,10 @@ def too_long(*_):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=10, help="how many (10)")
-    parser.add_argument("--seed", type=int, help="of the first round; by the time unless given")
-    parser.add_argument("--short", action="store_true", help="short rounds, of about ten seconds")
-    parser.add_argument("--binary", help="target/release/fullstripe unless given")
+    parser.add_argument("--rounds", type=int, default=10, help="number of rounds (10)")
+    parser.add_argument("--seed", type=int, help="seed of the first round; by default the time")
+    parser.add_argument("--short", action="store_true", help="short rounds of about ten seconds")
+    parser.add_argument("--binary", help="the program to test; by default target/release/fullstripe")
     return parser.parse_args()
 
 
@@ -375,7 +376,7 @@ def main():
     works = [block_round, files_round, block_round, memory_round]
     first = options.seed if options.seed is not None else int(time.time())
     signal.signal(signal.SIGALRM, too_long)
-    # So that what is mounted is unmounted.
+    # So that mounts are removed.
     signal.signal(signal.SIGTERM, interrupted)
     passed = failed = 0
     for seed in range(first, first + options.rounds):

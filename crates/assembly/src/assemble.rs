@@ -1,7 +1,7 @@
-//! Choosing the truth among opened drives and turning it into the engine's record.
+//! Decides which of the records on opened drives to use, and turns it into the engine's record.
 //!
-//! Nothing is written except what must be durable before the first volume starts ([`crate::prepare`]).
-//! [`bitmap`] is the part about write-intent bitmaps, [`wrong_drives`] says why there is not one array.
+//! Only what must be durable before the first volume starts is written ([`crate::prepare`]).
+//! [`bitmap`] handles write-intent bitmaps; [`wrong_drives`] explains why the drives are not those of one array.
 
 pub mod bitmap;
 pub mod wrong_drives;
@@ -32,15 +32,15 @@ const SECTOR_BYTES: u64 = 512;
 /// A container ready to be served.
 #[derive(Debug)]
 pub struct Container<M> {
-    /// Its drives by [`MemberId`]: members, then spares.
+    /// Its drives by [`MemberId`]: first members, then spares.
     pub members: Vec<M>,
-    /// What the engine starts from.
+    /// The record with which the engine starts.
     pub record: Record,
     /// Follows the engine's record and encodes it.
     pub persister: Persister,
     /// Names of the volumes, by volume.
     pub volume_names: Vec<String>,
-    /// By volume: why it is not started, and what to do, a sentence.
+    /// By volume: a sentence that says why it is not started and what to do; `None` if it is started.
     pub not_started: Vec<Option<String>>,
     /// What the user should know, a sentence each.
     pub notes: Vec<String>,
@@ -61,7 +61,7 @@ impl<M> Container<M> {
 /// Assembles the one container found on `drives`.
 ///
 /// # Errors
-/// There is none or more than one, it must not be assembled, or a volume must not be started; the
+/// There is no container or more than one, it must not be assembled, no volume can be started, or a drive fails; the
 /// sentence says why and what to do.
 pub fn assemble<M: Member>(
     drives: Vec<M>,
@@ -105,7 +105,7 @@ pub fn assemble<M: Member>(
         returning_drives(&drives, &assembly, &mpb, &bitmaps)
     };
     let back: Vec<&M> = returning.iter().map(|(drive, _)| &drives[*drive]).collect();
-    // An old log must not be replayed once the drive serves.
+    // The drive may hold an old log, which must not be replayed once the drive serves.
     initialise_all(&logged_volumes(&mpb, assembly.sector), &back)?;
     notes.extend(back.iter().map(|drive| {
         format!(
@@ -164,7 +164,7 @@ pub fn assemble<M: Member>(
     })
 }
 
-/// The one container on `drives`.
+/// Chooses the record of the one container on `drives`.
 fn choose_one(drives: &[impl Member]) -> Result<Assembly> {
     let candidates: Vec<_> = drives.iter().map(|drive| drive.candidate()).collect();
     let mut choice = choose(&candidates);
@@ -176,7 +176,7 @@ fn choose_one(drives: &[impl Member]) -> Result<Assembly> {
     found.outcome.map_err(|refusal| anyhow!("{refusal}"))
 }
 
-/// What the user should know of a volume that may only be read.
+/// A note for the user on a volume that may only be read.
 fn read_only_note((volume, mode): (&Volume, &StartMode)) -> Option<String> {
     let StartMode::ReadOnly { reason, .. } = mode else {
         return None;
@@ -185,8 +185,8 @@ fn read_only_note((volume, mode): (&Volume, &StartMode)) -> Option<String> {
     Some(format!("volume {name} is started read-only: {reason}"))
 }
 
-/// Evicted drives that may come back by the bitmap, and what they hold: they join as spares of their own
-/// slot. One that may not stays out.
+/// Evicted drives that may return to their slot and be updated by the bitmap, with their slot and generation. They join
+/// as spares that only their own slot may take. Other evicted drives stay out.
 fn returning_drives(
     drives: &[impl Member],
     assembly: &Assembly,
@@ -220,7 +220,7 @@ fn returning_drives(
         .collect()
 }
 
-/// Says which members had an older record than others. Updates that were cut off are finished by now, but what lies on
+/// Sets which members had an older record than others. Interrupted updates have been completed by now, but the data on
 /// these drives may be as old as their records were.
 fn note_behind(record: &mut Record, assembly: &Assembly, order: &[usize]) {
     let Some(unfinished) = &assembly.unfinished else {
@@ -231,7 +231,7 @@ fn note_behind(record: &mut Record, assembly: &Assembly, order: &[usize]) {
     }
 }
 
-/// The last members are drives that come back, and what they hold.
+/// Sets for the last members, which are returning drives, to which slot they return.
 fn note_returning(record: &mut Record, returning: &[(usize, Returning)]) {
     let first = record.members.len() - returning.len();
     for (at, (_, returning)) in returning.iter().enumerate() {
@@ -244,14 +244,14 @@ fn note_returning(record: &mut Record, returning: &[(usize, Returning)]) {
     }
 }
 
-/// Indices of the drives that serve, in the order of the disk table, then the spares.
+/// Indices of the drives in service, in the order of the disk table, then of the spares.
 pub(crate) fn drive_order(assembly: &Assembly) -> Vec<usize> {
     active_drives(assembly)
         .chain(assembly.spares.iter().copied())
         .collect()
 }
 
-/// Indices of the drives that serve, in the order of the disk table.
+/// Indices of the drives in service, in the order of the disk table.
 pub(crate) fn active_drives(assembly: &Assembly) -> impl Iterator<Item = usize> {
     assembly.members.iter().filter_map(|state| match state {
         Chosen::Present { drive } => Some(*drive),
@@ -259,7 +259,7 @@ pub(crate) fn active_drives(assembly: &Assembly) -> impl Iterator<Item = usize> 
     })
 }
 
-/// Takes the drives named by `order`, in that order, and the rest.
+/// Splits the drives into those in `order`, in that order, and the others.
 fn split<M>(drives: Vec<M>, order: &[usize]) -> (Vec<M>, Vec<M>) {
     let mut all: Vec<Option<M>> = drives.into_iter().map(Some).collect();
     let taken = order.iter().filter_map(|&at| all[at].take()).collect();
@@ -269,7 +269,7 @@ fn split<M>(drives: Vec<M>, order: &[usize]) -> (Vec<M>, Vec<M>) {
 /// The engine's geometry of a volume.
 ///
 /// # Errors
-/// A shape that the engine does not know, named.
+/// The shape is not supported by the engine; the error names it.
 pub fn geometry_of(volume: &Volume, block_bytes: u32) -> Result<Geometry> {
     let map = &volume.map;
     let Some(level) = map.level().map(of_format) else {
@@ -359,7 +359,7 @@ fn record_of<M: Member>(
     }
 }
 
-/// What the bad-block log says of the drives that are here.
+/// The recorded bad blocks of the drives that are present.
 fn bad_blocks_of(mpb: &Mpb, members: &[impl Member]) -> BadBlocks {
     let rows: Vec<Option<usize>> = members
         .iter()
@@ -429,7 +429,8 @@ fn sync_of(mode: &StartMode) -> Option<SyncRecord> {
     };
     let sync = match mode {
         StartMode::ReadWrite { sync, .. } => sync,
-        // Never synchronised here, but remembered: what parity cannot vouch for is an error.
+        // No sync will run, but the engine needs its position: beyond it, data cannot be reconstructed from parity, so
+        // reads of a missing drive's data must fail there.
         StartMode::ReadOnly {
             reason: ReadOnlyReason::UnsyncedParity { from_sector },
             ..

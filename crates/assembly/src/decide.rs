@@ -1,9 +1,9 @@
-//! How each volume of a container starts. This is decided here and nowhere else, for who serves it as well as for
-//! who only wants to know.
+//! The only place that decides how each volume of a container starts, for commands that serve it as well as for those
+//! that only display it.
 //!
-//! Each volume starts on its own merits: one that lacks a member that it cannot do without, or whose data would
-//! be in doubt, stays as it is, on record and on the drives, while others are served from the same drives. Where
-//! none can start, or the record itself is not understood, the container is refused.
+//! Each volume starts on its own merits: one that lacks a member it cannot work without, or whose data would
+//! be in doubt, is not started and not changed, on record or on the drives, while others are served from the same
+//! drives. If no volume can start, or the record itself is not understood, the whole container is refused.
 
 use crate::assemble::bitmap::{FoundBitmap, read_all, start_modes};
 use crate::log::rehearse;
@@ -14,21 +14,21 @@ use metadata::imsm::start::{
     RefusedReason, StartMode, StartOptions, TRUST_RETURNED_FLAG, start_mode_without_log,
 };
 
-/// What is to be done with a container.
+/// How a container is to be started.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// What was chosen, with the drives that were taken back.
+    /// The chosen record and drives, with the drives that are taken back.
     pub assembly: Assembly,
     /// The bitmaps of its volumes.
     pub bitmaps: Vec<FoundBitmap>,
-    /// How each volume starts. Where a write-hole log has to be replayed, this is what follows if that succeeds.
+    /// How each volume starts; if a write-hole log has to be replayed, how it starts once that has succeeded.
     pub modes: Vec<StartMode>,
     /// What the replay would do, by volume.
     pub replays: Vec<Option<Report>>,
     options: StartOptions,
 }
 
-/// Decides about `assembly`, with what the user has accepted. `read_only`: nothing may be written at all.
+/// Decides about `assembly` with the options that the user has accepted. With `read_only`, nothing may be written.
 #[must_use]
 pub fn decide(
     drives: &[impl Member],
@@ -41,7 +41,7 @@ pub fn decide(
         assembly.take_back();
         assembly
     };
-    // To be taken back, a drive has to be written.
+    // Taking a drive back requires writing to it.
     if options.trust_returned_drive && !read_only {
         return Decision::of(drives, taken_back(), options, read_only);
     }
@@ -91,7 +91,7 @@ impl Decision {
         decision
     }
 
-    /// A volume whose log has to be replayed, but must not be, or does not settle enough.
+    /// The refusal of a volume whose log has to be replayed, if it must not be replayed or does not settle enough.
     fn refused_by_log(&self, at: usize, read_only: bool) -> Option<StartMode> {
         let StartMode::ReadWrite {
             replay: true,
@@ -110,7 +110,7 @@ impl Decision {
         Some(self.outlook(at)).filter(is_refused)
     }
 
-    /// How a volume would go on once its write-hole log has been replayed.
+    /// How a volume would be started once its write-hole log has been replayed.
     #[must_use]
     pub fn outlook(&self, at: usize) -> StartMode {
         match &self.replays[at] {
@@ -122,13 +122,13 @@ impl Decision {
         }
     }
 
-    /// Whether a volume starts, if only for reading.
+    /// Whether a volume is started, even if only for reading.
     #[must_use]
     pub fn starts(&self, at: usize) -> bool {
         !is_refused(&self.modes[at])
     }
 
-    /// Why a volume is not started, and the option that would start it all the same.
+    /// Why a volume is not started, and the option with which it would be started nevertheless.
     #[must_use]
     pub fn refusal(
         &self,
@@ -156,7 +156,7 @@ impl Decision {
                 _ => None,
             }
         });
-        // A drive that the record does not list may be the one that is missing, as a file with a new name is.
+        // A drive that the record does not list may be the missing one under another serial, like a renamed file.
         let others = self.assembly.outsiders.iter().copied();
         for (drive, reason) in listed.chain(others.filter(|_| reason.lacks_members())) {
             why += &format!("; {} does not serve: {reason}", drives[drive].name());
@@ -164,7 +164,7 @@ impl Decision {
         Some((why, *override_flag))
     }
 
-    /// The same in a sentence.
+    /// The same as a sentence.
     #[must_use]
     pub fn sentence(&self, drives: &[impl Member], at: usize) -> Option<String> {
         let (why, option) = self.refusal(drives, at)?;
@@ -175,7 +175,7 @@ impl Decision {
         Some(format!("volume {name} is not started: {why}{hint}"))
     }
 
-    /// Why nothing of the container is started: its record is not understood, or no volume can be.
+    /// Why nothing of the container is started: its record is not understood, or no volume can be started.
     #[must_use]
     pub fn refused(&self, drives: &[impl Member]) -> Option<String> {
         let concerns_all = |mode: &StartMode| matches!(mode, StartMode::Refused { reason, .. } if reason.concerns_container());

@@ -1,11 +1,12 @@
-//! What the fuzzer does with any bytes, callable from ordinary tests too: makes a small array, lets the bytes
-//! change up to four places of one member's record (checksum repaired), write anything into its logs, or leave a
-//! write half done with a true log, and drop a member; then assembles it, replay included.
+//! The fuzz target, which ordinary tests can call too. It makes a small array. The input bytes then change up to four
+//! bytes of one member's record (with the checksum repaired), write arbitrary content to its logs or leave a write half
+//! done with a correct log, and remove a member. Then the array is assembled, replay included.
 //!
-//! Whatever the bytes say, nothing may panic or run away: commands, their bytes and the longest are bounded, and
-//! none passes the end of a drive. No chunk of data may be written. An array that starts although one member's
-//! record of the same generation says something else has the shape that it had and each drive in its own slot,
-//! and where the log is true it serves what was there, unless the operator has accepted what it may lack.
+//! Whatever the input, nothing may panic or run without limit: the number of commands, their total bytes and the
+//! longest one are bounded, and none reaches beyond the end of a drive. No chunk of data may be written. If the array
+//! starts although one member's record differs from the others' of the same generation, it must have its original shape
+//! and each drive in its own slot. If the log is correct, it must serve the original data, unless the operator has
+//! accepted that some may be lost.
 
 #[cfg(test)]
 mod bitmaps;
@@ -44,21 +45,21 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 const SECTOR: SectorSize = SectorSize::Bytes512;
-/// Room for the reserve at the end, a volume of 1 MiB and its log.
+/// Enough for the reserve at the end, a volume of 1 MiB and its log.
 const DRIVE_BYTES: u64 = 32 << 20;
-/// What the format lays volumes out in.
+/// The unit in which the format lays out volumes.
 const MIB_SECTORS: u64 = 2048;
 const PAGE_BYTES: usize = 4096;
 const CHECKSUM: std::ops::Range<usize> = 0x20..0x24;
 const GENERATION: std::ops::Range<usize> = 0x2C..0x30;
-/// Most commands of a start to one drive, most bytes of all of them, and of one: a log's area.
+/// Limits of a start: commands to one drive, total bytes of all commands, and bytes of one (a log's area).
 const COMMANDS_MAX: u64 = 2000;
 const BYTES_MAX: u64 = 64 << 20;
 const COMMAND_BYTES_MAX: usize = 2 << 20;
-/// Most places of a record that are changed.
+/// Maximum number of bytes of a record that are changed.
 const CHANGES_MAX: usize = 4;
 
-/// A drive's content: what was never written is zero.
+/// A drive's content: pages that were never written are zero.
 type Pages = Rc<RefCell<BTreeMap<u64, Vec<u8>>>>;
 
 struct Memory {
@@ -69,10 +70,10 @@ struct Memory {
     work: Cell<(u64, u64)>,
 }
 
-/// See the module's prose. Returns whether the array was started.
+/// See the module's documentation. Returns whether the array was started.
 ///
 /// # Panics
-/// If what must hold does not.
+/// If one of the rules there is broken.
 #[doc(hidden)]
 pub fn fuzz_one(data: &[u8]) -> bool {
     let mut script = data.iter().copied();
@@ -135,7 +136,7 @@ pub fn fuzz_one(data: &[u8]) -> bool {
     started.is_ok()
 }
 
-/// An array of one volume, dirty, and with a log if the choice says so.
+/// The record of an array with one volume, which is dirty and has a log if `choice` says so.
 fn record(level: Level, members: usize, choice: u8) -> Option<Mpb> {
     let placement = Placement::new(DRIVE_BYTES, SECTOR).ok()?;
     let drives: Vec<NewDrive> = (0..members)
@@ -178,7 +179,7 @@ fn record_bytes(mpb: &Mpb) -> Vec<u8> {
     mpb.encode(SECTOR).unwrap_or_else(|_| vec![0; 1024])
 }
 
-/// The record with bytes exchanged, if it can still be read with its checksum repaired.
+/// The record with some bytes changed and the checksum repaired, if it can still be read.
 fn spoil(mpb: &Mpb, changes: &[(usize, u8)]) -> Mpb {
     let mut bytes = record_bytes(mpb);
     let length = bytes.len();
@@ -200,7 +201,7 @@ fn put_record(pages: &Pages, mpb: &Mpb) {
     }
 }
 
-/// Two units with arbitrary entries and whole checksums, or arbitrary bytes.
+/// Writes two units with arbitrary entries and correct checksums, or arbitrary bytes.
 fn put_log(pages: &Pages, logged: &LoggedVolume, next: &mut impl FnMut() -> u8) {
     let mut at = logged.log_sector() * 512;
     for generation in 1..=2 {
@@ -318,7 +319,7 @@ impl Memory {
 }
 
 impl Memory {
-    /// Counts a command, which has to be one that a drive can carry out.
+    /// Counts a command, which must be one that a drive can carry out.
     fn count(&self, offset_bytes: u64, length_bytes: usize) {
         let (commands, bytes) = self.work.get();
         let (commands, bytes) = (commands + 1, bytes + length_bytes as u64);

@@ -1,9 +1,9 @@
-//! The engine's levels and the format's.
+//! Converts between the engine's levels and the format's.
 
 use engine::layout::Level;
 use metadata::imsm::Level as ImsmLevel;
 
-/// The engine's level of one that the format has.
+/// The engine's level for a level of the format.
 #[must_use]
 pub fn of_format(level: ImsmLevel) -> Level {
     match level {
@@ -14,7 +14,7 @@ pub fn of_format(level: ImsmLevel) -> Level {
     }
 }
 
-/// The format's level of one that the engine has.
+/// The format's level for a level of the engine.
 #[must_use]
 pub fn in_format(level: Level) -> ImsmLevel {
     match level {

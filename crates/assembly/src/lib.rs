@@ -1,9 +1,10 @@
-//! From what lies on drives to the engine's record, and from the engine's record back to bytes on drives.
+//! Turns what is on drives into the engine's record, and the engine's record back into bytes on drives.
 //!
-//! [`assemble`] chooses the truth among drives that have been looked at and turns it into the engine's
-//! record; [`decide`] says which volumes start, and how; `prepare` is what has to be durable before that, and [`log`] its part about write-hole logs;
+//! [`assemble`] decides which of the records on drives to use and turns it into the engine's
+//! record; [`decide`] says which volumes start, and how; `prepare` makes durable what has to be so before that, and
+//! [`log`] does so for write-hole logs;
 //! [`persist`] follows the engine's record while the array runs and encodes it for each member;
-//! [`write`] puts a record on drives outside of a running array. What a drive is, a caller says
+//! [`write`] writes a record to drives outside of a running array. The caller supplies the drives
 //! ([`member::Member`]): real ones in the serving process, drives in virtual time in the fault world.
 
 pub mod assemble;

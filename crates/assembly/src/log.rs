@@ -1,5 +1,5 @@
-//! The write-hole logs of a container's volumes, before it is served: replayed where writes were interrupted,
-//! then empty on every drive that could hold one. What the bytes mean is [`metadata::imsm::log`]'s business.
+//! The write-hole logs of a container's volumes, before it is served: they are replayed if writes were interrupted,
+//! then emptied on every drive that could hold one. [`metadata::imsm::log`] defines the format.
 
 use crate::member::Member;
 use anyhow::{Result, bail};
@@ -14,18 +14,18 @@ use std::ops::Range;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// Drives by any number, such as their slots.
+/// Drives by a number of the caller's choice, such as their slots.
 struct Drives<'a, M> {
     drives: Vec<Option<&'a M>>,
-    /// By the same numbers, where there are any: sectors that hold something else than the volume's data.
+    /// By the same numbers, or empty: sectors whose content is not the volume's data.
     bad_sectors: Vec<Vec<Range<u64>>>,
-    /// Nothing is written: only to see what would be.
+    /// Nothing is written; the replay is only tried out.
     rehearsal: bool,
 }
 
 impl<M: Member> Drives<'_, M> {
     fn get(&self, member: usize) -> &M {
-        // Nobody names a drive that is not here.
+        // The caller names only drives that are present.
         self.drives[member].expect("the drive is here")
     }
 }
@@ -65,17 +65,17 @@ impl<M: Member> Members for Drives<'_, M> {
     }
 }
 
-/// What a replay would do, without doing it; `None` for a volume without a log.
+/// What a replay would do, without writing anything; `None` for a volume without a log.
 #[must_use]
 pub fn rehearse(drives: &[impl Member], assembly: &Assembly, at: usize) -> Option<Report> {
-    // Only writing can fail; what cannot be read is counted.
+    // Only writes can fail; the report counts what cannot be read.
     run(drives, assembly, &assembly.mpb, at, true)
         .ok()
         .flatten()
 }
 
-/// Replays the logs of the volumes whose `modes` say so, and says what was done. Where that does not settle
-/// everything, the mode becomes the one without a log.
+/// Replays the logs of the volumes whose `modes` require it, and returns notes on what was done. If a replay does not
+/// settle everything, the volume's mode becomes the one without a log.
 ///
 /// # Errors
 /// Parity could not be written, or a volume must not be started without its log.
@@ -157,7 +157,7 @@ fn run(
     Ok(Some(replay(&logged, &in_sync, &mut members)?))
 }
 
-/// The volumes of `mpb` whose policy is a log, as it is kept today.
+/// The volumes of `mpb` whose policy is a log of the present format.
 #[must_use]
 pub fn logged_volumes(mpb: &Mpb, sector: SectorSize) -> Vec<LoggedVolume> {
     (0..mpb.volumes.len())
@@ -165,14 +165,14 @@ pub fn logged_volumes(mpb: &Mpb, sector: SectorSize) -> Vec<LoggedVolume> {
         .collect()
 }
 
-/// Volume number `at`, if its policy is a log as it is kept today.
+/// The log of volume number `at`, if its policy is a log of the present format.
 #[must_use]
 pub fn logged_volume(mpb: &Mpb, at: usize, sector: SectorSize) -> Option<LoggedVolume> {
     let is_logged = mpb.volumes[at].write_hole_policy == WriteHolePolicy::Log;
     LoggedVolume::of(mpb, at, sector).filter(|_| is_logged)
 }
 
-/// Makes the logs of `volumes` empty on `drives`, durably.
+/// Empties the logs of `volumes` on `drives`, durably.
 ///
 /// # Errors
 /// A drive cannot be written.
@@ -189,8 +189,8 @@ pub fn initialise_all(volumes: &[LoggedVolume], drives: &[&impl Member]) -> Resu
     Ok(())
 }
 
-/// What writes the headers of the units of the container with this `signature`: given a unit, the CRC-32C of
-/// each entry's partial parity, and the place for the header.
+/// The function that writes the headers of log units, for the container with this `signature`: its arguments are a
+/// unit, the CRC-32C of each entry's partial parity, and the buffer for the header.
 pub fn encoder(
     signature: u32,
     sector: SectorSize,
@@ -204,7 +204,7 @@ pub fn encoder(
             parity_slot: u32::from(unit.slot.0),
             checksum,
         });
-        // The tables of `metadata::crc32c` take thirteen thousand instructions for a header.
+        // With the tables in `metadata::crc32c`, the checksum of a header would take thirteen thousand instructions.
         let checksum_of = |bytes: &[u8]| crc32c::crc32c(bytes);
         encode_header(
             header,

@@ -1,4 +1,4 @@
-//! A drive that has been looked at.
+//! A drive that has been examined.
 
 use engine::policy::MemberKind;
 use metadata::imsm::choose::{Candidate, Content};
@@ -6,40 +6,40 @@ use metadata::imsm::place::{ByteRange, Found, Placement, decode_region};
 use metadata::imsm::shadow::{self, Shadow, ShadowError, has_room};
 use metadata::imsm::{DecodeError, Mpb, SectorSize, Serial, Uuid, notes};
 
-/// What lies where a drive's shadow would be ([`metadata::imsm::shadow`]).
+/// The content of the place where a drive's shadow would be ([`metadata::imsm::shadow`]).
 #[derive(Debug)]
 pub enum FoundShadow {
     /// No shadow. The place may be part of a volume.
     Nothing,
-    /// A whole one.
+    /// A whole shadow.
     Whole(Box<Shadow>),
-    /// The mark of one, but not a whole one.
+    /// The mark of a shadow, which is not whole.
     Damaged(ShadowError),
     /// The place cannot be read.
     Unreadable,
 }
 
-/// A drive and what was found on it. Reading and writing fail with a sentence that names the drive.
+/// A drive and the metadata found on it. Errors of reading and writing are sentences that name the drive.
 pub trait Member {
-    /// What messages call it.
+    /// Its name in messages.
     fn name(&self) -> &str;
     /// Capacity.
     fn size_bytes(&self) -> u64;
     /// Whether acknowledged writes may be lost with the power until they are flushed.
     fn volatile_cache(&self) -> bool;
-    /// What it is, for the meaning of its errors.
+    /// The kind of drive, which determines what its errors mean.
     fn kind(&self) -> MemberKind;
     /// Whether it can discard.
     fn discards(&self) -> bool;
     /// Its serial in stored form.
     fn serial(&self) -> Serial;
-    /// Its sector size as the metadata knows it.
+    /// Its sector size, as a type of the metadata.
     fn sector(&self) -> SectorSize;
-    /// Where metadata lies on it.
+    /// Where metadata is on it.
     fn placement(&self) -> Placement;
-    /// What lies in its metadata region.
+    /// The content of its metadata region.
     fn found(&self) -> &Result<Option<Found>, DecodeError>;
-    /// What lies where its shadow would be.
+    /// The content of the place where its shadow would be.
     fn shadow(&self) -> &FoundShadow;
     /// Reads whole sectors.
     ///
@@ -57,7 +57,7 @@ pub trait Member {
     /// The drive fails.
     fn flush(&self) -> anyhow::Result<()>;
 
-    /// What the rules of [`metadata::imsm::choose`] want to know.
+    /// The drive as input for the rules of [`metadata::imsm::choose`].
     fn candidate(&self) -> Candidate {
         let content = match self.found() {
             Ok(None) => Content::Nothing,
@@ -79,7 +79,7 @@ pub trait Member {
 }
 
 impl FoundShadow {
-    /// What is left of an array on a drive whose own record is gone, a noun; `None` if nothing is.
+    /// What is left of an array on a drive whose own record is gone, as a noun phrase; `None` if nothing is left.
     #[must_use]
     pub fn remains(&self) -> Option<String> {
         match self {
@@ -94,14 +94,14 @@ impl FoundShadow {
         }
     }
 
-    /// Whether a newer version of this program wrote it, so that it has to stay.
+    /// Whether a newer version of this program wrote it, so that it must not be overwritten.
     #[must_use]
     pub fn is_newer(&self) -> bool {
         matches!(self, FoundShadow::Damaged(error) if error.is_newer())
     }
 }
 
-/// The container of a record and its volumes, a noun.
+/// The container of a record and its volumes, as a noun phrase.
 #[must_use]
 pub fn of_array(mpb: &Mpb) -> String {
     let names: Vec<String> = mpb
@@ -117,8 +117,8 @@ pub fn of_array(mpb: &Mpb) -> String {
     )
 }
 
-/// What a newer version of this program keeps on a drive beside the record `mpb` and this one leaves alone, a sentence
-/// each.
+/// Sentences that name what a newer version of this program keeps on a drive beside the record `mpb`, and which this
+/// version does not touch.
 #[must_use]
 pub fn left_alone(drive: &impl Member, mpb: &Mpb) -> Vec<String> {
     let name = drive.name();
@@ -146,8 +146,8 @@ pub fn left_alone(drive: &impl Member, mpb: &Mpb) -> Vec<String> {
 /// What was found on a drive.
 pub type Looked = (Result<Option<Found>, DecodeError>, FoundShadow);
 
-/// Looks at a drive through `read` (first byte, length): its metadata region and, unless its own record
-/// puts data there, its shadow.
+/// Examines a drive through `read` (first byte, length): its metadata region and, unless its own record
+/// puts a volume there, the place of its shadow.
 ///
 /// # Errors
 /// The metadata region cannot be read.

@@ -1,15 +1,15 @@
-//! Following the engine's record: every change of it becomes the same change of the IMSM record.
+//! Follows the engine's record: every change of it is made in the IMSM record too.
 //!
-//! The engine says *what* is true (this member failed, that slot is being rebuilt up to here); the
-//! [`metadata`] crate knows how the format says it. [`Persister`] compares the record with the one it saw
-//! last and applies the difference, so everything in the record that the engine does not know survives.
+//! The engine says *what* is true (this member has failed, that slot has been rebuilt up to this point); the
+//! [`metadata`] crate knows how the format expresses it. [`Persister`] compares the engine's record with the one it saw
+//! last and applies the difference, so that everything in the IMSM record that the engine does not know is preserved.
 //!
-//! A change is applied to a copy, which counts only when all of it can be expressed and encoded. If not, everything
-//! stays as it was, and the caller is told ([`Inexpressible`]): a record that says less than it should must not
+//! A change is applied to a copy, which is adopted only if all of it can be expressed and encoded. Otherwise everything
+//! stays as it was and the caller gets an error ([`Inexpressible`]): a record that says less than it should must not
 //! count as durable.
 //!
-//! Each member gets headers of bitmaps that it lacks first, then the record's shadow and then, when that is durable, the record
-//! ([`metadata::imsm::shadow`] says why).
+//! Each member is first given the headers of bitmaps that it lacks, then the record's shadow and, once that is durable,
+//! the record ([`metadata::imsm::shadow`] says why).
 
 mod follow;
 
@@ -26,21 +26,21 @@ use metadata::imsm::place::Placement;
 use metadata::imsm::shadow::{self, has_room};
 use metadata::imsm::{Mpb, RecordPrint, SectorSize, Serial};
 
-/// What the persister knows of a drive.
+/// What the persister knows about a drive.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
     /// Serial in stored form.
     pub serial: Serial,
-    /// Where its metadata lies.
+    /// Where metadata is on it.
     pub placement: Placement,
-    /// Which record its own copy is, as far as it is known.
+    /// Which record its own copy is; `None` if that is not known.
     pub holds: Option<RecordPrint>,
-    /// A newer version's shadow lies on it and stays.
+    /// The drive holds a newer version's shadow, which must not be overwritten.
     pub keeps_shadow: bool,
 }
 
 impl Identity {
-    /// That of a drive as it is now.
+    /// The identity of a drive as it is now.
     #[must_use]
     pub fn of(probed: &impl Member) -> Identity {
         Identity {
@@ -52,29 +52,29 @@ impl Identity {
     }
 }
 
-/// Where a bitmap's header lies, and who has which.
+/// Where a bitmap's header is, and which version of it each member has.
 #[derive(Debug)]
 struct KeptBitmap {
     volume: BitmapVolume,
-    /// By member: the event counter in the header that it has, as far as is known.
+    /// By member: the event counter in the header on the drive; `None` if that is not known.
     on: Vec<Option<u64>>,
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug)]
 pub struct Persister {
     sector: SectorSize,
     drives: Vec<Identity>,
     written: Written,
-    /// Of the volumes whose headers are in `written`, in the same order.
+    /// The volumes whose headers are in `written`, in the same order.
     bitmaps: Vec<KeptBitmap>,
 }
 
-/// Drives of which a container can have members, so that one that joins finds room.
+/// Maximum number of drives in a container; reserved at once, so that a joining drive needs no allocation.
 const DRIVES_MAX: usize = engine::limits::CONTAINER_MEMBERS_MAX;
 
 impl Persister {
-    /// Starts from `mpb`, which is what `record` was made of.
+    /// Starts with `mpb`, from which `record` was made.
     #[must_use]
     pub fn new(
         mpb: Mpb,
@@ -92,7 +92,7 @@ impl Persister {
         }
     }
 
-    /// Keeps the headers of these volumes' bitmaps. They are on all members as they are.
+    /// Also maintains the headers of these volumes' bitmaps, which all members have already.
     #[must_use]
     pub fn with_bitmaps(
         mut self,
@@ -106,12 +106,12 @@ impl Persister {
         self
     }
 
-    /// A drive that joins; its number is the next free one.
+    /// Adds a drive that joins; it gets the next number.
     pub fn add_drive(&mut self, drive: Identity) {
         self.drives.push(drive);
     }
 
-    /// The record as it is written.
+    /// The IMSM record as it is written.
     #[must_use]
     pub fn mpb(&self) -> &Mpb {
         &self.written.mpb
@@ -123,25 +123,25 @@ impl Persister {
         self.sector
     }
 
-    /// The engine's record that was expressed last.
+    /// The last of the engine's records that was expressed.
     #[must_use]
     pub fn expressed(&self) -> &Record {
         &self.written.seen
     }
 
-    /// What writes the headers of this container's write-hole logs.
+    /// The function that writes the headers of this container's write-hole logs.
     pub fn log_encoder(
         &self,
     ) -> impl FnMut(&LogUnit, &[u32], &mut [u8; HEADER_BYTES]) + Send + use<> {
         crate::log::encoder(self.written.mpb.container_family(), self.sector)
     }
 
-    /// `record` in the form and places for `member`: first byte on the drive, and the bytes. Each part has
-    /// to be durable before the next is written.
+    /// The parts of `record` for `member`, in the order in which they are written: first byte on the drive, and the
+    /// bytes. Each part has to be durable before the next is written.
     ///
     /// # Errors
-    /// The format cannot express the record: nothing of it is written for anybody, and what was written before
-    /// stays what the next record is compared with.
+    /// The format cannot express the record. Then no part of it is written to any member, and the next record is
+    /// compared with the one expressed before.
     pub fn encode(
         &mut self,
         member: MemberId,
@@ -163,12 +163,12 @@ impl Persister {
             .map(|bytes| (placement.shadow().offset_bytes, bytes));
         let own = (placement.image(image.len()).offset_bytes, image.clone());
         self.drives[member.0 as usize].holds = self.written.print;
-        // Before the record that makes bits clearable is durable, nobody may come back by older bits.
+        // Once a record allows bits to be cleared, no drive may return by its older bits; so the headers come first.
         let headers = self.headers_for(member);
         Ok(headers.into_iter().chain(shadow).chain([own]).collect())
     }
 
-    /// Applies what has changed since the record seen last, all of it or nothing.
+    /// Applies the changes since the record seen last, all of them or none.
     fn follow(&mut self, record: &Record) -> Result<(), Inexpressible> {
         let mut next = self.written.clone();
         match next.follow(record, &self.drives, self.sector) {
@@ -179,7 +179,7 @@ impl Persister {
         Ok(())
     }
 
-    /// The headers of bitmaps that a member lacks: first byte on the drive, and the bytes.
+    /// The bitmap headers that a member lacks: first byte on the drive, and the bytes.
     fn headers_for(&mut self, member: MemberId) -> Vec<(u64, Vec<u8>)> {
         let at = member.0 as usize;
         let mut parts = Vec::new();

@@ -1,6 +1,6 @@
-//! What is written before the first volume of a container starts: absences that the operator accepted,
-//! parity that a write-hole log restores, empty logs, bitmaps that are the same on all members, and in the record a resync that a crash made necessary
-//! and write-hole policies that are switched.
+//! Writes what must be on the drives before the first volume of a container starts: absences that the operator has
+//! accepted, parity restored from a write-hole log, empty logs, bitmaps that are equal on all members, and in the
+//! record the resync that a crash made necessary and changes of write-hole policies.
 
 use crate::assemble::bitmap::{FoundBitmap, follow, write_all};
 use crate::assemble::{active_drives, drive_order};
@@ -12,9 +12,9 @@ use metadata::imsm::Mpb;
 use metadata::imsm::choose::{Assembly, Eviction, MemberState};
 use metadata::imsm::start::{StartMode, StartOptions, SyncWork};
 
-/// Makes durable, on the drives and in `mpb`, what must be so before anything starts; returns what the user
-/// should know. Absences come before a replay: a member that it went without must not come back as if it
-/// had been there. What the replay has settled comes after it.
+/// Makes durable, on the drives and in `mpb`, what must be so before anything starts; returns notes for
+/// the user. Absences are recorded before a replay: a member that was missing from a replay must not come back as if
+/// it had taken part. The results of the replay are recorded after it.
 ///
 /// # Errors
 /// A drive fails, or a volume must not be started without the log that could not be replayed.
@@ -26,8 +26,8 @@ pub fn prepare<M: Member>(
     options: StartOptions,
 ) -> Result<Vec<String>> {
     let mut unfinished = assembly.unfinished.as_ref();
-    // A volume that is only read goes without its missing drives as they are: nothing on record changes, so that
-    // they serve again when they are back.
+    // If a volume is only read, its missing drives are not recorded as lost, so that they serve again when they
+    // come back.
     let is_written = |mode: &StartMode| matches!(mode, StartMode::ReadWrite { .. });
     let written: Vec<bool> = modes.iter().map(is_written).collect();
     let actives: Vec<&M> = active_drives(assembly).map(|at| &drives[at]).collect();
@@ -83,7 +83,7 @@ pub fn prepare<M: Member>(
     Ok(notes)
 }
 
-/// Whether a drive was left out because its record is old, and not because it is marked failed.
+/// Whether a drive was left out because its record is old, rather than because it is marked failed.
 fn has_old_copy(assembly: &Assembly) -> bool {
     let is_old = |state: &MemberState| {
         matches!(
@@ -97,7 +97,7 @@ fn has_old_copy(assembly: &Assembly) -> bool {
     assembly.members.iter().any(is_old)
 }
 
-/// Writes into `mpb` what follows from the mode in which volume number `at` starts.
+/// Applies to `mpb` what follows from the mode in which volume number `at` starts.
 fn settle(mpb: &mut Mpb, at: usize, mode: &StartMode) -> Result<()> {
     let StartMode::ReadWrite {
         sync,
@@ -110,7 +110,7 @@ fn settle(mpb: &mut Mpb, at: usize, mode: &StartMode) -> Result<()> {
     };
     if let Some(policy) = switch_policy {
         mpb.set_write_hole_policy(at, *policy)?;
-        // The mark says whether there is a log.
+        // The dirty mark also says whether there is a log.
         mpb.set_dirty(at, mpb.volumes[at].is_dirty())?;
     }
     if *replay && *sync == SyncWork::None {

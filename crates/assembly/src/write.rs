@@ -1,6 +1,6 @@
-//! Writing metadata to drives outside of a running array: one half first, flushed, then the rest, so that
-//! at any instant one half holds a whole record, old or new. On each drive the shadow goes first and is
-//! durable before the record itself is touched, so that a lone drive, too, always has one of them whole
+//! Writes metadata to drives outside of a running array: first to one half of the drives, then, after a flush, to the
+//! other, so that at any time one half has a whole record, old or new. On each drive the shadow is written first and is
+//! durable before the record itself is changed, so that each single drive, too, always has one of the two whole
 //! ([`metadata::imsm::shadow`]).
 
 use crate::member::{FoundShadow, Member, look};
@@ -13,7 +13,7 @@ use metadata::imsm::{Mpb, RecordPrint};
 /// Writes `mpb` and its shadow to `drives`.
 ///
 /// # Errors
-/// A drive cannot be written or flushed; drives after it in the list have not been touched.
+/// A drive cannot be written or flushed. If it is in the first half, the second half has not been changed.
 pub fn write_record(mpb: &Mpb, drives: &[&impl Member]) -> Result<()> {
     for half in halves(drives) {
         durably(half, |probed| write_shadow(mpb, probed))?;
@@ -22,9 +22,9 @@ pub fn write_record(mpb: &Mpb, drives: &[&impl Member]) -> Result<()> {
     Ok(())
 }
 
-/// Finishes an update that was interrupted, on those of `drives` that lack it. Where only the shadows have
-/// the record, they stay until the drives' own copies are durable: the same bytes as in the shadows, so that
-/// another interruption leaves what they still explain.
+/// Completes an interrupted update on those of `drives` that lack it. If only the shadows have
+/// the record, they are not changed until the drives' own copies are durable. Those copies have the same bytes as the
+/// shadows, so that after another interruption the shadows still explain what is on the drives.
 ///
 /// # Errors
 /// As [`write_record`].
@@ -58,7 +58,7 @@ pub fn erase_shadow(probed: &impl Member) -> Result<()> {
     }
 }
 
-/// Which record the drive's own copy is now, torn or not; `None` where there is none, or it cannot be read.
+/// Which record the drive's own copy is, torn or not; `None` if there is no copy or it cannot be read.
 #[must_use]
 pub fn record_on(probed: &impl Member) -> Option<RecordPrint> {
     let read = |offset_bytes, length_bytes| probed.read_at(offset_bytes, length_bytes);
@@ -67,7 +67,7 @@ pub fn record_on(probed: &impl Member) -> Option<RecordPrint> {
         Ok(found) => return found.map(|own| own.print),
         Err(error) => error.torn()?,
     };
-    // What it would be if it were whole.
+    // The print that the torn record would have if it were whole.
     let known = match shadow {
         FoundShadow::Whole(shadow) => shadow.print_of(&header),
         _ => None,
@@ -83,7 +83,7 @@ fn halves<'a, 'b, M: Member>(drives: &'a [&'b M]) -> [&'a [&'b M]; 2] {
     [first, rest]
 }
 
-/// Does `write` on all of `drives`, then flushes them.
+/// Calls `write` for all of `drives`, then flushes them.
 fn durably<M: Member>(drives: &[&M], write: impl Fn(&M) -> Result<()>) -> Result<()> {
     drives.iter().try_for_each(|probed| write(probed))?;
     drives.iter().try_for_each(|probed| {
@@ -94,7 +94,7 @@ fn durably<M: Member>(drives: &[&M], write: impl Fn(&M) -> Result<()>) -> Result
 
 fn write_shadow(mpb: &Mpb, probed: &impl Member) -> Result<()> {
     if mpb.is_spare() {
-        // A spare has none, and what another array has left there must not outlive its record.
+        // A spare has no shadow, and one left by another array must not outlast that array's record.
         return erase_shadow(probed);
     }
     if !has_room(&probed.placement(), mpb) || probed.shadow().is_newer() {
@@ -110,7 +110,7 @@ fn write_own(mpb: &Mpb, probed: &impl Member) -> Result<()> {
     let image = encode_image(mpb, probed.sector()).with_context(|| cannot_encode(probed))?;
     let offset_bytes = probed.placement().image(image.len()).offset_bytes;
     write(probed, offset_bytes, &image, "write the metadata")?;
-    // The last sector holds the record of a reshape; there is none.
+    // The last sector holds the record of a reshape. No reshape is under way, so it is cleared.
     let migration = probed.placement().migration_record_offset_bytes();
     let zeros = vec![0; probed.sector().bytes()];
     write(probed, migration, &zeros, "write the metadata")

@@ -26,7 +26,7 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
 impl Bench<'_> {
-    /// The array, one thread per shard.
+    /// Measures the array, with one thread per shard.
     pub(super) fn array(
         &self,
         round: u64,
@@ -62,7 +62,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Makes a shard on its thread.
+    /// Creates a shard on its thread.
     pub(super) fn shard(
         &self,
         shard: u8,
@@ -134,11 +134,11 @@ impl Bench<'_> {
     }
 }
 
-/// Where the shards wait for each other.
+/// Where the shards' threads wait for each other.
 struct Meeting {
     barrier: Barrier,
     absent: AtomicU32,
-    /// Shards with requests outstanding. Others may need this one's help until the last is done.
+    /// Number of shards with requests outstanding. They may need this shard's help until the last one has finished.
     busy: AtomicU32,
 }
 
@@ -182,7 +182,7 @@ impl ArrayShard {
         Counters::of(self.shard.engine.stats())
     }
 
-    /// Refuses to go on with fewer members than it began with.
+    /// Fails if a member has failed since the start.
     pub(super) fn check_members(&self) -> anyhow::Result<()> {
         let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((member, class, errno)) = lost {
@@ -195,7 +195,7 @@ impl ArrayShard {
         Ok(())
     }
 
-    /// Stops issuing and serves the others until nobody waits for an answer.
+    /// Stops issuing requests and serves the other shards until no shard has a request outstanding.
     fn drain(&mut self, meeting: &Meeting) -> anyhow::Result<()> {
         self.load().stop();
         let begin = self.load().now();

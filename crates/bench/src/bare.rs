@@ -1,4 +1,4 @@
-//! A member behind the same interface as the array's, without the engine: what every I/O costs
+//! A member behind the same interface as the array's members, but without the engine: it shows what every I/O costs
 //! anyway.
 
 use super::generator::Load;
@@ -11,11 +11,11 @@ use engine::token::Token;
 use engine::units::{MemberId, Slot};
 use engine::world::{Input, Io, World};
 
-/// A load that goes straight to the one member of a world.
+/// A load whose requests go straight to the single member of a world.
 pub(super) struct BareMember {
     world: RingWorld<()>,
     pub load: Load,
-    /// One step per request, which names its memory.
+    /// One step per request. It names the request's memory.
     plan: Plan,
     answers: Vec<Input>,
     requests: Vec<Input>,
@@ -25,7 +25,7 @@ impl BareMember {
     pub fn new(world: RingWorld<()>, load: Load, block_bytes: u32) -> BareMember {
         let mut plan = Plan::with_capacity(0, 0);
         for (at, buffer) in (0u64..).zip(load.buffers()) {
-            // Apart from each other, so that they are not joined.
+            // The offsets are not adjacent, so that the steps are not joined.
             let offset_bytes = 2 * at * u64::from(block_bytes);
             let bytes = u64::from(block_bytes);
             plan.transfer(
@@ -82,7 +82,7 @@ impl BareMember {
         }
     }
 
-    /// Stops issuing and waits for the last answer.
+    /// Stops issuing requests and waits for the last completion.
     pub fn drain(&mut self) -> anyhow::Result<()> {
         self.load.stop();
         let begin = self.load.now();

@@ -1,4 +1,4 @@
-//! What is to be measured, checked: the array, its members, and the load.
+//! The checked request for a measurement: the array, its members, and the load.
 
 use anyhow::{Context, bail, ensure};
 use drives::completion::CompletionMode;
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 /// Most shards of a bench.
 const SHARDS_MAX: u8 = 4;
-/// Most requests outstanding at once; beyond, only memory is measured.
+/// Most requests outstanding at once. With more, only memory would be measured.
 const QUEUE_DEPTH_MAX: u32 = 16_384;
-/// Largest request: the largest block of payload memory.
+/// Largest request, which is the largest block of payload memory.
 const BLOCK_BYTES_MAX: u32 = 32 << 20;
-/// Payload memory of all requests together.
+/// Most payload memory of all requests together.
 const PAYLOAD_BYTES_MAX: u64 = 8 << 30;
-/// Below this not even the rounds' warm-up is over.
+/// With less, not even the warm-ups of all rounds would end.
 const TIME_MIN: Duration = Duration::from_millis(50);
 const TIME_MAX: Duration = Duration::from_secs(3600);
 
@@ -25,7 +25,7 @@ const TIME_MAX: Duration = Duration::from_secs(3600);
 pub struct Config {
     /// RAID level.
     pub level: Level,
-    /// A member specification; `{}` in it stands for the member's number.
+    /// A member specification, in which `{}` stands for the member's number.
     pub member: String,
     /// Number of members.
     pub count: u8,
@@ -43,29 +43,29 @@ pub struct Config {
     pub chunk_bytes: u32,
     /// Whether there is a write-hole log or a bitmap.
     pub write_hole: WriteHolePolicy,
-    /// How long the array is measured, all rounds together.
+    /// Duration of the array's measurement, all rounds together.
     pub time: Duration,
-    /// What threads do when there is nothing to do.
+    /// What threads do while they have no work.
     pub completion: CompletionMode,
-    /// Overwrite files and block devices that hold data.
+    /// Whether files and block devices that hold data may be overwritten.
     pub overwrite: bool,
 }
 
 /// A background job that can be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BenchJob {
-    /// One slot's member is filled from the others.
+    /// One slot's member is rebuilt from the others.
     Rebuild,
     /// All members are read and compared.
     Scrub,
 }
 
-/// The mix and order of requests.
+/// Mix and order of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Workload {
-    /// 0 to 100; the rest are writes.
+    /// Share of reads from 0 to 100; the rest are writes.
     pub read_percent: u8,
-    /// Random offsets; otherwise each shard goes through its part of the volume in order.
+    /// Whether offsets are random; otherwise each shard writes or reads its part of the volume sequentially.
     pub random: bool,
 }
 
@@ -90,11 +90,11 @@ impl fmt::Display for Workload {
 }
 
 impl Config {
-    /// Checks what can be checked without opening a member; the geometry is checked with them.
+    /// Checks everything that can be checked without opening a member. The geometry is checked when members are opened.
     ///
     /// # Errors
     ///
-    /// One sentence about the first thing that is impossible.
+    /// If something is impossible: one sentence about the first such thing.
     pub fn check(&self) -> anyhow::Result<()> {
         let Config {
             block_bytes,
@@ -144,11 +144,11 @@ impl Config {
         u64::from(self.block_bytes.max(4096).next_power_of_two())
     }
 
-    /// What the member with number `index` is.
+    /// The specification of the member with number `index`.
     ///
     /// # Errors
     ///
-    /// When the text is no specification, or several members would be the same file.
+    /// If the text is not a specification, or several members would be the same file.
     pub fn spec(&self, index: u8) -> anyhow::Result<MemberSpec> {
         let text = self.member.replace("{}", &index.to_string());
         let spec: MemberSpec = text.parse().context("--member")?;
@@ -163,7 +163,7 @@ impl Config {
         Ok(spec)
     }
 
-    /// The requests outstanding of one shard.
+    /// Requests outstanding on one shard.
     pub fn shard_queue_depth(&self, shard: u8) -> u32 {
         let shards = u32::from(self.shards);
         self.queue_depth / shards + u32::from(u32::from(shard) < self.queue_depth % shards)

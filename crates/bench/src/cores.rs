@@ -1,12 +1,11 @@
-//! Which cores the threads run on, and how much of them they use.
+//! Which cores the threads run on, and how much processor time they use.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_name};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::CStr;
 
-/// The cores for `threads` threads: of those that this process may use the last ones, because the
-/// first usually serves the machine's interrupts. Empty when there are fewer than threads; the
-/// scheduler places them then.
+/// The cores for `threads` threads: the last ones of those that this process may use, because the first usually handles
+/// the machine's interrupts. Empty if there are fewer cores than threads; then the scheduler places the threads.
 pub(super) fn choose(threads: u8) -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else {
         return Vec::new();
@@ -22,8 +21,8 @@ pub(super) fn choose(threads: u8) -> Vec<usize> {
     }
 }
 
-/// Keeps the calling thread on a core and gives it a name that profilers show. What the system
-/// refuses costs accuracy, not truth.
+/// Pins the calling thread to a core, and gives it a name that profilers show. If the system refuses, figures are less
+/// accurate but not wrong.
 pub(super) fn settle(core: Option<usize>, name: &CStr) {
     let _ = set_name(name);
     if let Some(core) = core {

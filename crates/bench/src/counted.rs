@@ -1,9 +1,9 @@
-//! Exactly so many requests, once: for profilers, and for counting instructions.
+//! Runs an exact number of requests once: for profilers, and for counting instructions.
 //!
-//! The same engine, loop, world and generator as in a timed run, but the end is a number of requests and
-//! the generator's seed is always the same. On null and RAM members nothing then depends on the clock, so
-//! two runs do the same work; what a process does before and after cancels out between a run of N
-//! requests and one of 2 N. `benchmarks/gate` and the cost table count that way.
+//! Engine, loop, world and generator are those of a timed run, but the run ends after a number of requests and the
+//! generator's seed is always the same. On null and RAM members nothing then depends on the clock, so two runs do the
+//! same work. The work of a process before and after the requests cancels out in the difference between a run of 2 N
+//! requests and one of N. `benchmarks/gate` and the cost table count in this way.
 
 use super::config::Config;
 use super::members::Members;
@@ -16,12 +16,12 @@ use drives::mailbox::Mailbox;
 use engine::claims::Claims;
 use serde::Serialize;
 
-/// What a counted run did.
+/// The result of a counted run.
 #[derive(Clone, Debug, Serialize)]
 pub struct CountedOutcome {
-    /// What was asked for, and what the machine gave.
+    /// What was asked for, and what the machine provided.
     pub config: Asked,
-    /// As many as were asked for.
+    /// Number of requests, as asked for.
     pub requests: u64,
     /// Calls of the memory allocator on the shard's thread, from its first turn to its last.
     pub allocations: u64,
@@ -30,7 +30,7 @@ pub struct CountedOutcome {
 }
 
 impl CountedOutcome {
-    /// For people.
+    /// The result as text for people.
     pub fn text(&self) -> String {
         let commands = self
             .stats
@@ -56,7 +56,7 @@ impl CountedOutcome {
 ///
 /// # Errors
 ///
-/// One sentence when a member cannot be used or fails, or a request fails.
+/// If a member cannot be used or fails, or a request fails: one sentence.
 pub fn measure(config: &Config, requests: u64) -> anyhow::Result<CountedOutcome> {
     ensure!(requests > 0, "--requests 0 is no work; give at least 1");
     let members = Members::open(config)?;

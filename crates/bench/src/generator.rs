@@ -1,12 +1,11 @@
-//! The load: a client that always has the same number of requests outstanding.
+//! The load: a client that always keeps the same number of requests outstanding.
 //!
-//! Whatever has been answered since the last turn is issued anew at the next, with a new offset and
-//! the same memory. A request's latency runs from the turn that issued it to the turn that noticed
-//! the answer, as a client in the same loop would see it; so latency times throughput is the queue
-//! depth.
+//! A request that has completed since the last turn is issued again in the next turn, with a new offset and the same
+//! memory. Its latency lasts from the turn that issued it to the turn that noticed the completion, as for a client in
+//! the same loop. So latency times throughput equals the queue depth.
 //!
-//! Recording and choosing are a few nanoseconds and the same for all that is compared: the array,
-//! the bare member and the generator alone.
+//! Recording latencies and choosing offsets takes a few nanoseconds, and the same time for everything that is compared:
+//! the array, the bare member and the generator alone.
 
 use super::config::Workload;
 use drives::arena::Pool;
@@ -18,7 +17,7 @@ use engine::world::Input;
 use hdrhistogram::Histogram;
 use std::any::Any;
 
-/// Longest latency that is told apart; a member is given up earlier.
+/// Longest latency that the histogram distinguishes; a member fails earlier.
 const LATENCY_MAX_NS: u64 = 60 * Nanos::SECOND.0;
 /// Bytes of random payload that are repeated in every buffer.
 const RANDOM_BYTES: usize = 4096;
@@ -28,12 +27,12 @@ pub(super) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are constant and valid")
 }
 
-/// Where requests go.
+/// The part of the target that requests go to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region {
-    /// First byte.
+    /// Offset of its first byte.
     pub start_bytes: u64,
-    /// Whole requests that fit.
+    /// Number of whole requests that fit.
     pub blocks: u64,
     /// Bytes of a request.
     pub block_bytes: u32,
@@ -49,8 +48,8 @@ impl Region {
         }
     }
 
-    /// The part of shard `index` of `count`: for random requests everything, for sequential ones an
-    /// equal share, so that each shard is one stream.
+    /// The part of shard `index` of `count`: the whole region for random requests, an equal share for sequential ones,
+    /// so that each shard is one stream.
     pub fn part(self, workload: Workload, index: u8, count: u8) -> Region {
         if workload.random {
             return self;
@@ -65,7 +64,7 @@ impl Region {
     }
 }
 
-/// Marsaglia's xorshift with Vigna's multiplier: a few cycles, good enough to spread offsets.
+/// Marsaglia's xorshift with Vigna's multiplier: it takes a few cycles and is good enough to spread offsets.
 #[derive(Clone, Debug)]
 struct Random(u64);
 
@@ -82,14 +81,14 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Even over `0..count`, up to a bias of `count / 2^64`.
+    /// Uniform over `0..count`, up to a bias of `count / 2^64`.
     #[inline]
     fn below(&mut self, count: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(count)) >> 64) as u64
     }
 }
 
-/// One request's place: its memory, and when it was issued.
+/// The slot of one request: its memory, and when it was issued.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     buffer: Buffer,
@@ -104,7 +103,7 @@ pub(super) struct Load {
     random: Random,
     next_block: u64,
     slots: Vec<Slot>,
-    /// Answered, or never issued.
+    /// Requests that have completed or were never issued.
     due: Vec<u32>,
     outstanding: u32,
     /// Requests that may still be issued.
@@ -113,15 +112,15 @@ pub(super) struct Load {
     wake_at: Nanos,
     now: Nanos,
     completed: u64,
-    /// The latest latency and how often it came in a row: most requests of a turn share it.
+    /// The latest latency, and how often it occurred in a row: most requests of a turn have the same.
     repeated: (u64, u64),
     latency: Histogram<u64>,
     failure: Option<Failure>,
 }
 
 impl Load {
-    /// A load of `depth` requests on `region`, with memory from `pool` filled with random bytes.
-    /// `None` when the pool is too small.
+    /// A load of `depth` requests on `region`, with memory from `pool`, which is filled with random bytes. `None` if
+    /// the pool is too small.
     pub fn new(
         workload: Workload,
         region: Region,
@@ -162,7 +161,7 @@ impl Load {
         })
     }
 
-    /// Notes what has been answered and issues the next requests.
+    /// Counts the requests that have completed, and issues them again.
     #[inline]
     pub fn issue(&mut self, now: Nanos, inputs: &mut Vec<Input>) {
         self.now = now;
@@ -235,7 +234,7 @@ impl Load {
         }
     }
 
-    /// A request has been answered.
+    /// Records that a request has completed.
     #[inline]
     pub fn answered(&mut self, completion: Completion) {
         self.outstanding -= 1;
@@ -257,18 +256,18 @@ impl Load {
         &self.latency
     }
 
-    /// Requests noticed as answered so far; the first issue of each counts as well, so only
-    /// differences mean something.
+    /// Number of requests that were noticed as completed so far. The first issue of each slot counts too, so only
+    /// differences are meaningful.
     pub fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// Requests not answered yet.
+    /// Number of requests that have not completed.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// Whether any request has ever been answered.
+    /// Whether any request has ever completed.
     pub fn has_answers(&self) -> bool {
         self.completed > self.slots.len() as u64
     }
@@ -283,28 +282,28 @@ impl Load {
         self.now
     }
 
-    /// Issues `requests` more, then nothing.
+    /// Issues `requests` more requests, then none.
     pub fn limit(&mut self, requests: u64) {
         self.left = requests;
         self.stopped = requests == 0;
     }
 
-    /// Whether nothing is outstanding and nothing will be.
+    /// Whether no request is outstanding and none will be issued.
     pub fn is_over(&self) -> bool {
         self.stopped && self.outstanding == 0
     }
 
-    /// Issues nothing any more.
+    /// Issues no more requests.
     pub fn stop(&mut self) {
         self.stopped = true;
     }
 
-    /// When a waiting thread shall look around.
+    /// Sets the time at which a waiting thread wakes up.
     pub fn wake_at(&mut self, at: Nanos) {
         self.wake_at = at;
     }
 
-    /// Memory of each request, by tag.
+    /// The memory of each request, by tag.
     pub fn buffers(&self) -> impl Iterator<Item = Buffer> + '_ {
         self.slots.iter().map(|slot| slot.buffer)
     }
@@ -323,15 +322,15 @@ impl Port for Load {
         self.answered(completion);
     }
 
-    // The content of these buffers means nothing, so they are used again whatever a drive that hangs does to
-    // them. A read of such a drive counts as a failure, which ends the measurement.
+    // The content of these buffers does not matter, so they are reused whatever a hung drive does to them. A hung drive
+    // counts as failed, and then the measurement fails.
     fn pin(&mut self, _: Buffer) {}
 
     fn release(&mut self, _: Buffer) {}
 
     fn flush(&mut self, _: &mut Ring) {}
 
-    /// At once when something can be issued, else when the measurement has its next step.
+    /// Immediately if a request can be issued, otherwise at the next step of the measurement.
     fn next_wake(&self) -> Option<Nanos> {
         let ready = !self.due.is_empty() && !self.stopped;
         Some(if ready { self.now } else { self.wake_at })

@@ -1,11 +1,11 @@
-//! A background job instead of requests: how fast a new member is filled, or all members are checked,
-//! while no client is there and no rate is set.
+//! Measures a background job instead of requests: how fast a new member is rebuilt, or all members are scrubbed,
+//! without clients and without a rate limit.
 //!
-//! Each time a fresh array begins the job by itself, through its controller: the record says that a
-//! slot is not current, or an operator's order asks for a scrub. What counts runs from the event that
-//! the job has started to the event that it has ended; a short job is done again and again. A job that
-//! time cuts off counts from a quarter of the time on: at both moments as much is in flight, which would
-//! count as done otherwise.
+//! The controller of a fresh array begins the job: its record says that a slot is not current, or an order asks for a
+//! scrub. The measurement lasts from the event that the job has started to the event that it has ended. A short job is
+//! repeated. A job that is still running when the time is up is measured from a quarter of the time on: about as much
+//! is then in flight at both ends of the measurement, so that what is in flight at the end does not count as additional
+//! work.
 
 use super::config::{BenchJob, Config};
 use super::cores;
@@ -26,10 +26,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The order to scrub; its answer is not waited for, the job's events are.
+/// The ticket of the order to scrub. The bench waits for the job's events instead of the order's answer.
 const TICKET: u64 = 1;
 
-/// What a job's measurement gave.
+/// The result of a job's measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct JobOutcome {
     /// RAID level.
@@ -44,28 +44,28 @@ pub struct JobOutcome {
     pub chunk_bytes: u32,
     /// `rebuild` or `scrub`.
     pub job: &'static str,
-    /// How long was measured, all rounds together.
+    /// Duration of the measurement, all rounds together.
     pub time_s: f64,
-    /// Bytes of the new member per second: the median of the rounds. For a rebuild.
+    /// Bytes per second written to the new member: the median of the rounds. For a rebuild.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebuild_bytes_per_s: Option<f64>,
-    /// Bytes of each member per second: the median of the rounds. For a scrub.
+    /// Bytes per second read from each member: the median of the rounds. For a scrub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scrub_bytes_per_s: Option<f64>,
-    /// The rounds' figures.
+    /// The figure of each round.
     pub rounds_bytes_per_s: Vec<f64>,
     /// The median of bytes per second of processor time, on all threads together.
     pub bytes_per_processor_s: f64,
-    /// Jobs that ran to their end.
+    /// Number of jobs that were completed.
     pub jobs_complete: u64,
-    /// Cores that the shards were kept on; empty when there were too few.
+    /// Cores that the shards were pinned to; empty if there were too few.
     pub pinned_cores: Vec<usize>,
     /// The engine's counters of all rounds and shards.
     pub stats: Counters,
 }
 
 impl JobOutcome {
-    /// For people.
+    /// The result as text for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let shards = if self.shards == 1 { "shard" } else { "shards" };
@@ -95,7 +95,7 @@ impl JobOutcome {
     }
 }
 
-/// What one thread, or all of a round, has done.
+/// What one thread did, or all threads of a round.
 #[derive(Clone, Default)]
 struct Done {
     seconds: f64,
@@ -122,11 +122,11 @@ impl Done {
     }
 }
 
-/// Measures `job` on the array of `config`; a missing slot named there is the one to fill.
+/// Measures `job` on the array of `config`. A slot that `config` names as failed is the one to be rebuilt.
 ///
 /// # Errors
 ///
-/// One sentence when the array has nothing to fill or compare, a member cannot be used or fails.
+/// If the array has no redundancy, or a member cannot be used or fails: one sentence.
 pub fn measure(config: &Config, job: BenchJob) -> anyhow::Result<JobOutcome> {
     let slot = Slot(config.failed.unwrap_or(0));
     let whole = Config {
@@ -198,7 +198,7 @@ impl Moment {
     }
 }
 
-/// What the first shard's events have said.
+/// What the first shard's events have reported.
 #[derive(Default)]
 struct Heard {
     started: Option<Moment>,
@@ -228,7 +228,7 @@ impl Heard {
 }
 
 impl Bench<'_> {
-    /// One job on a fresh array, until it has ended or for `time`; see the module's prose for what counts.
+    /// Runs one job on a fresh array, until it has ended or for `time`; see the module's prose for what is measured.
     fn job(&self, job: BenchJob, slot: Slot, time: Duration) -> anyhow::Result<Done> {
         let shards = self.config.shards;
         let mailboxes = mailbox::exchange(usize::from(shards))?;
@@ -274,7 +274,7 @@ struct Worker<'a> {
     peers: Vec<MailSender>,
     claims: Arc<Claims>,
     meeting: &'a Barrier,
-    /// A quarter of the time has passed since the job began.
+    /// Whether a quarter of the time has passed since the job began.
     steady: &'a AtomicBool,
     over: &'a AtomicBool,
     time: Duration,
@@ -332,7 +332,7 @@ impl Worker<'_> {
         Ok((self.sum_up(&lock(&heard), begin, counters)?, steady))
     }
 
-    /// What was done from `begin` to now; the first shard's seconds are those of all.
+    /// What was done from `begin` until now. The first shard's seconds are those of all shards.
     fn since(&self, begin: Moment, counters: Counters) -> Done {
         let now = Moment::now();
         Done {
@@ -346,7 +346,7 @@ impl Worker<'_> {
         }
     }
 
-    /// What was done from the job's beginning to its end, or to now.
+    /// What was done from the job's beginning to its end, or until now.
     fn sum_up(&self, heard: &Heard, begin: Moment, counters: Counters) -> anyhow::Result<Done> {
         if let Some(trouble) = &heard.trouble {
             bail!("{trouble}");

@@ -1,9 +1,9 @@
-//! Opens and prepares the members, and writes by hand the record that metadata would hold.
+//! Opens and prepares the members, and builds the record that the metadata of a real array would contain.
 //!
-//! The array's data lies at the start of each member; behind it a reserve of [`RESERVE_BYTES`]
-//! takes the record whenever the controller wants it durable. What is written there is a real block
-//! with the record's generation, so that dirty marks and failures cost what they cost; nobody reads
-//! it back. Between them lies the write-hole log, if there is one.
+//! The array's data is at the start of each member. A reserve of [`RESERVE_BYTES`] at the end receives the record
+//! whenever the controller wants it durable. What is written there is a real block with the record's generation, so
+//! that dirty marks and failures have their usual cost; it is never read back. The write-hole log or bitmap, if there
+//! is one, is between data and reserve.
 
 use super::config::Config;
 use super::modelled::ModelledMember;
@@ -25,23 +25,22 @@ use metadata::imsm::WriteHolePolicy;
 use metadata::imsm::bitmap::{BITS_OFFSET_BYTES, REGION_BYTES_DEFAULT};
 use std::sync::Arc;
 
-/// Behind the data on every member.
+/// Size of the reserve behind the data on every member.
 const RESERVE_BYTES: u64 = 1 << 20;
-/// Of a write-hole log or a bitmap, as the format has it.
+/// Size of a write-hole log or a bitmap, as in the metadata format.
 const AREA_BYTES: u32 = 1 << 20;
-/// Of one record; whole sectors on every drive.
+/// Size of one record: whole sectors on every drive.
 const RECORD_BYTES: usize = 4096;
-/// First bytes of a record, for whoever finds one.
+/// First bytes of a record, so that it can be recognised on a drive.
 const RECORD_MAGIC: &[u8; 16] = b"fullstripe bench";
-/// How much of the start and end of a file or device has to be zeros, lest it holds somebody's
-/// data.
+/// Length of the start and of the end of a file or device that must be zeros. Otherwise it may hold somebody's data.
 const LOOKED_AT_BYTES: usize = 1 << 20;
-/// Of one write when RAM is filled.
+/// Size of one write when a RAM member is filled.
 const FILL_BYTES: usize = 1 << 20;
 
 /// The opened members and the array over them.
 pub(super) struct Members {
-    /// By member number; `None` for the slot that is missing.
+    /// By member number; `None` for the missing slot.
     pub drives: Vec<Option<Arc<Drive>>>,
     /// The member that is measured without an array.
     pub bare: Arc<Drive>,
@@ -53,20 +52,20 @@ pub(super) struct Members {
     pub bitmap: Option<BitmapRecord>,
     /// The members' common limits.
     pub limits: Limits,
-    /// Their common model.
+    /// The members' common drive model.
     pub modelled: Option<ModelledMember>,
-    /// Whether the members are files or block devices, whose speed only a measurement knows unless there is a model.
+    /// Whether the members are files or block devices. Their speed has to be measured, unless they have a model.
     pub hardware: bool,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 impl Members {
-    /// Opens what `config` names.
+    /// Opens the members that `config` names.
     ///
     /// # Errors
     ///
-    /// One sentence when a member cannot be used, or no such array can be made of them.
+    /// If a member cannot be used, or such an array cannot be made of the members: one sentence.
     pub fn open(config: &Config) -> anyhow::Result<Members> {
         let first = config.spec(0)?;
         check_memory(config, &first.target)?;
@@ -129,12 +128,12 @@ impl Members {
         })
     }
 
-    /// Whether answers are held back.
+    /// Whether completions are held back by limits or a model.
     pub fn have_pace(&self) -> bool {
         self.limits.any() || self.modelled.is_some()
     }
 
-    /// The record of a container that holds this array and nothing else.
+    /// The record of a container that contains only this array.
     pub fn record(&self) -> Record {
         let member = |drive: &Option<Arc<Drive>>| match drive {
             Some(drive) => MemberRecord {
@@ -171,7 +170,7 @@ impl Members {
         }
     }
 
-    /// Writes the headers of write-hole logs, as those of a real array.
+    /// The encoder of write-hole logs' headers, as for a real array.
     pub fn log_encoder(&self) -> LogEncoder {
         let sector = SectorSize::from_bytes(self.geometry.block_bytes);
         Box::new(assembly::log::encoder(
@@ -180,7 +179,7 @@ impl Members {
         ))
     }
 
-    /// Writes records into the reserve.
+    /// The encoder of records, which go into the reserve.
     pub fn encoder(&self) -> Encoder {
         let offsets: Vec<u64> = self
             .drives
@@ -196,7 +195,7 @@ impl Members {
     }
 }
 
-/// First byte of the reserve.
+/// Offset of the reserve.
 fn reserve_from(drive: &Drive) -> u64 {
     let from = drive.size_bytes().saturating_sub(RESERVE_BYTES);
     from - from % RECORD_BYTES as u64
@@ -218,7 +217,7 @@ fn open(config: &Config, index: u8) -> anyhow::Result<Arc<Drive>> {
     Ok(Arc::new(drive))
 }
 
-/// Whether start and end read as zeros: no file system, partition table or array lives there.
+/// Whether start and end are zeros, so that there is no file system, partition table or array.
 fn looks_empty(drive: &Drive) -> anyhow::Result<bool> {
     let length = LOOKED_AT_BYTES.min(drive.size_bytes() as usize);
     let start = drive.read_at(0, length)?;
@@ -226,8 +225,8 @@ fn looks_empty(drive: &Drive) -> anyhow::Result<bool> {
     Ok(start.iter().chain(&end).all(|&byte| byte == 0))
 }
 
-/// Takes all of a RAM member's pages from the system before the measurement. Zeros everywhere are
-/// valid mirrors and valid parity.
+/// Makes the system allocate all pages of a RAM member before the measurement. All zeros are valid mirrors and valid
+/// parity.
 fn fill(drive: &Drive) -> anyhow::Result<()> {
     let zeros = vec![0; FILL_BYTES];
     let mut offset_bytes = 0;
@@ -276,7 +275,7 @@ fn geometry(config: &Config, drives: &[Option<Arc<Drive>>]) -> anyhow::Result<Ge
             .max()
             .unwrap_or(512),
     };
-    // RAID 10 and 5 have less than one data member below their least count, which `new` refuses.
+    // Below their least number of members RAID 10 and 5 may have no data member; `Geometry::new` refuses that later.
     let data_members = match shape.level {
         Level::Raid0 | Level::Raid1 => shape.data_members(),
         Level::Raid10 | Level::Raid5 => shape.data_members().max(1),
@@ -326,7 +325,7 @@ fn modelled(model: Option<Model>, component_bytes: u64) -> anyhow::Result<Option
     }))
 }
 
-/// RAM members that do not fit into memory would end the process without a word.
+/// Checks that RAM members fit into memory. Otherwise the system would kill the process without a message.
 fn check_memory(config: &Config, target: &Target) -> anyhow::Result<()> {
     let Target::Ram { size_bytes } = target else {
         return Ok(());

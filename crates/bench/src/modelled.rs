@@ -1,8 +1,8 @@
-//! What one modelled member can do: its model alone, in a closed loop in virtual time.
+//! The speed of one modelled member, from its model in a closed loop in virtual time.
 //!
-//! A measurement would say how fast this machine's loop is. The model says how fast the drive is, and for the same
-//! question always the same. Each member gets its share of the requests outstanding, for as long as the array is
-//! measured, so that a clean pool which sinks while an array is written sinks here as well.
+//! A measurement would show how fast this machine's loop is. The model shows how fast the drive is, and always the same
+//! for the same question. Each member has its share of the outstanding requests, and the loop lasts as long as the
+//! array's measurement, so that a clean pool that shrinks while the array is written shrinks here too.
 
 use super::config::Config;
 use super::roofline::{Cost, MemberSpeed};
@@ -14,24 +14,24 @@ use repeatable::random::Stream;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Enough for a rate; more would keep the user waiting.
+/// Most commands: enough for a rate, and few enough to keep the user from waiting.
 const COMMANDS_MAX: u64 = 1_000_000;
 
-/// A member's drive and what it has behind it.
+/// A member's drive profile and its model's state.
 pub(super) struct ModelledMember {
     pub profile: Profile,
     pub model: Model,
-    /// Of it, the array uses so much.
+    /// Bytes of it that the array uses.
     pub component_bytes: u64,
 }
 
 impl ModelledMember {
-    /// Reads and writes of the workload's size and order, each alone.
+    /// The speed of reads alone and of writes alone, with the workload's size and order.
     pub fn speed(&self, config: &Config) -> MemberSpeed {
         MemberSpeed {
             read: self.cost(config, Operation::Read),
             write: self.cost(config, Operation::Write),
-            // Waiting is in both.
+            // Both costs include the latency.
             latency: Nanos(0),
         }
     }

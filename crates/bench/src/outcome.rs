@@ -1,5 +1,4 @@
-//! From samples to figures: medians over the rounds, sums over the shards, and what follows from
-//! both.
+//! Turns samples into figures: medians over the rounds, sums over the shards, and what follows from both.
 
 use super::config::{Config, Workload};
 use super::generator::histogram;
@@ -11,7 +10,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A core that is used more than this was the limit, not the member that it waited for.
+/// A core that is busy for more than this share of the time was the limit, and not the member that it waited for.
 const CORE_BUSY: f64 = 0.9;
 
 /// Work counted by the engine, by class.
@@ -50,36 +49,36 @@ impl Counters {
     }
 }
 
-/// One thread in one measurement.
+/// The measurement of one thread.
 pub(crate) struct Sample {
     pub seconds: f64,
     /// Time on a processor.
     pub processor_s: f64,
     pub requests: u64,
-    /// How often the thread took memory from the allocator.
+    /// Number of allocations by the thread.
     pub allocations: u64,
     pub counters: Counters,
     pub latency: Histogram<u64>,
 }
 
-/// One round.
+/// The measurements of one round.
 pub(crate) struct Round {
     pub generator: Sample,
     pub bare: Sample,
-    /// As the calibrations that were asked for.
+    /// One sample for each calibration.
     pub calibrated: Vec<Sample>,
-    /// By shard.
+    /// One sample for each shard.
     pub array: Vec<Sample>,
 }
 
-/// What the machine gave.
+/// What the machine provided.
 pub(crate) struct Setting {
     pub cores: Vec<usize>,
     pub ring: String,
     pub huge_pages: bool,
 }
 
-/// Rates of one of the things compared.
+/// The rates of the array, of the bare member or of the generator.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Rates {
     /// Requests per second.
@@ -122,20 +121,20 @@ impl Rates {
     }
 }
 
-/// Latencies of requests, from the turn that issued them to the turn that noticed the answer.
+/// Latencies of requests, from the turn that issued them to the turn that noticed the completion.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct LatencyNs {
     /// The mean.
     pub mean: f64,
     /// The median.
     pub p50: u64,
-    /// Of 99 % of the requests at most, and so on.
+    /// The latency that 99 % of the requests stay within.
     pub p99: u64,
-    /// Of 99.9 %.
+    /// The latency that 99.9 % stay within.
     pub p999: u64,
-    /// Of 99.99 %.
+    /// The latency that 99.99 % stay within.
     pub p9999: u64,
-    /// Of 99.999 %.
+    /// The latency that 99.999 % stay within.
     pub p99999: u64,
     /// The longest.
     pub max: u64,
@@ -179,37 +178,37 @@ pub struct Asked {
     pub chunk_bytes: u32,
     /// `log`, `bitmap` or `off`.
     pub write_hole: &'static str,
-    /// How long the array was measured, all rounds together.
+    /// Duration of the array's measurement, all rounds together.
     pub time_s: f64,
-    /// Cores that the shards were kept on; empty when there were too few.
+    /// Cores that the shards were pinned to; empty if there were too few.
     pub pinned_cores: Vec<usize>,
-    /// How threads learn of completed I/O.
+    /// How threads notice completed I/O.
     pub completion: String,
-    /// What the kernel's ring offers.
+    /// The features of the kernel's ring.
     pub ring: String,
     /// Whether payload memory may lie on huge pages.
     pub huge_pages: bool,
 }
 
-/// The result of a bench. The figures of the array are on top, because they are what was asked for.
+/// The result of a bench. The array's figures come first in its JSON, because they are what was asked for.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// What was asked for, and what the machine gave.
+    /// What was asked for, and what the machine provided.
     pub config: Asked,
-    /// Median over the rounds, as are the next two.
+    /// Median over the rounds, as for `generator` and `bare`.
     #[serde(flatten)]
     pub array: Rates,
     /// Each round's requests per second.
     pub rounds_iops: Vec<f64>,
-    /// What the array costs beyond the bare member, in processor time per request: the median of
-    /// the rounds' differences. `None` for members with limits or a model, whose threads sleep, or spin where the
-    /// time is short, until an answer is due.
+    /// Processor time per request that the array costs beyond the bare member: the median of the rounds' differences.
+    /// `None` for members with limits or a model, because their threads sleep, or spin for short times, until a
+    /// completion is due.
     pub raid_ns_per_io: Option<f64>,
-    /// What the members allow; `None` when they do not limit or no formula fits.
+    /// The limit that the members set; `None` if they set none or no formula fits.
     pub roofline_iops: Option<f64>,
-    /// How the roofline came about.
+    /// The formula of the roofline in words.
     pub roofline: String,
-    /// Measured by possible.
+    /// The measured rate divided by the possible one.
     pub efficiency: Option<f64>,
     /// Member commands per request.
     pub member_ios: f64,
@@ -217,15 +216,15 @@ pub struct Outcome {
     pub allocations_per_request: f64,
     /// Bytes moved to and from members per byte of the client.
     pub member_bytes_per_byte: f64,
-    /// How long requests took.
+    /// Latencies of requests.
     pub latency_ns: LatencyNs,
-    /// The generator without anybody to serve it: nothing here can be faster.
+    /// The generator alone, whose requests complete at once: nothing measured here can be faster.
     pub generator: Rates,
     /// One member without the engine.
     pub bare: Rates,
     /// The engine's counters of all rounds and shards.
     pub stats: Counters,
-    /// What is to be known of the figures, in sentences.
+    /// Notes on the figures, as sentences.
     pub notes: Vec<String>,
 }
 
@@ -295,7 +294,7 @@ impl Outcome {
     }
 }
 
-/// What one member can do: by its limits, by its model, or as measured.
+/// The speed of one member: from its limits, from its model, or as measured.
 fn speed(
     config: &Config,
     members: &Members,

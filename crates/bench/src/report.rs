@@ -1,9 +1,9 @@
-//! The outcome as one table for people.
+//! Prints an outcome as one table for people.
 
 use super::outcome::{Asked, Outcome, Rates};
 use std::fmt::Write;
 
-/// Width of the names on the left.
+/// Width of the column of names.
 pub const NAME_WIDTH: usize = 30;
 /// Width of a figure.
 const FIGURE_WIDTH: usize = 16;

@@ -1,12 +1,12 @@
-//! What the members allow: the limit that no RAID engine could pass, with its formula in words.
+//! What the members allow: the limit that no RAID engine could exceed, with its formula in words.
 //!
-//! A member has one budget of time, shared by reads and writes; R and W are the reads and writes of
-//! the I/O's size that fill it for a second. A request takes from each member what the level must
-//! do there, and the member that is loaded most sets the limit. N is the number of members.
+//! A member has one budget of time, which reads and writes share. R and W are the reads and writes of the request's
+//! size that it can do in a second. A request takes time of each member according to the level, and the busiest member
+//! sets the limit. N is the number of members.
 //!
 //! | case | limit |
 //! |---|---|
-//! | reads, all members there | N x R |
+//! | reads, no member missing | N x R |
 //! | RAID 0 writes | N x W |
 //! | RAID 1 writes | W |
 //! | RAID 10 writes | N x W / 2 |
@@ -14,14 +14,13 @@
 //! | the same with 3 members, where the other chunk is read instead | N / (1/R + 2/W) |
 //! | RAID 5 writes of k whole chunks in a row, r = min(k + 1, N - 1 - k) | N / (r/R + (k + 1)/W) |
 //! | RAID 5 full stripes | (N - 1) x B, B the member's write bandwidth |
-//! | RAID 1, one lost: reads | (N - 1) x R |
-//! | RAID 10, one lost: reads; its partner serves two shares | N x R / 2 |
-//! | RAID 5, one lost: reads inside a chunk; one in N needs N - 1 | N x R / 2 |
-//! | RAID 5, one lost: writes inside a chunk | see [`lost_parity_write`] |
+//! | RAID 1, one member missing: reads | (N - 1) x R |
+//! | RAID 10, one member missing: reads; its mirror serves two shares | N x R / 2 |
+//! | RAID 5, one member missing: reads inside a chunk; one in N needs N - 1 members | N x R / 2 |
+//! | RAID 5, one member missing: writes inside a chunk | see [`lost_parity_write`] |
 //!
-//! A mix of reads and writes takes the sum of both, by their shares. Latency limits as well: of D
-//! requests outstanding, each waiting for s steps of latency L after each other, D / (s x L) finish
-//! per second.
+//! A mix of reads and writes takes the sum of both, weighted by their shares. Latency is a limit too: if D requests are
+//! outstanding, and each takes s successive steps with latency L, then D / (s x L) requests complete per second.
 
 use super::config::Workload;
 use drives::spec::Limits;
@@ -31,7 +30,7 @@ use engine::units::Nanos;
 /// The unit in which members count I/O.
 const UNIT_BYTES: u64 = 4096;
 
-/// What one read or one write takes of a member's time. Zero is unlimited.
+/// The time of a member that one read or one write takes. Zero means unlimited.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Cost {
     per_unit_s: f64,
@@ -60,15 +59,15 @@ impl Cost {
         }
     }
 
-    /// Time of one I/O: by count per started 4 KiB or by bytes, whichever is more, as the limits of
-    /// a member are defined.
+    /// Time of one I/O: by the number of started 4 KiB units or by bytes, whichever is more. The limits of members are
+    /// defined in this way.
     pub fn seconds(self, length_bytes: u64) -> f64 {
         let by_count = self.per_unit_s * length_bytes.div_ceil(UNIT_BYTES) as f64;
         by_count.max(self.per_byte_s * length_bytes as f64)
     }
 }
 
-/// What one member can do.
+/// The speed of one member.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct MemberSpeed {
     pub read: Cost,
@@ -78,7 +77,7 @@ pub(super) struct MemberSpeed {
 }
 
 impl MemberSpeed {
-    /// What a specification's limits allow.
+    /// The speed that a specification's limits allow.
     pub fn of(limits: &Limits) -> MemberSpeed {
         let bandwidth = limits.bandwidth_bytes_per_second;
         MemberSpeed {
@@ -89,7 +88,7 @@ impl MemberSpeed {
     }
 }
 
-/// The array and what is asked of it.
+/// The array and its load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub level: Level,
@@ -99,26 +98,26 @@ pub(super) struct Question {
     pub degraded: bool,
     pub workload: Workload,
     pub block_bytes: u32,
-    /// Requests outstanding per stream; sequential writes merge as far as that reaches.
+    /// Requests outstanding per stream; sequential writes can be merged up to this many.
     pub stream_depth: u32,
     /// Requests outstanding in all.
     pub queue_depth: u32,
 }
 
-/// The limit and how it came about.
+/// The limit and its formula.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Roofline {
-    /// Requests per second; `None` when members do not limit, or no formula fits.
+    /// Requests per second; `None` if the members set no limit, or no formula fits.
     pub iops: Option<f64>,
     /// The formula in words.
     pub words: String,
 }
 
-/// What one kind of request takes.
+/// The time that one kind of request takes.
 struct Demand {
-    /// Time of the member that is loaded most.
+    /// Time of the busiest member.
     busiest_s: f64,
-    /// Member I/Os that wait for each other.
+    /// Number of member I/Os that have to follow each other.
     steps: f64,
     formula: String,
 }
@@ -148,7 +147,7 @@ impl Question {
     }
 }
 
-/// The limit that members of this speed set.
+/// The limit that members with this speed set.
 pub(super) fn roofline(question: &Question, speed: &MemberSpeed) -> Roofline {
     let reads = f64::from(question.workload.read_percent) / 100.0;
     let kinds = [
@@ -320,9 +319,9 @@ fn parity_write_demand(question: &Question, speed: &MemberSpeed) -> Result<Deman
     })
 }
 
-/// A write inside a chunk with one slot lost. Of N rows the lost slot holds the parity of one: one
-/// write. In one the chunk itself: the N - 2 others are read and parity is written. In the N - 2
-/// others something else: two reads and two writes. N - 1 members share that.
+/// A write inside a chunk with one slot missing. Of N rows the missing slot holds the parity of one: one write. Of
+/// another one it holds the chunk that is written: N - 2 other chunks are read and parity is written. Of the remaining
+/// N - 2 rows it holds another chunk: two reads and two writes. N - 1 members share this work.
 fn lost_parity_write(members: f64, read_s: f64, write_s: f64) -> Demand {
     let others = members - 2.0;
     let reads = (others + 2.0 * others) / members;

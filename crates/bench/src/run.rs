@@ -1,5 +1,5 @@
-//! Measures: rounds of generator alone, bare member and array, in this order again and again, so
-//! that a machine that is slower for a while is slower for all three.
+//! Measures in rounds: generator alone, bare member and array, in this order again and again. If the machine is slower
+//! for a while, all three are affected.
 
 use super::bare::BareMember;
 use super::config::{Config, Workload};
@@ -25,21 +25,21 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often everything is measured.
+/// Number of rounds.
 pub(super) const ROUNDS: u32 = 5;
-/// Part of an array's round that generator and bare member get.
+/// Time for generator and bare member, in percent of the array's time in a round.
 const COMPARED_PERCENT: u32 = 20;
 const COMPARED_MIN: Duration = Duration::from_millis(10);
-/// Seeds of one round; the shard's number is the rest.
+/// Number of seeds per round; the shard's number selects one of them.
 const SEEDS_PER_ROUND: u64 = 256;
 
 /// What all measurements of a bench share.
 pub(super) struct Bench<'a> {
     pub config: &'a Config,
     pub members: &'a Members,
-    /// Payload, scratch and zeros, as [`parts`] divides it.
+    /// Payload, scratch and zeros, divided by [`parts`].
     pub arena: Arc<Arena>,
-    /// For the shards, by number; empty when there are too few.
+    /// Cores for the shards, by shard number; empty if there are too few.
     pub cores: Vec<usize>,
 }
 
@@ -47,8 +47,7 @@ pub(super) struct Bench<'a> {
 ///
 /// # Errors
 ///
-/// One sentence when something asked for is impossible, a member cannot be used, or a request
-/// failed.
+/// If something that was asked for is impossible, a member cannot be used, or a request failed: one sentence.
 pub fn measure(config: &Config) -> anyhow::Result<Outcome> {
     config.check()?;
     let members = Members::open(config)?;
@@ -85,8 +84,8 @@ pub fn measure(config: &Config) -> anyhow::Result<Outcome> {
     Outcome::new(config, &members, &calibrations, &rounds, setting)
 }
 
-/// The bare measurements that the roofline needs: reads and writes alone, where no limit says how
-/// fast the members are.
+/// The measurements of the bare member that the roofline needs: reads and writes alone, unless limits give the members'
+/// speed.
 fn calibrations(config: &Config, members: &Members) -> Vec<Workload> {
     let unknown = |limit: Option<u64>| {
         members.hardware
@@ -108,7 +107,7 @@ fn calibrations(config: &Config, members: &Members) -> Vec<Workload> {
     .collect()
 }
 
-/// A shard's memory, as ranges of the arena. The zeros before the first are everybody's.
+/// A shard's memory, as ranges of the arena. All shards share the zeros before the first range.
 pub(super) struct Part {
     pub scratch: Range<usize>,
     pub payload: Range<usize>,
@@ -117,7 +116,7 @@ pub(super) struct Part {
 /// How the arena is divided among the shards.
 pub(super) fn parts(config: &Config, members: &Members) -> Vec<Part> {
     let scratch_bytes = Setup::scratch_bytes_min(&members.record().volumes) as usize;
-    // The bare member gets all requests on one thread; it uses the first shard's memory.
+    // The bare member gets all requests on one thread, and uses the first shard's memory.
     let payload_bytes = |shard: u8| {
         let depth = if shard == 0 {
             config.queue_depth
@@ -139,11 +138,11 @@ pub(super) fn parts(config: &Config, members: &Members) -> Vec<Part> {
 }
 
 impl<'a> Bench<'a> {
-    /// Takes the memory for `config`.
+    /// Allocates the memory for `config`.
     ///
     /// # Errors
     ///
-    /// When there is not enough of it.
+    /// If there is not enough memory.
     pub fn new(config: &'a Config, members: &'a Members) -> anyhow::Result<Bench<'a>> {
         let length_bytes = parts(config, members)
             .last()
@@ -161,7 +160,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Runs `work` on the first shard's core, in a thread of that name.
+    /// Runs `work` on the first shard's core, in a thread called `name`.
     pub fn alone<T: Send>(
         &self,
         name: &CStr,
@@ -193,7 +192,7 @@ impl<'a> Bench<'a> {
         Load::new(workload, region, depth, &mut pool, seed).context("payload memory is too small")
     }
 
-    /// What choosing and recording requests costs when they are answered at once by nobody.
+    /// Measures what choosing and recording requests costs, with requests that complete at once.
     fn generator(&self, round: u64, time: Duration) -> anyhow::Result<Sample> {
         let region = Region::whole(self.members.geometry.size_bytes, self.config.block_bytes);
         let depth = self.config.shard_queue_depth(0);
@@ -219,7 +218,7 @@ impl<'a> Bench<'a> {
         )
     }
 
-    /// One member behind the same interface, without the engine.
+    /// Measures one member behind the same interface, without the engine.
     fn bare(&self, workload: Workload, round: u64, time: Duration) -> anyhow::Result<Sample> {
         let Config {
             block_bytes,

@@ -1,4 +1,4 @@
-//! One measurement: a warm-up, a stretch of time that counts, and what happened in it.
+//! One measurement: a warm-up, and a window of time in which everything is counted.
 
 use super::cores;
 use super::generator::{Load, histogram};
@@ -9,16 +9,15 @@ use engine::units::Nanos;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Part of a measurement that is run before it counts: caches, the dirty mark, the queues' usual
-/// fill.
+/// Share of the time that a measurement runs before it counts: to warm caches, set the dirty mark and fill the queues.
 const WARM_PERCENT: u32 = 10;
 const WARM_MIN: Duration = Duration::from_millis(10);
-/// No answer for this long after the end, or before the start, is the end of the bench.
+/// If no request completes for this long, at the start or after the end, the bench fails.
 pub(super) const PATIENCE: Nanos = Nanos(45 * Nanos::SECOND.0);
-/// How often a thread that waits for the last answers looks around.
+/// How often a thread that waits for the last completions wakes up.
 pub(super) const DRAIN_LOOK: Nanos = Nanos::MILLISECOND;
 
-/// A moment of a measurement.
+/// The state at a moment of a measurement.
 struct Mark {
     now: Nanos,
     processor_s: f64,
@@ -51,7 +50,7 @@ impl Mark {
     }
 }
 
-/// Runs `turn` for a warm-up and then for `time`, which it measures. `turn` advances the load.
+/// Runs `turn` for a warm-up and then for `time`, which is measured. `turn` advances the load.
 pub(super) fn window<S>(
     state: &mut S,
     time: Duration,

@@ -1,9 +1,9 @@
-//! Opening a drive whose last user has just ended.
+//! Opening a drive whose previous user has just ended.
 //!
-//! The kernel lets go of the files of an io_uring some time after its process is gone: when the last I/O is
-//! done and a worker has come to it. An array that is started again at once, after a stop or a crash, meets
-//! its own drives as busy. So a busy drive without a living user is waited for; one that has a living user
-//! is refused at once, and named: the kernel says only that the drive is busy.
+//! The kernel closes the files of an io_uring some time after its process has ended: when the last I/O is
+//! complete and a worker has processed it. An array that is started again right after a stop or a crash therefore
+//! finds its own drives busy. So a busy drive without a living user is waited for. A drive that a living process uses
+//! is refused at once, and the error names the process, because the kernel only reports that the drive is busy.
 
 use super::serving::serving;
 use drives::drive::{Access, Drive, OpenError};
@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long the kernel may take to let go. Usually it takes 30 ms, and a second was seen on a loaded
-/// machine; an I/O that hangs holds a drive longer.
+/// How long the kernel may take to close the drive. Usually it takes 30 ms, and a second was seen on a loaded
+/// machine; an I/O that hangs keeps the drive open for longer.
 const LET_GO_WITHIN: Duration = Duration::from_secs(10);
 
-/// Opens a drive; waits for one whose user has ended.
+/// Opens a drive; if its user has just ended, waits until the kernel has closed it.
 ///
 /// # Errors
 /// See [`OpenError`].
@@ -33,8 +33,8 @@ pub fn open(spec: &MemberSpec, access: Access) -> Result<Drive, OpenError> {
     }
 }
 
-/// The other processes that are known to have one of the drives at `paths` open for themselves: who holds a lock on
-/// it and, because nothing says who has a block device, who serves and names it.
+/// The other processes that are known to have opened one of the drives at `paths` exclusively: those that hold a lock
+/// on it and, because nothing shows who has opened a block device, those that serve and name it on their command line.
 pub fn users<'a>(paths: impl Iterator<Item = &'a Path>) -> BTreeSet<u32> {
     let serving = serving(Path::new("/proc"));
     let mut users = BTreeSet::new();
@@ -47,7 +47,7 @@ pub fn users<'a>(paths: impl Iterator<Item = &'a Path>) -> BTreeSet<u32> {
     users
 }
 
-/// Says which processes use the drive, where the kernel does not say who does.
+/// Adds to the error which processes use the drive, if the kernel does not say so.
 fn naming_users(error: OpenError, spec: &MemberSpec) -> OpenError {
     match (error, &spec.target) {
         (OpenError::InUse { name, by }, Target::Path(path)) if holders(path).is_empty() => {
@@ -64,7 +64,7 @@ fn naming_users(error: OpenError, spec: &MemberSpec) -> OpenError {
     }
 }
 
-/// Whether somebody is known to use the drive.
+/// Whether a process is known to use the drive.
 fn has_user(spec: &MemberSpec) -> bool {
     match &spec.target {
         Target::Path(path) => !holders(path).is_empty() || !lock_holders(path).is_empty(),

@@ -1,8 +1,8 @@
 //! Other RAID metadata on the members of an array.
 //!
-//! What lies in the array's own extents is its user's data and nobody else's matter. Behind them a drive has
-//! room for one owner only: two records there mean that two programs may each take the drive for theirs, and
-//! nobody can say which of them is right. So such drives are neither served nor changed.
+//! The content of the array's own extents is its user's data and is not examined. After them a drive has
+//! room for the metadata of only one owner: if two records are there, two programs may each consider the drive theirs,
+//! and it cannot be decided which of them is right. So such drives are neither served nor changed.
 
 use crate::foreign::structures::raid_and_volumes;
 use crate::foreign::{Ends, Finding};
@@ -15,7 +15,7 @@ use metadata::imsm::SECTOR_BYTES;
 /// Refuses members of an array on which other metadata claims the drive as well.
 ///
 /// # Errors
-/// The refusal, a sentence for each; a drive cannot be read.
+/// The refusal, with a sentence for each such drive; or a drive cannot be read.
 pub fn refuse(drives: &[Probed]) -> Result<()> {
     let mut found = Vec::new();
     for probed in drives {
@@ -38,7 +38,7 @@ pub fn refuse(drives: &[Probed]) -> Result<()> {
     Err(refused(found.join("; ")))
 }
 
-/// Where the data of the last volume ends; none on a spare.
+/// The end of the last volume's data; `None` on a spare.
 fn data_end_bytes(mpb: &Mpb) -> Option<u64> {
     let ends = mpb.volumes.iter().map(|volume| volume.extent().end);
     Some(ends.max()?.saturating_mul(SECTOR_BYTES))

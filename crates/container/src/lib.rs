@@ -1,14 +1,15 @@
-//! The arrays of this machine's drives, while no array runs on them and before one does.
+//! Containers on this machine's drives, while no array runs on them.
 //!
-//! [`probe`] opens drives and reads what is on them; the [`assembly`] crate chooses the truth among them, and writes it.
-//! [`serving`] finds the processes that serve an array already, [`busy`] waits for drives that one has just let go of.
+//! [`probe`] opens drives and reads the metadata on them; the [`assembly`] crate decides which record to use, and
+//! writes records. [`serving`] finds the processes that serve an array already, [`busy`] waits for drives that such a
+//! process has just released.
 //!
-//! The rules that whoever changes drives keeps: drives that somebody else uses ([`open`]) or claims ([`conflicts`]) are left
-//! alone; what would be destroyed is looked for first ([`foreign`], [`occupied`]) and named, and [`refusal`] is the error
-//! that says so; and before a byte of existing metadata changes, what was there lies in a file ([`backup`]) below the
-//! [`state_folder`].
+//! Every command that changes drives keeps these rules. Drives that somebody else uses ([`open`]) or claims
+//! ([`conflicts`]) are left alone. Whatever would be destroyed is searched for first ([`foreign`], [`occupied`]) and
+//! named, and the error that says so is a [`refusal`]. Before a byte of existing metadata is changed, the old content
+//! is saved to a file ([`backup`]) below the [`state_folder`].
 
-// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
+// `println!` and `eprintln!` panic when nobody reads the output, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod backup;
@@ -26,7 +27,7 @@ pub mod write_hole;
 pub use assembly::assemble::bitmap;
 pub use assembly::{assemble, decide, log, persist, write};
 
-/// A container of this machine's drives, ready to be served.
+/// A container on this machine's drives, ready to be served.
 pub type Container = assemble::Container<probe::Probed>;
 
 #[cfg(test)]

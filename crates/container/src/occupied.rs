@@ -1,5 +1,6 @@
-//! What the drives for a new container, or a new spare, hold; metadata of our own format included. By `--force`
-//! it goes: both ends of each drive are saved first, then the marks are removed by which programs know it.
+//! What the drives for a new container, or a new spare, hold already, including metadata of our own format. With
+//! `--force` it is removed: both ends of each drive are saved first, then the marks by which programs recognise it are
+//! cleared.
 
 use crate::backup::place::keep;
 use crate::backup::{Backup, shadow_place};
@@ -25,13 +26,13 @@ pub fn occupied(drives: &[Probed]) -> Result<Vec<(Ends, Vec<Finding>)>> {
     drives.iter().map(both).collect()
 }
 
-/// What was found at the ends of a drive, metadata of our own format last.
+/// Everything found at the ends of a drive, metadata of our own format last.
 pub fn held(probed: &Probed, ends: &Ends) -> Vec<Finding> {
     let own = own_format(probed);
     search(ends).into_iter().chain(own).collect()
 }
 
-/// IMSM metadata. It has no marks to clear: the new record takes its place.
+/// IMSM metadata. It has no marks to clear: the new record overwrites it.
 fn own_format(probed: &Probed) -> Option<Finding> {
     let what = match &probed.found {
         Ok(None) => probed.shadow.remains()?,
@@ -45,7 +46,7 @@ fn own_format(probed: &Probed) -> Option<Finding> {
     })
 }
 
-/// A sentence for the drives that hold the same thing.
+/// A sentence for each kind of content, which names the drives that hold it.
 #[must_use]
 pub fn sentences(drives: &[Probed], occupied: &[(Ends, Vec<Finding>)]) -> Vec<String> {
     let mut holders: Vec<(String, Vec<&str>)> = Vec::new();
@@ -64,7 +65,7 @@ pub fn sentences(drives: &[Probed], occupied: &[(Ends, Vec<Finding>)]) -> Vec<St
     holders.iter().map(sentence).collect()
 }
 
-/// Refuses drives that hold something.
+/// Refuses drives that hold something already.
 ///
 /// # Errors
 /// The refusal, which names everything that was found.
@@ -81,10 +82,10 @@ pub fn refuse(drives: &[Probed], occupied: &[(Ends, Vec<Finding>)]) -> Result<()
     )))
 }
 
-/// Saves both ends of every drive that holds something, and its shadow, for `reason`; `None` if none does.
+/// Saves both ends and the shadow of every drive that holds something, for `reason`; `None` if no drive does.
 ///
 /// # Errors
-/// A drive cannot be read, or the file in `folder` not be written; then nothing may be changed.
+/// A drive cannot be read, or the file in `folder` cannot be written; then nothing may be changed.
 pub fn save(
     reason: &str,
     drives: &[Probed],
@@ -110,7 +111,7 @@ pub fn save(
     keep(&backup, folder).map(Some)
 }
 
-/// Removes the marks of everything that was found.
+/// Clears the marks of everything that was found.
 ///
 /// # Errors
 /// A drive cannot be written.

@@ -1,7 +1,7 @@
-//! Opening drives for commands: to be looked at, or to be changed.
+//! Opening drives for commands: to examine them, or to change them.
 //!
-//! To be changed, a drive must be nobody else's. The kernel refuses a block device that is mounted or part
-//! of something; for a file, other users are looked up ([`drives::holders`]).
+//! A drive may only be changed if nobody else uses it. The kernel refuses a block device that is mounted or part
+//! of another device; for a file, other users are looked up ([`drives::holders`]).
 
 use crate::probe::{Probed, in_time, parse_spec, probe, probe_all};
 use crate::refusal::refused;
@@ -14,16 +14,16 @@ use std::path::PathBuf;
 /// Opens `specs` exclusively, each a different drive that nobody else uses.
 ///
 /// # Errors
-/// A drive that cannot be opened or has no place for metadata; two with the same serial number. A drive
-/// in use is a refusal that names by whom.
+/// A drive cannot be opened or has no place for metadata; two have the same serial number. A drive that is
+/// in use is a refusal that names the user.
 pub fn for_change(specs: &[String]) -> Result<Vec<Probed>> {
     exclusively(specs, Access::Exclusive)
 }
 
-/// As [`for_change`], for who will only read them.
+/// As [`for_change`], for callers that only read the drives.
 ///
 /// # Errors
-/// As there.
+/// As [`for_change`].
 pub fn for_reading(specs: &[String]) -> Result<Vec<Probed>> {
     exclusively(specs, Access::ExclusiveReadOnly)
 }
@@ -44,7 +44,7 @@ fn exclusively(specs: &[String], access: Access) -> Result<Vec<Probed>> {
     Ok(drives)
 }
 
-/// Opens `specs` read-only, each a different drive, whoever else uses them.
+/// Opens `specs` read-only, each a different drive; other users do not matter.
 ///
 /// # Errors
 /// As [`for_change`], except that a drive may be in use.
@@ -55,15 +55,15 @@ pub fn to_look(specs: &[String]) -> Result<Vec<Probed>> {
 /// Opens one drive read-only.
 ///
 /// # Errors
-/// It cannot be opened or is too small for any metadata.
+/// The drive cannot be opened or is too small for any metadata.
 pub fn one_to_look(spec: &str) -> Result<Probed> {
     probe(parse_spec(spec)?, Access::ReadOnly)
 }
 
-/// Refuses one path under two names, which would only be seen as "in use".
+/// Refuses one path given under two names, which would otherwise only be reported as "in use".
 ///
 /// # Errors
-/// The two names, or a specification that cannot be parsed.
+/// The two names are the same path, or a specification cannot be parsed.
 pub fn refuse_twins(specs: &[String]) -> Result<()> {
     let mut seen: Vec<(PathBuf, &String)> = Vec::new();
     for text in specs {

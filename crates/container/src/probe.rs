@@ -13,26 +13,26 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// A drive that takes longer than this for its first answer is taken for hung. Kernels retry for up to 30 s
-/// per command, but a drive that needs that is not one to start an array with.
+/// A drive that takes longer than this for its first answer is considered hung. Kernels retry for up to 30 s
+/// per command, but a drive that needs so long should not be used to start an array.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(15);
 
-/// A member that has been opened and looked at.
+/// A member that has been opened and examined.
 #[derive(Debug)]
 pub struct Probed {
-    /// What the user asked for.
+    /// The user's specification.
     pub spec: MemberSpec,
     /// The open drive.
     pub drive: Drive,
-    /// Where metadata lies on it.
+    /// Where metadata is on it.
     pub placement: Placement,
     /// Its sector size as the metadata knows it.
     pub sector: SectorSize,
-    /// Its serial in stored form.
+    /// Its serial in the form in which the metadata stores it.
     pub serial: Serial,
-    /// What lies in its metadata region.
+    /// The content of its metadata region.
     pub found: Result<Option<Found>, DecodeError>,
-    /// What lies where its shadow would be.
+    /// The content of the place where its shadow would be.
     pub shadow: FoundShadow,
 }
 
@@ -51,7 +51,7 @@ pub fn parse_spec(text: &str) -> Result<MemberSpec> {
 pub fn probe(spec: MemberSpec, access: Access) -> Result<Probed> {
     let name = match &spec.target {
         Target::Path(path) => path.display().to_string(),
-        // Memory answers.
+        // Memory always answers.
         Target::Ram { .. } | Target::Null { .. } => return probe_patiently(spec, access),
     };
     in_time(&name, move || probe_patiently(spec, access))?
@@ -84,8 +84,8 @@ fn probe_patiently(spec: MemberSpec, access: Access) -> Result<Probed> {
     })
 }
 
-/// What `ask` finds out of the drive called `name`, on a thread of its own: one that hangs would hang the
-/// command, and nobody would learn which drive it is.
+/// Runs `ask`, which queries the drive called `name`, on a thread of its own: if it ran on the caller's thread and
+/// hung, the command would hang without saying which drive it waits for.
 ///
 /// # Errors
 /// There is no answer in time.
@@ -95,7 +95,7 @@ pub fn in_time<T: Send + 'static>(
 ) -> Result<T> {
     let (sender, receiver) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        // Whoever asked may have given up.
+        // The receiver may have given up.
         let _ = sender.send(ask());
     })?;
     receiver.recv_timeout(ANSWERS_WITHIN).map_err(|_| {
@@ -115,7 +115,7 @@ fn look(drive: &Drive, placement: Placement, sector: SectorSize) -> Result<Looke
 /// Opens every member of `specs`; see [`probe`].
 ///
 /// # Errors
-/// The first that fails, and two members with the same serial number.
+/// The first drive that cannot be probed, or two members with the same serial number.
 pub fn probe_all(specs: &[String], access: Access) -> Result<Vec<Probed>> {
     let mut all: Vec<Probed> = Vec::with_capacity(specs.len());
     for text in specs {
@@ -144,7 +144,7 @@ impl Probed {
         Ok(())
     }
 
-    /// Whether it is a path, which other programs may use too.
+    /// The path, if the member is one; other programs may use it too.
     #[must_use]
     pub fn path(&self) -> Option<&std::path::Path> {
         match &self.spec.target {

@@ -1,8 +1,8 @@
-//! What is not done for the sake of data: the one kind of error with an exit code of its own.
+//! Refusals to do something that could lose data: the one kind of error with an exit code of its own.
 
 use std::fmt;
 
-/// A refusal: one sentence with what is wrong, where, and what to do. Nothing was changed.
+/// A refusal: one sentence that says what is wrong, where, and what to do. Nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused(pub String);
 

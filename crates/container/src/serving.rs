@@ -1,7 +1,7 @@
-//! Processes that serve an array, whoever started them: a socket belongs to its user, and somebody else who asks for the
-//! status is to be told more than that nobody is there.
+//! Finds processes that serve an array, of any user: a socket is accessible to its owner only, and when another user
+//! queries the status, the error should say more than that nobody answers.
 //!
-//! `/proc` says of every process what it is called, who runs it and with which words it was started.
+//! `/proc` shows the name, the user and the command line of every process.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,9 +13,9 @@ pub struct Serving {
     /// Its number.
     pub pid: u32,
     user: u32,
-    /// What stands behind `serve` on its command line.
+    /// The arguments after `serve` on its command line.
     words: Vec<String>,
-    /// Where paths on its command line begin.
+    /// The folder to which relative paths on its command line refer.
     folder: PathBuf,
 }
 
@@ -38,7 +38,7 @@ pub fn serving(proc: &Path) -> Vec<Serving> {
     let mut found: Vec<Serving> = entries
         .filter_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok()?;
-            // A process that has just ended is none.
+            // A process that has just ended is left out.
             let line = fs::read(entry.path().join("cmdline")).ok()?;
             let words = words_of_serve(&line)?;
             let user = entry.metadata().ok()?.uid();
@@ -55,7 +55,7 @@ pub fn serving(proc: &Path) -> Vec<Serving> {
     found
 }
 
-/// The words behind `serve`, if the words of a command line, each with a zero behind it, are ours.
+/// The arguments after `serve`, if `line`, zero-terminated words of a command line, is one of this program.
 fn words_of_serve(line: &[u8]) -> Option<Vec<String>> {
     let mut words = line.split(|&byte| byte == 0).map(String::from_utf8_lossy);
     let program = words.next()?;
@@ -66,7 +66,7 @@ fn words_of_serve(line: &[u8]) -> Option<Vec<String>> {
     })
 }
 
-/// Who serves instead, and how to get there; or how to start.
+/// Says who serves instead and how to reach it, or how to start serving.
 pub fn elsewhere(found: &[Serving]) -> String {
     let Some(first) = found.first() else {
         return "start one with `fullstripe serve`, or name its socket with --socket".to_owned();
@@ -97,7 +97,7 @@ fn user_in_words(user: u32) -> String {
     }
 }
 
-/// To whom a socket belongs that does not let us in, and what to do.
+/// Says who owns a socket that may not be opened, and what to do.
 pub fn owner_in_words(socket: &Path) -> String {
     match fs::metadata(socket) {
         Ok(file) => {

@@ -1,12 +1,12 @@
-//! Where the program keeps files of its own from one run to the next: the one rule, and what lies there.
+//! Where the program keeps files of its own between runs: one rule, and a list of these files.
 //!
 //! ```text
 //! $XDG_STATE_HOME/fullstripe/     or /var/lib/fullstripe/ for root, ~/.local/state/fullstripe/ for others
 //!   backups/                      copies of metadata from before a change (`backup`)
-//!   arrays/CONTAINER-UUID/        what the server of an array still knows after a restart
+//!   arrays/CONTAINER-UUID/        what the server of an array keeps across restarts
 //! ```
 //!
-//! None of it is looked at to decide what is on the drives.
+//! None of these files is used to decide what is on the drives.
 
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub fn choose() -> Result<PathBuf> {
 
 fn choose_in(state_home: Option<PathBuf>, is_root: bool, home: Option<PathBuf>) -> Result<PathBuf> {
     const OURS: &str = "fullstripe";
-    // A relative path there is to be ignored (XDG base directory specification).
+    // The XDG base directory specification says that a relative path is to be ignored.
     if let Some(state) = state_home.filter(|path| path.is_absolute()) {
         return Ok(state.join(OURS));
     }
@@ -39,7 +39,7 @@ fn choose_in(state_home: Option<PathBuf>, is_root: bool, home: Option<PathBuf>) 
     }
 }
 
-/// The folder of one array below the program's; `container_uuid` as mdadm prints it.
+/// The folder of one array, below the program's; `container_uuid` is in the form that mdadm prints.
 #[must_use]
 pub fn of_array(program_folder: &Path, container_uuid: &str) -> PathBuf {
     program_folder.join("arrays").join(container_uuid)

@@ -1,4 +1,4 @@
-//! What a volume keeps for the case that a crash interrupts writes: a write-hole log, a write-intent bitmap, or nothing.
+//! Sets up a volume's protection against interrupted writes: a write-hole log, a write-intent bitmap, or none.
 
 use crate::bitmap::{new_bitmap, write_all};
 use crate::log::{initialise_all, logged_volume};
@@ -6,13 +6,13 @@ use crate::probe::Probed;
 use anyhow::{Result, bail};
 use metadata::imsm::{Mpb, WRITE_HOLE_LOG_SECTORS, WriteHolePolicy};
 
-/// Gives volume number `at` of `mpb` the policy `wanted` and makes its logs on `drives` empty, or writes its
-/// bitmap there, with regions of `region_bytes` if that is given. `generation` is that of the record that will say
-/// so: no drive with an older one knows what the bitmap marks.
+/// Gives volume number `at` of `mpb` the policy `wanted`, and writes empty logs to `drives`, or its
+/// bitmap, with regions of `region_bytes` if that is given. `generation` is that of the record that will contain the
+/// policy; the bitmap says nothing about drives with an older record.
 ///
 /// # Errors
-/// Only a RAID 5 has a log, only levels with redundancy have a bitmap, and only with room behind the data; or a
-/// drive fails.
+/// Only RAID 5 can have a log, only levels with redundancy can have a bitmap, and either needs room after the data; or
+/// a drive fails.
 pub fn establish(
     wanted: WriteHolePolicy,
     mpb: &mut Mpb,

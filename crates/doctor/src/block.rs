@@ -1,5 +1,5 @@
-//! Block devices that can be members: size, sectors, volatile cache and scheduler, as sysfs shows them to
-//! everybody.
+//! Block devices that can be members: size, sector size, volatile cache and scheduler, as sysfs shows them to
+//! every user.
 
 use super::files::{Files, last_part, parent};
 use super::finding::Finding;
@@ -8,9 +8,9 @@ use words::size;
 
 const BLOCK: &str = "/sys/block";
 
-/// Names of the block devices that could be members: nothing that is made of other devices, no RAM,
-/// optical or floppy drives, no loop device without a file, nothing without a size, and no single path
-/// of a drive with several.
+/// Names of the block devices that could be members. Left out are devices made of other devices, RAM,
+/// optical and floppy drives, loop devices without a file, devices without a size, and the single paths
+/// of a multipath drive.
 pub fn candidates(files: &Files) -> BTreeSet<String> {
     const OTHERS: [&str; 8] = ["ram", "zram", "sr", "fd", "md", "dm-", "nbd", "ublkb"];
     let is_other = |name: &str| {
@@ -35,9 +35,9 @@ pub fn device_path(name: &str) -> String {
     format!("/dev/{}", name.replace('!', "/"))
 }
 
-/// The block device that `path` names, a partition's whole drive included; `None` for files.
+/// The whole block device that `path` names or is a partition of; `None` for files.
 pub fn whole_device(files: &Files, path: &str) -> Option<String> {
-    // A link like /dev/disk/by-id/… stands for what it points to.
+    // The target of a link like /dev/disk/by-id/….
     let real = files.real(path).unwrap_or_else(|| path.to_owned());
     let name = real.strip_prefix("/dev/")?.replace('/', "!");
     if files.exists(&format!("{BLOCK}/{name}")) {
@@ -49,7 +49,7 @@ pub fn whole_device(files: &Files, path: &str) -> Option<String> {
     Some(last_part(parent(&real)).to_owned())
 }
 
-/// What sysfs says of each device in `names`.
+/// What sysfs shows about each device in `names`.
 pub fn check(files: &Files, names: &BTreeSet<String>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut sectors: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
@@ -110,7 +110,7 @@ fn device(files: &Files, name: &str, size_bytes: u64, sector_bytes: Option<u64>)
     }
 }
 
-/// A scheduler sorts what the engine has already ordered.
+/// Reports a scheduler in use, because it sorts again what the engine has already ordered.
 fn scheduler(files: &Files, name: &str, queue: &str) -> Option<Finding> {
     let text = files.text(&format!("{queue}/scheduler"))?;
     let in_use = text.split(['[', ']']).nth(1)?;

@@ -1,4 +1,4 @@
-//! What lies on drives, and who holds them. The only check that opens drives, read-only.
+//! What drives contain, and who uses them. The only check that opens drives, read-only.
 
 use super::finding::Finding;
 use super::health;
@@ -31,26 +31,26 @@ pub enum Content {
     Damaged(String),
 }
 
-/// A drive that could be opened.
+/// What was found out about a drive that could be opened.
 #[derive(Clone, Debug)]
 pub struct Looked {
     /// Capacity.
     pub size_bytes: u64,
-    /// Whether I/O to it can go around the page cache.
+    /// Whether I/O to it can bypass the page cache.
     pub is_direct: bool,
     /// Whether this user may write to it.
     pub is_writable: bool,
     /// Who uses it, in words.
     pub holders: Vec<String>,
-    /// What lies on it.
+    /// The content of its metadata region.
     pub content: Content,
-    /// What an NVMe drive says of its health, where it may be asked.
+    /// The health that an NVMe drive reports, if this user may query it.
     pub health: Option<Health>,
-    /// What it says it is.
+    /// What the drive's controller reports about itself.
     pub controller: Option<Controller>,
 }
 
-/// Why a drive could not be looked at.
+/// Why a drive could not be examined.
 #[derive(Clone, Debug)]
 pub enum LookError {
     /// This user may not read it.
@@ -59,7 +59,7 @@ pub enum LookError {
     Other(String),
 }
 
-/// Looks at one drive; the tests put a table in its place.
+/// Examines one drive; tests replace it by a table.
 pub type Look<'look> = &'look dyn Fn(&str) -> Result<Looked, LookError>;
 
 /// The findings, and whether any drive carries IMSM metadata.
@@ -70,7 +70,8 @@ pub struct Outcome {
     pub has_imsm: bool,
 }
 
-/// Looks at `specs`. Drives that the user named must be free for `serve`; of others it is only said.
+/// Examines `specs`. A drive that the user named must be free for `serve`; if another drive is in use, that is only
+/// reported.
 pub fn check(specs: &[String], are_named: bool, look: Look) -> Outcome {
     let mut outcome = Outcome {
         findings: Vec::new(),
@@ -124,7 +125,7 @@ pub fn check(specs: &[String], are_named: bool, look: Look) -> Outcome {
     outcome
 }
 
-/// Devices that were found go by their names; what the user named, by that, without its options.
+/// Detected devices are called by their device names; drives that the user named, by the specification without options.
 fn short_name(spec: &str, is_named: bool) -> &str {
     if is_named {
         spec.split(',').next().unwrap_or(spec)
@@ -133,7 +134,7 @@ fn short_name(spec: &str, is_named: bool) -> &str {
     }
 }
 
-/// Sentences about a drive begin with its name, and so do lines.
+/// Removes the drive's name from the start of a sentence, because each line begins with it already.
 fn without_name<'text>(name: &str, sentence: &'text str) -> &'text str {
     let rest = sentence.strip_prefix(name).unwrap_or(sentence);
     rest.trim_start_matches([':', ' '])
@@ -168,8 +169,8 @@ fn content(about: &str, looked: &Looked) -> Finding {
     }
 }
 
-/// A drive of an array, with what mdadm needs to see that too. The record lists drives by serial number, and a loop
-/// device has none.
+/// A finding for a drive of an array. If the drive is a loop device, it says what mdadm needs to recognise the drive as
+/// a member: the record lists drives by serial number, and a loop device has none.
 fn for_mdadm(about: &str, what: String) -> Finding {
     let found = Finding::ok(about, what);
     let name = about.rsplit('/').next().unwrap_or(about);
@@ -210,8 +211,8 @@ fn usable(about: &str, looked: &Looked, is_named: bool) -> Vec<Finding> {
     findings
 }
 
-/// Opens and looks at the drive `spec`. One that the user named is asked whether it can be had alone; the
-/// others are not disturbed even for a moment.
+/// Opens and examines the drive `spec`. For a drive that the user named, it is checked whether it can be opened
+/// exclusively; other drives are not disturbed even for a moment.
 pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
     let probed = parse_spec(spec)
         .and_then(|spec| probe(spec, Access::ReadOnly))
@@ -250,8 +251,8 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
     })
 }
 
-/// Whether somebody holds the drive as `serve` does. A device that is opened for reading and closed wakes
-/// no udev rule, unlike one opened for writing.
+/// Whether another process has opened the drive as `serve` does. The device is opened for reading, because closing a
+/// device that was opened for writing triggers udev rules.
 fn is_held(drive: &Drive, path: &Path) -> bool {
     if drive.block_device().is_some() {
         let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
@@ -260,7 +261,7 @@ fn is_held(drive: &Drive, path: &Path) -> bool {
             Err(Errno::BUSY)
         )
     } else {
-        // Gone with the descriptor.
+        // The lock is released when the descriptor is closed.
         let operation = FlockOperation::NonBlockingLockShared;
         drive
             .fd()

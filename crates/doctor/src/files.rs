@@ -1,7 +1,7 @@
-//! Reading what the kernel and the system's configuration say, below a root that tests choose.
+//! Reads what the kernel and the system's configuration show, below a root that tests can choose.
 //!
-//! Every path is given as on a running machine, like `/sys/class/nvme`. What cannot be read is absent:
-//! kernels differ in what they show, and a check without an answer says so or is silent.
+//! Every path is given as on a running machine, like `/sys/class/nvme`. A file that cannot be read counts as absent:
+//! kernels differ in the files they have, and a check that finds none says so or reports nothing.
 
 use std::cmp::Ordering;
 use std::fs;
@@ -23,7 +23,7 @@ impl Files {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// The file's text without blanks at its ends; `None` when it is empty or cannot be read.
+    /// The file's text without white space at its ends; `None` when it is empty or cannot be read.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         let text = fs::read(self.path(path)).ok()?;
@@ -32,7 +32,7 @@ impl Files {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The number that is all of the file's text.
+    /// The number in the file; `None` if there is anything else.
     #[must_use]
     pub fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.parse().ok()
@@ -44,7 +44,7 @@ impl Files {
         self.path(path).exists()
     }
 
-    /// The names in a folder, numbers in them in the order of their values.
+    /// The names in a folder, sorted with numbers in them ordered by value.
     #[must_use]
     pub fn list(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(folder))
@@ -58,7 +58,7 @@ impl Files {
         names
     }
 
-    /// The path with all links followed, seen from the root.
+    /// The path with all links followed, relative to the root.
     #[must_use]
     pub fn real(&self, path: &str) -> Option<String> {
         let root = self.root.canonicalize().ok()?;
@@ -80,7 +80,7 @@ pub fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// `nvme2` before `nvme10`.
+/// Orders `nvme2` before `nvme10`.
 fn by_number(left: &str, right: &str) -> Ordering {
     let key = |text: &str| {
         let digits = text.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -90,7 +90,7 @@ fn by_number(left: &str, right: &str) -> Ordering {
     key(left).cmp(&key(right)).then_with(|| left.cmp(right))
 }
 
-/// The number of entries in a list of ranges like `0-3,8`.
+/// The number of values in a list of ranges like `0-3,8`.
 #[must_use]
 pub fn range_count(text: &str) -> Option<u64> {
     text.split(',').try_fold(0u64, |sum, part| {

@@ -1,25 +1,25 @@
-//! What a check has to say: one line, how grave it is, and what to do.
+//! The result of a check: one line, how severe it is, and what to do.
 
 use serde::Serialize;
 use std::fmt;
 use words::{count, without_error_number};
 
-/// How grave a finding is.
+/// How severe a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// As it should be.
     Ok,
-    /// Good to know; an array runs well without a change.
+    /// Good to know; nothing needs to be changed.
     Note,
-    /// An array runs, but slower or less safely than this machine could.
+    /// An array works, but slower or less safely than it could on this machine.
     Warning,
     /// Nothing can be served before this is changed.
     Problem,
 }
 
 impl Level {
-    /// As it is written at the start of a line.
+    /// The word at the start of a line.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -34,13 +34,13 @@ impl Level {
 /// One line of the report.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
-    /// How grave it is.
+    /// How severe it is.
     pub level: Level,
     /// What it is about: a part of the machine like `memory`, or a device like `nvme0`.
     pub about: String,
     /// What was found.
     pub what: String,
-    /// What to do about it, if there is something.
+    /// What to do about it; absent if nothing needs to be done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
@@ -55,34 +55,34 @@ impl Finding {
         }
     }
 
-    /// As it should be.
+    /// A finding that something is as it should be.
     pub fn ok(about: &str, what: impl Into<String>) -> Finding {
         Finding::new(Level::Ok, about, what)
     }
 
-    /// Good to know.
+    /// A finding that is good to know.
     pub fn note(about: &str, what: impl Into<String>) -> Finding {
         Finding::new(Level::Note, about, what)
     }
 
-    /// Slower or less safe than it could be.
+    /// A finding that makes arrays slower or less safe than they could be.
     pub fn warning(about: &str, what: impl Into<String>) -> Finding {
         Finding::new(Level::Warning, about, what)
     }
 
-    /// Prevents serving.
+    /// A finding that prevents serving.
     pub fn problem(about: &str, what: impl Into<String>) -> Finding {
         Finding::new(Level::Problem, about, what)
     }
 
-    /// The same with what to do about it.
+    /// The same finding with advice.
     pub fn advise(mut self, advice: impl Into<String>) -> Finding {
         self.advice = Some(advice.into());
         self
     }
 }
 
-/// Columns of the word at the start of a line and the blanks behind it.
+/// Columns of the word at the start of a line, including the spaces after it.
 pub const WORD_COLUMNS: usize = 9;
 
 impl Finding {
@@ -94,7 +94,7 @@ impl Finding {
             line.push_str("; ");
             line.push_str(advice);
         }
-        // Names of drives and files come from outside.
+        // Names of drives and files are not under our control and may contain control characters.
         line.chars()
             .map(|c| if c.is_control() { '?' } else { c })
             .collect()
@@ -117,7 +117,7 @@ impl fmt::Display for Finding {
 pub struct Report {
     /// Version of this schema: 1.
     pub version: u32,
-    /// Whether nothing found prevents serving.
+    /// Whether none of the findings prevents serving.
     pub can_serve: bool,
     /// The findings.
     pub findings: Vec<Finding>,
@@ -146,7 +146,7 @@ impl Report {
 }
 
 impl Report {
-    /// What comes of all findings, and how many there are of which level: `Nothing prevents serving` and
+    /// The conclusion, and the number of findings by level: `Nothing prevents serving` and
     /// `; 1 warning, 0 notes.`
     #[must_use]
     pub fn sum(&self) -> (&'static str, String) {
@@ -161,7 +161,7 @@ impl Report {
     }
 }
 
-/// A line for each finding, then one with the sum.
+/// A line for each finding, then one with the conclusion.
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {

@@ -1,5 +1,5 @@
-//! What the kernel really grants, found by asking for what `serve` asks for: payload memory, locked and in
-//! huge pages, and a ring over it. Everything is given back at once; no drive is touched.
+//! Tests what the kernel really grants by requesting what `serve` would: payload memory, locked and in
+//! huge pages, and a ring that uses it. Everything is released at once; no drive is touched.
 
 use drives::arena::{Arena, ArenaOptions};
 use drives::completion::CompletionMode;
@@ -10,12 +10,12 @@ use engine::control::record::Record;
 use engine::limits::{BAND_BYTES_MAX, CONTAINER_MEMBERS_MAX};
 use exports::nbd::server::NbdLimits;
 
-/// What `serve` needs when nothing else is said.
+/// What `serve` needs with its default options.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
     /// Payload and scratch memory, locked and registered with the ring.
     pub arena_bytes: u64,
-    /// The same and each data thread's memory for metadata and zeros, locked.
+    /// That memory and each data thread's memory for metadata and zeros, all of it locked.
     pub locked_bytes: u64,
     /// Descriptors: drives, connections, and some for sockets, rings and the program itself.
     pub open_files: u64,
@@ -25,9 +25,9 @@ impl Need {
     /// With the defaults of `serve`: `--memory 128m --shards 1`.
     pub fn of_defaults() -> Need {
         const PAYLOAD_BYTES: u64 = 128 << 20;
-        /// The least scratch memory that a shard is given.
+        /// The minimum scratch memory of a shard.
         const SCRATCH_BYTES: u64 = 32 << 20;
-        /// A world's own memory: zeros and metadata.
+        /// The memory of the data thread's world: zeros and metadata.
         const WORLD_BYTES: u64 = 8 << 20;
         const HUGE_PAGE_BYTES: u64 = 2 << 20;
         const OTHER_FILES: u64 = 64;
@@ -42,21 +42,21 @@ impl Need {
     }
 }
 
-/// The answers.
+/// What the kernel granted.
 #[derive(Clone, Debug)]
 pub struct Granted {
-    /// The ring, or one sentence why there is none.
+    /// The ring, or one sentence that says why there is none.
     pub ring: Result<RingReport, String>,
     /// Whether the kernel accepted huge pages for payload memory.
     pub huge_pages: bool,
     /// Whether payload memory could be locked; `Err` holds the errno.
     pub locked: Result<bool, i32>,
-    /// How much memory was asked for.
+    /// How much memory was requested.
     pub asked_bytes: u64,
 }
 
 impl Granted {
-    /// Asks for `arena_bytes` of memory and a ring over it.
+    /// Requests `arena_bytes` of memory and a ring that uses it.
     #[must_use]
     pub fn ask(arena_bytes: u64) -> Granted {
         let none = |sentence: String| Granted {

@@ -1,11 +1,11 @@
-//! What an NVMe drive says about itself (Identify Controller) and its health (its SMART log), and whether that is
-//! a reason not to trust it with a part of an array.
+//! What an NVMe drive reports about itself (Identify Controller) and its health (SMART log), and whether that is
+//! a reason not to use it in an array.
 
 use super::finding::Finding;
 use drives::nvme::{Controller, Health};
 use words::size;
 
-/// The bits of the critical warning that concern what an array keeps on the drive; NVM Express Base
+/// The bits of the critical warning that matter for a member of an array; NVM Express Base
 /// Specification 2.0, figure 207, byte 0.
 const WARNINGS: [(u8, &str); 5] = [
     (1 << 0, "its spare capacity is used up"),
@@ -15,7 +15,7 @@ const WARNINGS: [(u8, &str); 5] = [
     (1 << 4, "its protection against power loss has failed"),
 ];
 
-/// One line about the drive.
+/// The finding about the drive's health.
 pub fn finding(about: &str, health: &Health) -> Finding {
     let state = state(health);
     let warned: Vec<&str> = WARNINGS
@@ -48,7 +48,8 @@ pub fn finding(about: &str, health: &Health) -> Finding {
     Finding::ok(about, state)
 }
 
-/// What kind of drive it is, as far as an array cares, and whether it is near the temperature that it warns of.
+/// The finding about the properties of the drive that matter for an array, and whether it is near its warning
+/// temperature.
 pub fn nature(about: &str, controller: &Controller, health: Option<&Health>) -> Finding {
     let cache = if controller.volatile_cache {
         "a cache that loses its content with the power, so it is flushed"

@@ -1,16 +1,16 @@
-//! The kernel: its version, io_uring, and the modules by which a volume becomes a device.
+//! The kernel: its version, io_uring, and the modules that turn a volume into a device.
 
 use super::Machine;
 use super::files::Files;
 use super::finding::Finding;
 use drives::ring::RingMode;
 
-/// Rings can wait with a timeout.
+/// The first version whose rings can wait with a timeout.
 const KERNEL_MIN: (u32, u32) = (5, 11);
-/// Rings with deferred completions, the mode that costs least.
+/// The first version whose rings defer completions, the mode that costs least.
 const KERNEL_GOOD: (u32, u32) = (6, 1);
 
-/// Everything about the kernel.
+/// All findings about the kernel.
 pub fn check(machine: &Machine) -> Vec<Finding> {
     let mut findings = vec![version(&machine.files)];
     findings.extend(switch(machine));
@@ -47,7 +47,7 @@ fn parse_version(release: &str) -> Option<(u32, u32)> {
 /// (Documentation/admin-guide/sysctl/kernel.rst).
 fn switch(machine: &Machine) -> Option<Finding> {
     let value = machine.files.text("/proc/sys/kernel/io_uring_disabled")?;
-    // Where the switch keeps us out, the ring's own sentence says so.
+    // If the switch forbids rings to this user, the error of creating the ring says so.
     if value == "0" || machine.granted.ring.is_err() {
         return None;
     }
@@ -84,11 +84,11 @@ fn ring(machine: &Machine) -> Vec<Finding> {
     findings
 }
 
-/// A way by which a volume becomes a device.
+/// A way to turn a volume into a device.
 struct Device {
     name: &'static str,
     module: &'static str,
-    /// Present when the kernel has it, as a module or built in.
+    /// A path that exists when the kernel has it, as a module or built in.
     sign: &'static str,
     what_for: &'static str,
 }
@@ -144,7 +144,7 @@ impl Device {
         let file_name = format!("/{}.ko", self.module);
         list.unwrap_or_default().lines().any(|line| {
             let path = line.split(':').next().unwrap_or_default();
-            // May be followed by .xz, .zst or .gz.
+            // The name may be followed by .xz, .zst or .gz.
             path.contains(&file_name)
         })
     }

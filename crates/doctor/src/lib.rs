@@ -1,14 +1,14 @@
-//! What this machine offers for arrays, and what to change.
+//! Examines how well this machine can serve arrays, and says what to change.
 //!
-//! Each check reads what the kernel shows in `/sys` and `/proc`, or asks it for what `serve` would ask
-//! for ([`granted`]), and gives [`finding`]s, one line each: `ok`, `note`, `warning`, or `problem`, which
+//! Each check reads what the kernel shows in `/sys` and `/proc`, or requests from it what `serve` would request
+//! ([`granted`]), and returns [`finding`]s, one line each: `ok`, `note`, `warning`, or `problem`, which
 //! prevents serving. Nothing is changed, and drives are only read.
 //!
-//! From the machine to the drives: [`kernel`], [`processor`], [`memory`], [`nvme`] with [`pci`],
-//! [`block`], [`drives`], [`other_programs`] (which take drives with RAID metadata), [`tools`]. All of them
-//! look below a root ([`files`]), so that the tests can show them machines that are not at hand.
+//! The order is from the machine to the drives: [`kernel`], [`processor`], [`memory`], [`nvme`] with [`pci`],
+//! [`block`], [`drives`], [`other_programs`] (which take over drives with RAID metadata), [`tools`]. All checks
+//! read files below a root ([`files`]), so that tests can show them machines that are not available.
 
-// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
+// `println!` and `eprintln!` panic when nobody reads the output, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod block;
@@ -36,27 +36,27 @@ use granted::{Granted, Need};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Memory that can be had without swapping, in all and in this process's control group; `None` if the kernel does
-/// not say.
+/// Memory available without swapping, on the whole machine and in this process's control group, whichever is less;
+/// `None` if the kernel does not say.
 #[must_use]
 pub fn available_memory_bytes() -> Option<u64> {
     memory::available_bytes(&Files::below("/"))
 }
 
-/// What the checks look at.
+/// The input of the checks.
 struct Machine {
     files: Files,
     granted: Granted,
-    /// For parity.
+    /// The instruction set used for parity.
     instructions: &'static str,
-    /// Where programs lie.
+    /// The folders in which programs are searched.
     search_path: Vec<PathBuf>,
 }
 
-/// Examines this machine, and of its drives those with the specifications `drives`; without any, every block device.
+/// Examines this machine and the drives with the specifications `drives`; if there are none, every block device.
 ///
 /// # Errors
-/// A specification that cannot be understood, or that names no drive of this machine.
+/// A specification that cannot be parsed, or that names no drive of this machine.
 pub fn examine_this_machine(drives: &[String]) -> Result<Report> {
     let named = named_drives(drives)?;
     let files = Files::below("/");
@@ -74,7 +74,7 @@ pub fn examine_this_machine(drives: &[String]) -> Result<Report> {
 
 /// A drive that the user named.
 struct Named {
-    /// As given.
+    /// The specification, as given.
     spec: String,
     path: String,
 }
@@ -95,7 +95,7 @@ fn named_drives(specs: &[String]) -> Result<Vec<Named>> {
     Ok(named)
 }
 
-/// As much as `serve` takes, unless that would press other programs; then just enough for a ring.
+/// How much memory to request: as much as `serve` needs, or if other programs would suffer, just enough for a ring.
 fn bytes_to_ask_for(files: &Files) -> u64 {
     const LITTLE_BYTES: u64 = 2 << 20;
     let need = Need::of_defaults();
@@ -108,7 +108,7 @@ fn bytes_to_ask_for(files: &Files) -> u64 {
     }
 }
 
-/// All checks; with named drives, only those drives.
+/// Runs all checks; if drives are named, those about drives cover only these.
 fn examine(machine: &Machine, named: &[Named], look: Look) -> Report {
     let files = &machine.files;
     let mut findings = kernel::check(machine);

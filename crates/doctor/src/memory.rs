@@ -9,7 +9,7 @@ use words::size;
 /// `CAP_IPC_LOCK` of linux/capability.h: no limit on locked memory.
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Everything about memory and limits.
+/// All findings about memory and limits.
 pub fn check(machine: &Machine) -> Vec<Finding> {
     let (files, need) = (&machine.files, Need::of_defaults());
     let mut findings = Vec::new();
@@ -21,7 +21,7 @@ pub fn check(machine: &Machine) -> Vec<Finding> {
     findings
 }
 
-/// What can be had without swapping, in all and in this process's control group.
+/// Memory available without swapping: on the whole machine or in this process's control group, whichever is less.
 pub fn available_bytes(files: &Files) -> Option<u64> {
     let whole = meminfo(files, "MemAvailable");
     let group = group_left_bytes(files);
@@ -37,7 +37,7 @@ fn meminfo(files: &Files, name: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// The least that is left below the limits of the control groups (version 2) around this process.
+/// The smallest amount left below the limits of the control groups (version 2) that contain this process.
 fn group_left_bytes(files: &Files) -> Option<u64> {
     let text = files.text("/proc/self/cgroup")?;
     let mut group = text.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -72,13 +72,13 @@ fn available(files: &Files, need: Need) -> Option<Finding> {
     })
 }
 
-/// What the limit says counts for `serve` with its defaults; that memory was locked just now, for the
-/// machine as it is.
+/// Whether the limit on locked memory covers what `serve` needs with its defaults, and whether memory could be locked
+/// just now.
 fn lockable(machine: &Machine, need: Need) -> Finding {
     let files = &machine.files;
     let refused = machine.granted.locked.err();
     let limit = limit(files, "Max locked memory");
-    // Inside a user namespace the capability is shown but counts for nothing, which the answer tells.
+    // In a user namespace the capability is shown but has no effect; a refused lock reveals that.
     let is_free = refused.is_none() && has_capability(files, CAP_IPC_LOCK) == Some(true);
     let what = match limit {
         _ if is_free => "memory may be locked without limit".to_owned(),
@@ -156,7 +156,7 @@ fn transparent_huge_pages(machine: &Machine) -> Option<Finding> {
     ))
 }
 
-/// Reserved pages are lost to everybody who does not ask for them by name, and `serve` does not.
+/// Reserved huge pages can only be used by programs that request them explicitly, and `serve` does not.
 fn reserved_huge_pages(files: &Files) -> Option<Finding> {
     let page_bytes = meminfo(files, "Hugepagesize")?;
     let count = files

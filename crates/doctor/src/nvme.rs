@@ -1,4 +1,4 @@
-//! NVMe controllers: who they are, how they are reached, and whether the way to them is as wide as it
+//! NVMe controllers: their identity, how they are connected, and whether the connection is as fast as it
 //! could be.
 
 use super::files::Files;
@@ -12,16 +12,16 @@ const CLASS: &str = "/sys/class/nvme";
 /// A controller as sysfs shows it.
 struct Controller {
     name: String,
-    /// Of the controller in sysfs.
+    /// The controller's folder in sysfs.
     folder: String,
-    /// Of its PCI device, links followed; `None` for one behind a network.
+    /// The folder of its PCI device, with links followed; `None` for a controller on a network.
     pci: Option<String>,
-    /// Its block devices by the names that are in `/dev`.
+    /// Its block devices, by their names in `/dev`.
     namespaces: Vec<String>,
 }
 
-/// Everything about NVMe; about the controllers of the machine's chosen block devices only, if there are
-/// chosen ones.
+/// All findings about NVMe; if there are `chosen` block devices, only those about their
+/// controllers.
 pub fn check(files: &Files, chosen: Option<&BTreeSet<String>>) -> Vec<Finding> {
     let mut controllers = list(files);
     if let Some(chosen) = chosen {
@@ -76,8 +76,8 @@ fn list(files: &Files) -> Vec<Controller> {
         .collect()
 }
 
-/// The block device of a namespace's entry: `nvme0n1` for `nvme0n1`, and for `nvme0c1n1`, one path of
-/// several.
+/// The block device of a namespace's entry: `nvme0n1` both for `nvme0n1` and for `nvme0c1n1`, which is one of several
+/// paths.
 fn namespace(entry: &str) -> Option<String> {
     let (subsystem, rest) = split_number(entry.strip_prefix("nvme")?)?;
     let rest = match rest.strip_prefix('c') {
@@ -101,7 +101,7 @@ impl Controller {
         files.text(&format!("{}/{name}", self.folder))
     }
 
-    /// Absent, or negative when firmware does not say.
+    /// The NUMA node; the attribute is absent, or negative, if the firmware does not say.
     fn numa_node(&self, files: &Files) -> Option<u32> {
         self.attribute(files, "numa_node")?.parse().ok()
     }
@@ -198,7 +198,7 @@ fn several_paths(controllers: &[Controller]) -> Vec<Finding> {
         .collect()
 }
 
-/// Polling queues help rings that poll the device (`IORING_SETUP_IOPOLL`). Ours wait for interrupts.
+/// Polling queues help rings that poll the device (`IORING_SETUP_IOPOLL`). The rings of `serve` wait for interrupts.
 fn polling_queues(files: &Files) -> Finding {
     let queues = files.number("/sys/module/nvme/parameters/poll_queues");
     match queues {

@@ -1,11 +1,11 @@
-//! Other programs that take drives with RAID metadata for themselves: md and mdadm's rules, dmraid,
+//! Other programs that take over drives with RAID metadata: md and mdadm's rules, dmraid,
 //! multipath, LVM.
 
 use super::files::Files;
 use super::finding::Finding;
 use std::collections::BTreeMap;
 
-/// In the order in which udev prefers them; a file hides those of the same name in later folders.
+/// The folders in the order in which udev prefers them; a file hides files of the same name in later folders.
 const RULE_FOLDERS: [&str; 5] = [
     "/etc/udev/rules.d",
     "/run/udev/rules.d",
@@ -13,11 +13,11 @@ const RULE_FOLDERS: [&str; 5] = [
     "/usr/lib/udev/rules.d",
     "/lib/udev/rules.d",
 ];
-/// Where mdadm looks for its configuration (mdadm.conf(5), both distributions' places).
+/// The places where mdadm looks for its configuration (mdadm.conf(5); distributions use one or the other).
 const CONFIGURATIONS: [&str; 2] = ["/etc/mdadm.conf", "/etc/mdadm/mdadm.conf"];
 
-/// Who holds drives by RAID metadata now, and who would. `has_imsm` is whether a drive with IMSM metadata
-/// was found, which decides how much that matters.
+/// Finds programs that hold drives by their RAID metadata now, and programs that would take them. `has_imsm` is whether
+/// a drive with IMSM metadata was found, which decides how severe a finding is.
 pub fn check(files: &Files, has_imsm: bool) -> Vec<Finding> {
     let mut findings = md_arrays(files);
     findings.extend(device_mapper(files));
@@ -31,7 +31,7 @@ struct MdArray {
     name: String,
     members: Vec<String>,
     is_imsm_container: bool,
-    /// The container that it is a volume of.
+    /// The container to which it belongs, if it is a volume.
     container: Option<String>,
 }
 
@@ -68,7 +68,7 @@ fn md_arrays(files: &Files) -> Vec<Finding> {
         .collect()
 }
 
-/// Two lines for each array: `md127 : inactive nvme1n1[1](S) nvme0n1[0](S)` and, indented,
+/// Parses `/proc/mdstat`: each array has the line `md127 : inactive nvme1n1[1](S) nvme0n1[0](S)` and the indented line
 /// `5220 blocks super external:imsm`.
 fn parse_mdstat(text: &str) -> Vec<MdArray> {
     let mut arrays: Vec<MdArray> = Vec::new();
@@ -92,8 +92,8 @@ fn parse_mdstat(text: &str) -> Vec<MdArray> {
         {
             let kind = kind.split_whitespace().next().unwrap_or_default();
             array.is_imsm_container = kind == "imsm";
-            // A volume names its container as /md127/0; a minus instead of the first slash says that it
-            // is not to be started by itself.
+            // A volume names its container as /md127/0; a minus sign in place of the first slash means that the volume
+            // is not to be started automatically.
             let inside = kind.trim_start_matches(['/', '-']);
             array.container = inside
                 .split_once('/')
@@ -162,7 +162,7 @@ fn automatic_assembly(files: &Files, has_imsm: bool) -> Finding {
     )
 }
 
-/// The udev rule that calls mdadm for IMSM drives, unless it is hidden by an empty file.
+/// The udev rule file that calls mdadm for IMSM drives, unless it is hidden by a file of the same name.
 fn assembly_rule(files: &Files) -> Option<String> {
     let mut seen: Vec<String> = Vec::new();
     for folder in RULE_FOLDERS {
@@ -176,7 +176,7 @@ fn assembly_rule(files: &Files) -> Option<String> {
             let mut rules = text
                 .lines()
                 .filter(|line| !line.trim_start().starts_with('#'));
-            // The type that udev knows IMSM members by.
+            // The type by which udev knows IMSM members.
             let mentions_imsm = rules.clone().any(|line| line.contains("isw_raid_member"));
             if mentions_imsm && rules.any(|line| line.contains("mdadm")) {
                 return Some(path);
@@ -186,8 +186,8 @@ fn assembly_rule(files: &Files) -> Option<String> {
     None
 }
 
-/// By the rules of mdadm.conf(5): the first AUTO line counts, in it the first word that matches, and
-/// without any the array is assembled.
+/// Applies the rules of mdadm.conf(5): only the first AUTO line counts, and in it the first word that matches; if
+/// nothing matches, the array is assembled.
 fn allows_imsm(files: &Files) -> bool {
     let mut paths: Vec<String> = Vec::new();
     for path in CONFIGURATIONS {
@@ -207,7 +207,7 @@ fn allows_imsm(files: &Files) -> bool {
         .unwrap_or(true)
 }
 
-/// What the first AUTO line in `text` says of IMSM; `None` without such a line.
+/// What the first AUTO line in `text` says about IMSM; `None` if there is no such line.
 fn auto_line_allows(text: &str) -> Option<bool> {
     let mut words: Option<Vec<String>> = None;
     for line in text.lines() {
@@ -220,7 +220,7 @@ fn auto_line_allows(text: &str) -> Option<bool> {
             (_, None) => {}
             (Some(words), _) if is_continued => words.extend(line),
             (Some(_), _) => break,
-            // Keywords may be shortened to three letters.
+            // Keywords may be abbreviated to no less than three letters.
             (None, Some(first)) if first.len() >= 3 && "auto".starts_with(first.as_str()) => {
                 words = Some(line[1..].to_vec());
             }

@@ -1,4 +1,4 @@
-//! PCI Express: a drive's link against what drive and slot can do, and controllers that hide drives.
+//! PCI Express: each drive's link, compared with what the drive and the slot support, and controllers that hide drives.
 
 use super::files::{Files, last_part, parent};
 use super::finding::Finding;
@@ -6,9 +6,9 @@ use words::count;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 const INTEL: &str = "0x8086";
-/// Mass storage, non-volatile memory, NVM Express (PCI Code and ID Assignment Specification).
+/// Mass storage, non-volatile memory, NVM Express (PCI Code and ID Assignment Specification): the class of NVMe drives.
 const NVME_CLASS: &str = "0x010802";
-/// Intel's Volume Management Devices, as in the table of Linux's own driver and in the PCI ID
+/// Device IDs of Intel's Volume Management Devices, from the table of Linux's own driver and the PCI ID
 /// repository.
 const VMD_DEVICES: [&str; 10] = [
     "0x201d", "0x28c0", "0x467f", "0x4c3d", "0x7d0b", "0x9a0b", "0xa77f", "0xad0b", "0xb06f",
@@ -18,7 +18,7 @@ const VMD_DEVICES: [&str; 10] = [
 /// Speed and width of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// Tenths of a GT/s on each lane.
+    /// Tenths of a GT/s per lane.
     speed: u32,
     lanes: u32,
 }
@@ -27,7 +27,7 @@ impl Link {
     fn read(files: &Files, folder: &str, which: &str) -> Option<Link> {
         let speed = files.text(&format!("{folder}/{which}_link_speed"))?;
         let lanes = files.number(&format!("{folder}/{which}_link_width"))?;
-        // Virtual machines show 0 or 255 lanes and an unknown speed.
+        // Virtual machines report 0 or 255 lanes and an unknown speed.
         let lanes = u32::try_from(lanes).ok().filter(|n| (1..=32).contains(n))?;
         Some(Link {
             speed: parse_speed(&speed)?,
@@ -35,8 +35,8 @@ impl Link {
         })
     }
 
-    /// Bytes per second in one direction after the line code, in units of 100 MB: 8b/10b below 8 GT/s,
-    /// 128b/130b from there on (PCI Express Base Specification, "Encoding").
+    /// Throughput in one direction, without the line code's overhead, in units of 100 MB/s: 8b/10b below 8 GT/s,
+    /// 128b/130b from 8 GT/s on (PCI Express Base Specification, "Encoding").
     fn hundred_megabytes(self) -> u32 {
         let (used, of) = if self.speed < 80 { (8, 10) } else { (128, 130) };
         let bits = self.speed * self.lanes * used;
@@ -49,7 +49,7 @@ impl Link {
     }
 }
 
-/// `PCIe 8 GT/s x4`.
+/// For example `PCIe 8 GT/s x4`.
 impl std::fmt::Display for Link {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (whole, tenth) = (self.speed / 10, self.speed % 10);
@@ -60,7 +60,7 @@ impl std::fmt::Display for Link {
     }
 }
 
-/// Tenths of a GT/s from texts like `8.0 GT/s PCIe` and `16 GT/s`.
+/// Parses texts like `8.0 GT/s PCIe` and `16 GT/s` into tenths of a GT/s.
 fn parse_speed(text: &str) -> Option<u32> {
     let number = text.split_whitespace().next()?;
     let (whole, tenth) = number.split_once('.').unwrap_or((number, "0"));
@@ -74,7 +74,7 @@ pub fn link(files: &Files, folder: &str) -> Option<Link> {
     Link::read(files, folder, "current")
 }
 
-/// What is wrong with the link of the drive `name`, whose PCI device is in `folder`.
+/// Reports a link that is slower than it could be, for the drive `name`, whose PCI device is in `folder`.
 pub fn slow_link(files: &Files, name: &str, folder: &str) -> Option<Finding> {
     let current = Link::read(files, folder, "current")?;
     let own = Link::read(files, folder, "max")?;
@@ -86,7 +86,7 @@ pub fn slow_link(files: &Files, name: &str, folder: &str) -> Option<Finding> {
         current.rate(),
         own.rate()
     );
-    // The port that the device's slot belongs to.
+    // The port to which the device's slot belongs.
     let slot = Link::read(files, parent(folder), "max");
     let by_slot = slot.filter(|slot| {
         slot.lanes.min(own.lanes) <= current.lanes && slot.speed.min(own.speed) <= current.speed
@@ -101,7 +101,7 @@ pub fn slow_link(files: &Files, name: &str, folder: &str) -> Option<Finding> {
     }))
 }
 
-/// The VMD controller that the device in `folder` sits behind, by its address.
+/// The address of the VMD controller behind which the device in `folder` is.
 pub fn vmd_above<'path>(files: &Files, folder: &'path str) -> Option<&'path str> {
     let mut above = parent(folder);
     while !above.is_empty() {
@@ -119,7 +119,7 @@ fn is_vmd(files: &Files, folder: &str) -> bool {
         && device.is_some_and(|device| VMD_DEVICES.contains(&device.as_str()))
 }
 
-/// What keeps drives out of the sight of the NVMe driver.
+/// Finds whatever hides drives from the NVMe driver.
 pub fn hidden_drives(files: &Files) -> Vec<Finding> {
     let mut findings = Vec::new();
     let (mut vmd_in_use, mut vmd_without_driver) = (Vec::new(), Vec::new());
@@ -153,7 +153,7 @@ pub fn hidden_drives(files: &Files) -> Vec<Finding> {
     findings
 }
 
-/// Firmware in RAID mode shows NVMe drives through the registers of a SATA controller.
+/// Reports NVMe drives that firmware in RAID mode has remapped behind a SATA controller.
 fn remapped(files: &Files, address: &str, folder: &str) -> Option<Finding> {
     let number = files.number(&format!("{folder}/remapped_nvme"))?;
     (number > 0).then(|| {
@@ -164,7 +164,7 @@ fn remapped(files: &Files, address: &str, folder: &str) -> Option<Finding> {
     })
 }
 
-/// NVMe drives with another driver or none, like those that were given to a virtual machine.
+/// Reports NVMe drives that have another driver or none, like those passed through to a virtual machine.
 fn taken(files: &Files, address: &str, folder: &str, driver: Option<&str>) -> Option<Finding> {
     let class = files.text(&format!("{folder}/class"))?;
     if class != NVME_CLASS || driver == Some("nvme") {

@@ -1,4 +1,4 @@
-//! Processors: the instructions for parity, the cores, sockets (NUMA nodes), and how fast they may run.
+//! Processors: the instruction set for parity, cores, NUMA nodes, and frequency limits.
 
 use super::Machine;
 use super::files::{Files, range_count};
@@ -6,7 +6,7 @@ use super::finding::Finding;
 use std::collections::BTreeMap;
 use words::count;
 
-/// Everything about processors.
+/// All findings about processors.
 pub fn check(machine: &Machine) -> Vec<Finding> {
     let files = &machine.files;
     let mut findings = vec![parity(machine.instructions)];
@@ -61,8 +61,8 @@ fn cores(files: &Files) -> Vec<Finding> {
     }]
 }
 
-/// `powersave` keeps the lowest frequency, except with drivers that choose the frequency themselves
-/// (intel_pstate and amd-pstate in active mode), where it is only a preference.
+/// The governor `powersave` keeps the lowest frequency, except with drivers that choose the frequency themselves
+/// (intel_pstate and amd-pstate in active mode), for which it is only a hint.
 fn governor(files: &Files) -> Option<Finding> {
     const CHOOSE_THEMSELVES: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];
     const CPUS: &str = "/sys/devices/system/cpu";

@@ -1,4 +1,4 @@
-//! Programs that go well with an array. None is needed to serve.
+//! Programs that are useful together with an array. None is needed to serve.
 
 use super::finding::Finding;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const TOOLS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Which of the programs lie in one of `folders`.
+/// Finds out which of the programs are in one of `folders`.
 pub fn check(folders: &[PathBuf]) -> Vec<Finding> {
     let is_there = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
     TOOLS
@@ -32,7 +32,7 @@ pub fn check(folders: &[PathBuf]) -> Vec<Finding> {
         .collect()
 }
 
-/// The folders of `PATH`, and those for administrators that users' `PATH` leaves out.
+/// The folders in `PATH`, and those with programs for administrators, which a user's `PATH` may lack.
 pub fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();

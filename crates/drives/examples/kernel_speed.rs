@@ -1,16 +1,14 @@
-//! How fast the parity and copy kernels are on this machine, alone: one figure per thread, in bytes per
-//! second.
+//! Measures the parity and copy kernels alone on this machine: one figure per thread, in bytes per second.
 //!
 //! usage: kernel_speed xor:SOURCES|copy|stream BYTES warm|cold|cached-source SECONDS [CORE...]
 //!
-//! `xor:4` computes parity of four sources; what counts are all bytes touched, sources and target.
-//! `copy` and `stream`, which goes past the caches, count the bytes copied, once. Warm goes over the same buffers again and again, cold walks
-//! through 512 MiB per thread, on huge pages where the kernel gives them, and with a cached source only
-//! the target walks. One thread runs on each core that is named, all at the same time; without a core,
-//! one thread runs anywhere.
+//! `xor:4` computes the parity of four sources and counts all bytes of sources and target. `copy`, and `stream`, which
+//! bypasses the caches, count the copied bytes once. A warm run uses the same buffers all the time. A cold run moves
+//! through 512 MiB per thread, on huge pages if the kernel grants them. With a cached source, only the target moves.
+//! One thread runs on each given core, all at the same time; without a core, one thread runs anywhere.
 //!
-//! `benchmarks/run xor` holds it against ISA-L and the C library, and every two-core figure of the
-//! benchmarks has its two-thread run beside it.
+//! `benchmarks/run xor` compares it with ISA-L and the C library, and the benchmarks show a two-thread run beside every
+//! figure for two cores.
 
 use drives::arena::{Arena, ArenaOptions};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -18,9 +16,9 @@ use std::process::ExitCode;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// What a cold run walks through; many times any cache's share of a core.
+/// The range of a cold run: many times a core's share of any cache.
 const COLD_BYTES: usize = 512 << 20;
-/// Between two looks at the clock.
+/// Bytes between two reads of the clock.
 const BATCH_BYTES: usize = 1 << 20;
 /// More sources than any array has members.
 const SOURCES_MAX: usize = 64;
@@ -53,7 +51,7 @@ impl Kernel {
         }
     }
 
-    /// Bytes of one call that count.
+    /// Bytes of one call that are counted.
     fn counted_bytes(self, length: usize) -> usize {
         match self {
             Kernel::Xor { sources } => (sources + 1) * length,
@@ -61,11 +59,11 @@ impl Kernel {
         }
     }
 
-    /// One call. The sources lie one behind the other at `from`.
+    /// One call. The sources lie one after the other, beginning at `from`.
     ///
     /// # Safety
     ///
-    /// All sources and the target are the caller's alone, `length` bytes each, and do not overlap.
+    /// All sources and the target belong to the caller alone, have `length` bytes each, and do not overlap.
     unsafe fn run(self, from: *const u8, target: *mut u8, length: usize) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -84,7 +82,7 @@ impl Kernel {
     }
 }
 
-/// Which buffers are new at every call.
+/// Which buffers change at every call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cache {
     Warm,
@@ -122,10 +120,10 @@ impl Asked {
         Some((asked, cores.collect::<Option<Vec<usize>>>()?))
     }
 
-    /// Bytes per second on the calling thread, from the moment when all are there.
+    /// Bytes per second on the calling thread, measured from the moment when all threads are ready.
     fn measure(self, meeting: &Barrier) -> f64 {
         let sources_bytes = (self.kernel.buffers() - 1) * self.length;
-        // How far the sources and the target move on from call to call.
+        // How far the sources and the target move from call to call.
         let (from_step, target_step) = match self.cache {
             Cache::Warm => (0, 0),
             Cache::Cold => (sources_bytes + self.length, sources_bytes + self.length),
@@ -149,8 +147,8 @@ impl Asked {
             for _ in 0..BATCH_BYTES.div_ceil(sources_bytes + self.length) {
                 let place = calls % places;
                 let (from, target) = (place * from_step, sources_bytes + place * target_step);
-                // SAFETY: the arena is this thread's alone and holds all places; a target lies behind
-                // its sources.
+                // SAFETY: the arena belongs to this thread alone and holds all places; a target lies behind its
+                // sources.
                 unsafe {
                     (self.kernel).run(first.add(from), first.add(target), self.length);
                 }

@@ -1,4 +1,4 @@
-//! What threads share in mailboxes, and what Shuttle puts in its place: see the engine's module of the same name.
+//! The shared types of mailboxes, and Shuttle's replacements for them: see the engine's module of the same name.
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{

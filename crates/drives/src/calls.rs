@@ -1,6 +1,5 @@
-//! A member's I/O as one plain system call, for files that the ring does not suit
-//! ([`crate::drive::IoPath`]). The result is as the ring gives it: a count, or a negative errno; what a
-//! partial count means is for [`crate::transfer`] to say.
+//! A member's I/O as one plain system call, for files that do not use the ring ([`crate::drive::IoPath`]). The result
+//! has the form of the ring's: a count, or a negative errno. [`crate::transfer`] handles partial counts.
 
 use crate::ring::Iovec;
 use engine::plan::StepKind;
@@ -8,7 +7,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, IoSlice, IoSliceMut, ReadWriteFlags};
 use std::os::fd::BorrowedFd;
 
-/// What is to be done, and where on the file.
+/// The kind of I/O, and its range in the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub kind: StepKind,
@@ -17,13 +16,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Does it once and waits for its end. Whether an error is worth another try is the engine's to say
+    /// Makes the system call once and waits for it. The engine decides whether to retry after an error
     /// ([`engine::policy`]): a flush is never repeated, not even after EINTR.
     ///
     /// # Safety
     ///
-    /// All of `memory` is valid, for a read also writable, and nobody else changes it, or for a read
-    /// looks at it, until this returns.
+    /// Until this returns, all of `memory` is valid, nobody else changes it, and for a read it is writable and nobody
+    /// else reads it.
     pub unsafe fn carry_out(&self, fd: BorrowedFd<'_>, memory: &mut [Iovec]) -> i32 {
         // SAFETY: the caller's promise.
         match unsafe { self.try_once(fd, memory) } {
@@ -46,7 +45,7 @@ impl Call {
                 };
                 rustix::io::preadv2(fd, slices, self.offset_bytes, ReadWriteFlags::empty())
             }
-            // Zeroing and discarding with memory is writing zeros from there.
+            // With `memory`, zeroing and discarding write zeros from there.
             StepKind::Write { .. } | StepKind::Zero { .. } | StepKind::Discard if count > 0 => {
                 let durable = if self.kind == (StepKind::Write { fua: true }) {
                     ReadWriteFlags::DSYNC

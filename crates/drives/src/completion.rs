@@ -1,34 +1,34 @@
-//! How a data thread learns that something has come: an I/O's completion, bytes from a client, a message of a thread.
+//! How a data thread learns of an event: the completion of an I/O, bytes from a client, a message of another thread.
 //!
 //! | written | the thread | costs |
 //! |---|---|---|
 //! | `interrupt` | sleeps in the kernel until an interrupt wakes it | two context switches for each idle time |
-//! | `polling` | never sleeps, and looks again and again | a whole core |
-//! | `hybrid:US` | looks for so many microseconds, then sleeps | between the two |
+//! | `polling` | never sleeps, and polls all the time | a whole core |
+//! | `hybrid:US` | polls for so many microseconds, then sleeps | between the two |
 //!
-//! It is the operator's choice, never guessed: only they know whether a core may be spent on latency. The one
-//! exception: a thread that is owed an answer by another one looks for some microseconds before it sleeps.
+//! The operator chooses, and nothing is guessed: only the operator knows whether a core may be spent on latency. There
+//! is one exception: a thread that waits for another thread's answer polls for some microseconds before it sleeps.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CompletionMode {
     /// Sleep until woken.
     Interrupt,
-    /// Keep looking.
+    /// Poll all the time.
     Polling,
-    /// Keep looking for a while, then sleep.
+    /// Poll for a while, then sleep.
     Hybrid {
-        /// For how long.
+        /// For how long to poll.
         poll_ns: u64,
     },
 }
 
 /// `hybrid` without a number: about the latency of a NAND drive's read.
 const HYBRID_POLL_US: u64 = 50;
-/// More than a second of looking is polling.
+/// Polling for more than a second is mode `polling`.
 const HYBRID_POLL_US_MAX: u64 = 1_000_000;
 
 impl FromStr for CompletionMode {

@@ -1,8 +1,7 @@
-//! An allocator that counts, so that "nothing is allocated per request" is measured and not believed.
+//! An allocator that counts, so that "nothing is allocated per request" is measured.
 //!
-//! It passes everything on to the system's allocator. A program makes it its global allocator and reads
-//! [`allocations`] before and after; the counter is the calling thread's own, so other threads do not blur
-//! the answer.
+//! It passes all calls on to the system's allocator. A program declares it as its global allocator and reads
+//! [`allocations`] before and after. Each thread has its own counter, so other threads do not affect the result.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -12,12 +11,12 @@ use std::cell::Cell;
 pub struct CountingAllocator;
 
 thread_local! {
-    // Constant and without a destructor: reading it allocates nothing, at any time of a thread's life.
+    // Constant and without a destructor: reading it allocates nothing, at any time in a thread's life.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often the calling thread has allocated or grown memory since it began; stays zero in a program
-/// whose global allocator is not a [`CountingAllocator`].
+/// How often the calling thread has allocated or grown memory since it started. Always zero in a program whose global
+/// allocator is not a [`CountingAllocator`].
 #[must_use]
 pub fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)

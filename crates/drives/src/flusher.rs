@@ -1,25 +1,25 @@
-//! Threads that the write path waits for, and the kernel's memory.
+//! Keeps the kernel from doing I/O when threads on the write path allocate memory.
 //!
-//! A kernel that is short of memory writes pages out, perhaps to a volume of ours, before it gives a thread what it asks
-//! for. A thread that this write needs would wait for itself. So such a thread says that it is one ([`join`]), and gets
-//! memory without I/O: every data thread, which the kernel's own threads for its ring inherit it from, the threads of
-//! members whose calls may hang, and whoever flushes beside those ([`crate::flushes`]). Nobody else does, because
-//! what a hook starts would inherit it, too.
+//! When the kernel is short of memory, it writes pages out, perhaps to a volume of ours, before it gives memory to a
+//! thread. If that write needs the same thread, the thread waits for itself. So threads on the write path call [`join`]
+//! and then get memory without I/O: every data thread (the kernel's threads for its ring inherit this), the helper
+//! threads of members, and threads that flush together with those ([`crate::flushes`]). No other thread calls it,
+//! because the programs that a hook starts would inherit it too.
 
-/// The calling thread is one that the write path waits for. False without the privilege (CAP_SYS_RESOURCE): all works
-/// the same then until memory is gone.
+/// Marks the calling thread as one on the write path. False without the privilege (CAP_SYS_RESOURCE); this matters only
+/// when memory runs out.
 pub fn join() -> bool {
     rustix::process::configure_io_flusher_behavior(true).is_ok()
 }
 
-/// Whether the calling thread has joined.
+/// Whether the calling thread is marked.
 #[must_use]
 pub fn has_joined() -> bool {
     rustix::process::is_io_flusher().unwrap_or(false)
 }
 
-/// Those threads of this process whose names begin with `name` and that have not joined, and how many there are in all.
-/// For tests.
+/// The threads of this process whose names begin with `name` and that are not marked, and the number of all threads
+/// with such names. For tests.
 #[must_use]
 pub fn missing(name: &str) -> (Vec<String>, usize) {
     /// `PF_MEMALLOC_NOIO` in the kernel's include/linux/sched.h.
@@ -28,7 +28,8 @@ pub fn missing(name: &str) -> (Vec<String>, usize) {
     let (mut missing, mut all) = (Vec::new(), 0);
     for task in tasks.flatten() {
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // Number, name in parentheses, and from there the state, four numbers of processes and groups, and the flags.
+        // The thread's number, its name in parentheses, its state, five numbers of processes, groups and terminals, and
+        // the flags.
         let Some((start, rest)) = stat.rsplit_once(") ") else {
             continue;
         };

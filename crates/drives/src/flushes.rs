@@ -1,23 +1,23 @@
-//! Flushes of one file by several threads, and errors that none of them must miss.
+//! Shares flushes of one file between threads, so that none of them misses an error.
 //!
-//! What could not be written back from a page cache, the kernel tells once: of two fdatasync at the same
-//! time one gets the error, the other success, and so does every later one. The same is true of a file
-//! system that passes an fsync on. So the file's flushes go one after the other, and those that wait
-//! meanwhile share the next one: it begins after each of them has come, so it covers what each of them
-//! means. Once one has failed, all have, for as long as the file is open: nobody knows what was lost.
+//! The kernel reports a failed writeback of the page cache only once: of two concurrent fdatasync calls one gets the
+//! error and the other success, and so does every later call. The same is true of a file system that passes an fsync
+//! on. So flushes of the file run one after the other, and all threads that wait meanwhile share the next one. It
+//! begins after each of them has called, so it covers the writes of each. Once a flush has failed, all later ones fail
+//! for as long as the file is open, because nobody knows what was lost.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug, Default)]
 struct State {
-    /// Flushes that have begun, by number.
+    /// Number of flushes that have begun.
     begun: u64,
     is_running: bool,
-    /// The errno of the first that failed; 0 if none has.
+    /// The errno of the first flush that failed; 0 if none has.
     lost: i32,
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug, Default)]
 pub(crate) struct Flushes {
     state: Mutex<State>,
@@ -29,10 +29,10 @@ impl Flushes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Flushes by `sync`, or shares what another thread's does; `Err` has an errno.
+    /// Flushes by calling `sync`, or shares another thread's flush; `Err` has an errno.
     pub fn flush(&self, sync: impl FnOnce() -> Result<(), i32>) -> Result<(), i32> {
         let mut state = self.hold();
-        // One that runs already may have passed by what we mean.
+        // A flush that is already running may not cover the caller's latest writes.
         let wanted = state.begun + 1;
         while state.is_running && state.lost == 0 {
             state = (self.changed.wait(state)).unwrap_or_else(PoisonError::into_inner);

@@ -5,20 +5,20 @@ use engine::units::{MemberId, Nanos};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// An answer may be given late by this part of the time over which those that wait are spread: with a long
-/// queue nobody can tell, and a lone answer is on time.
+/// How late an answer may be given: the time between the first and the last due time of the answers that wait, divided
+/// by this. With a long queue the delay does not show, and a lone answer is on time.
 const LATENESS_PART: u64 = 16;
-/// And by no more than this. A sleep and its end cost the processor about 20 us where it is virtual.
+/// The most that an answer may be late. A sleep and its end take about 20 us of processor time on a virtual machine.
 const LATENESS_MAX: Nanos = Nanos(200_000);
 
-/// Who is waiting for an I/O.
+/// The receiver of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     /// The engine's plan.
     Done(Token),
-    /// The engine's controller.
+    /// A record is durable: for the engine's controller.
     Persisted(MemberId),
-    /// As well: there was nothing to write.
+    /// The format could not express the record, so nothing was written: for the engine's controller.
     NotExpressible(MemberId),
 }
 
@@ -28,11 +28,11 @@ pub(crate) struct Held {
     pub finish: Nanos,
     sequence: u64,
     pub answer: Answer,
-    /// Index of the attachment that was asked.
+    /// Index of the attachment that did the I/O.
     pub attachment: u16,
 }
 
-// Reversed, because the heap gives the greatest first; equal times in the order of arrival.
+// Reversed, because the heap returns the greatest first; equal times are in order of arrival.
 impl Ord for Held {
     fn cmp(&self, other: &Held) -> Ordering {
         (other.finish, other.sequence).cmp(&(self.finish, self.sequence))
@@ -45,12 +45,12 @@ impl PartialOrd for Held {
     }
 }
 
-/// Answers by time.
+/// Answers, ordered by when they are due.
 #[derive(Debug)]
 pub(crate) struct HeldAnswers {
     heap: BinaryHeap<Held>,
     sequence: u64,
-    /// When the last of those that were ever held is due.
+    /// The latest due time of all answers that were ever held.
     last: Nanos,
 }
 
@@ -88,9 +88,9 @@ impl HeldAnswers {
         self.heap.peek().map(|held| held.finish)
     }
 
-    /// When a sleeper should look again: a little after the first answer is due if more are to come, so that
-    /// a fast drive's answers are given several at a time. The drive's rate does not suffer, because its
-    /// pace grants such lateness back.
+    /// When a sleeping shard should look again: slightly after the first answer is due if more are to come, so that a
+    /// fast drive's answers are given several at a time. This does not lower the drive's rate, because its pace
+    /// compensates for such lateness.
     pub fn next_look(&self) -> Option<Nanos> {
         let next = self.next()?;
         let lateness = Nanos(self.last.since(next).0 / LATENESS_PART).min(LATENESS_MAX);
@@ -106,7 +106,7 @@ impl HeldAnswers {
         }
     }
 
-    /// Takes out the answer to `token`, due or not.
+    /// Removes the answer to `token`, due or not.
     pub fn remove(&mut self, token: Token) -> Option<Held> {
         let wanted = |held: &&Held| held.answer == Answer::Done(token);
         let found = self.heap.iter().find(wanted).copied()?;

@@ -1,16 +1,16 @@
-//! Threads that do the I/O of one member whose system calls may hang.
+//! Threads that do the I/O of a member whose system calls may hang.
 //!
-//! Which members these are is said in [`crate::drive::IoPath`]. All shards put their I/O into the
-//! member's one queue; [`HELPERS`] threads take it from there, each carries out one system call at a
-//! time, and the answer goes back as a message to the shard that asked. When the calls hang, so do these
-//! threads and nothing else: what is still in the queue can be withdrawn at the member's deadline.
+//! [`crate::drive::IoPath`] says which members have such threads. All shards put their I/O into the member's one queue.
+//! [`HELPERS`] threads take jobs from it, each carries out one system call at a time, and the result goes as a message
+//! to the shard that asked. If the system calls hang, only these threads hang: jobs that are still in the queue can be
+//! withdrawn at the member's deadline.
 //!
-//! A job keeps the memory that its call touches alive, and the threads the file, so that neither goes
-//! away under a call that hangs while its shard, or the whole array, ends. They also close the file, which
-//! may hang too.
+//! A job keeps alive the memory that its call uses, and the threads keep the file open. So neither is freed under a
+//! hanging call when its shard, or the whole array, ends. The threads also close the file, because closing may hang
+//! too.
 //!
-//! Putting a job into the queue takes a lock, unlike anything else on the data path. It is held for a
-//! few instructions, never during a call, and a file of this kind is slow in comparison.
+//! Adding a job takes a lock, unlike anything else on the data path. The lock is held for a few instructions, never
+//! during a system call, and files of this kind are slow in comparison.
 
 use crate::arena::Arena;
 use crate::calls::Call;
@@ -25,13 +25,13 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Threads of one member: enough I/O at a time to hide a network's latency, few enough to be had for
-/// every member.
+/// Threads of one member: enough parallel I/O to hide a network's latency, and few enough to start them for every
+/// member.
 const HELPERS: usize = 8;
-/// Jobs that fit without growing.
+/// The queue's initial capacity in jobs.
 const ROOM: usize = 1024;
 
-/// A call's result on its way back to the shard that wanted it.
+/// A call's result on its way back to the shard that asked for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
     pub(crate) index: u32,
@@ -43,13 +43,13 @@ pub struct Moved {
 pub(crate) struct Job {
     pub call: Call,
     pub memory: [Iovec; STEP_SEGMENTS_MAX],
-    /// How many of `memory` are meant.
+    /// How many entries of `memory` are used.
     pub pieces: usize,
-    /// Whose memory that is.
+    /// The arenas in which that memory lies.
     pub owners: [Arc<Arena>; 2],
-    /// Who gets the answer.
+    /// Where to send the answer.
     pub reply: MailSender,
-    /// What it is called there.
+    /// The receiver's index of this I/O.
     pub index: u32,
 }
 
@@ -73,16 +73,16 @@ pub(crate) struct Helpers {
 }
 
 impl Helpers {
-    /// Starts them for a file of a known size.
+    /// Starts the threads for a file of a known size.
     ///
     /// # Errors
     ///
-    /// The system starts no more threads.
+    /// When the system cannot start more threads.
     pub fn start(fd: &Arc<OwnedFd>, size: FileSize) -> std::io::Result<Helpers> {
         Helpers::start_some(HELPERS, fd, size)
     }
 
-    /// As if all of them hung.
+    /// Helpers without threads, as if all of them hung.
     #[cfg(test)]
     pub fn hanging(fd: &Arc<OwnedFd>, size: FileSize) -> Helpers {
         Helpers::start_some(0, fd, size).expect("nothing is started")
@@ -96,7 +96,7 @@ impl Helpers {
             }),
             changed: Condvar::new(),
         });
-        // Dropped on failure, which ends those that have been started.
+        // Dropped on failure, which ends the threads that have been started.
         let flushes = Arc::default();
         let helpers = Helpers { queue, flushes };
         for _ in 0..count {
@@ -108,7 +108,7 @@ impl Helpers {
         Ok(helpers)
     }
 
-    /// Flushes the file on the caller's thread, together with those of the helpers; `Err` has an errno.
+    /// Flushes the file on the caller's thread, and shares flushes with the helpers; `Err` has an errno.
     pub fn flush(&self, fd: BorrowedFd<'_>) -> Result<(), i32> {
         flush(&self.flushes, fd)
     }
@@ -123,7 +123,7 @@ impl Helpers {
         self.queue.changed.notify_one();
     }
 
-    /// Takes a job out again, if no thread has taken it yet. It is not answered then.
+    /// Removes a job from the queue if no thread has taken it yet. A removed job is not answered.
     pub fn withdraw(&self, reply: &MailSender, index: u32) -> bool {
         let mut state = self.queue.hold();
         let wanted = |job: &Job| job.index == index && job.reply.is_same(reply);
@@ -144,7 +144,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next job; nothing when all are done and there will be none.
+    /// The next job; `None` when the queue is empty and closed.
     fn take(&self) -> Option<Job> {
         let mut state = self.hold();
         loop {
@@ -175,8 +175,8 @@ fn serve(queue: &Queue, flushes: &Flushes, fd: &OwnedFd, size: FileSize) {
         } = job;
         let mut result = 0;
         if call.kind != StepKind::Flush {
-            // SAFETY: whoever added the job vouched for its memory until the answer, and keeps us from
-            // losing it by `owners`.
+            // SAFETY: the caller of `add` vouched for the job's memory until the answer, and `owners` keeps that memory
+            // alive.
             result = unsafe { call.carry_out(fd.as_fd(), &mut memory[..pieces]) };
         }
         drop(owners);
@@ -195,9 +195,9 @@ fn serve(queue: &Queue, flushes: &Flushes, fd: &OwnedFd, size: FileSize) {
     }
 }
 
-/// A write that has to be durable is flushed, whatever the kernel was told with it: on FUSE `RWF_DSYNC`
-/// becomes a flag of the request, which a file system need not look at, and the kernel sends no fsync
-/// after it (`crates/faultfs/tests/kernel.rs` shows that). Other file systems here are as far away.
+/// A write that has to be durable is followed by a flush, although the kernel got `RWF_DSYNC` with it. On FUSE that
+/// becomes a flag of the request, which a file system may ignore, and the kernel sends no fsync afterwards
+/// (`crates/faultfs/tests/kernel.rs` shows that). The other file systems with helpers are not trusted with it either.
 fn has_to_flush(kind: StepKind) -> bool {
     kind == StepKind::Flush || kind == (StepKind::Write { fua: true })
 }

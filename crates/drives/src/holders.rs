@@ -1,15 +1,15 @@
-//! Who uses a drive or file besides us, in words.
+//! Finds out what else uses a drive or file, and says it in words.
 //!
-//! `O_EXCL` says only "busy". The kernel's own lists say by whom: holders in sysfs (md, device mapper,
-//! bcache), mounts, swap, and loop devices over a file. Partitions count for their drive.
+//! `O_EXCL` only reports "busy". The kernel's lists say who is the user: holders in sysfs (md, device mapper, bcache),
+//! mounts, swap, and loop devices on a file. Users of partitions count as users of their drive.
 
 use rustix::fs::FileType;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Everyone who is known to use the block device or file at `path`, its partitions included, like
-/// `md/md127` or `the file system mounted at /home`. Empty when nobody is, or nothing can be found out.
+/// All known users of the block device or file at `path`, including those of its partitions. They read like
+/// `Linux md array md127` or `the file system mounted at /home`. Empty if there is none, or if none can be found out.
 #[must_use]
 pub fn holders(path: &Path) -> Vec<String> {
     let Ok(stat) = rustix::fs::stat(path) else {
@@ -33,7 +33,7 @@ pub fn holders(path: &Path) -> Vec<String> {
     found.into_iter().collect()
 }
 
-/// The living processes that hold a lock on the file at `path`, by number.
+/// The ids of running processes that hold a lock on the file at `path`.
 #[must_use]
 pub fn lock_holders(path: &Path) -> Vec<u32> {
     let Ok(stat) = rustix::fs::stat(path) else {
@@ -53,16 +53,16 @@ pub fn lock_holders(path: &Path) -> Vec<u32> {
         .collect()
 }
 
-/// The process in a line of /proc/locks, if that is about the file at `place`:
-/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:1234 0 EOF`. Lines with an arrow after the number are processes
-/// that wait for a lock. Processes that are gone are still listed while their files are being closed.
+/// The process in a line of /proc/locks, if the line is about the file at `place`:
+/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:1234 0 EOF`. Lines with an arrow after the number are about processes that wait
+/// for a lock. A process that has ended is listed until its files are closed.
 fn holder(line: &str, place: &str) -> Option<u32> {
     let mut fields = line.split_ascii_whitespace().skip(4);
     let process = fields.next()?;
     (fields.next()? == place).then(|| process.parse().ok())?
 }
 
-/// A process as people know it: `process 708 (fullstripe serve d0.img d1.img)`.
+/// A process in words: `process 708 (fullstripe serve d0.img d1.img)`.
 #[must_use]
 pub fn process_in_words(process: u32) -> String {
     const LENGTH_MAX: usize = 60;
@@ -85,7 +85,7 @@ pub fn process_in_words(process: u32) -> String {
 
 type Number = (u32, u32);
 
-/// The device and its partitions with their folders in sysfs.
+/// The device and its partitions, with their folders in sysfs.
 fn with_partitions(number: Number) -> Vec<(Number, PathBuf)> {
     let folder = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
     let mut all = vec![(number, folder.clone())];
@@ -129,8 +129,8 @@ fn mounts(number: Number) -> Vec<String> {
     mounts_in(&table, number, |source| device_number(Path::new(source)))
 }
 
-/// Lines of mountinfo: `36 35 98:0 /root /mnt opts … - ext4 /dev/sda1 superopts`. File systems that
-/// span devices show an anonymous number, so the source is looked up as well.
+/// Lines of mountinfo: `36 35 98:0 /root /mnt opts … - ext4 /dev/sda1 superopts`. File systems on several devices show
+/// an anonymous number, so the source is compared too.
 fn mounts_in(
     table: &str,
     number: Number,
@@ -154,7 +154,7 @@ fn mounts_in(
     found
 }
 
-/// Mount tables write blanks as octal, like `\040`.
+/// Mount tables write white space as octal, like `\040`.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,16 +1,16 @@
 //! The world of real drives: everything between the engine's member I/O and the kernel.
 //!
-//! In the order in which a byte meets it: [`spec`] reads what the user calls a member, [`drive`] opens
-//! it and [`holders`] says who else holds it; [`arena`] owns the payload memory; [`ring`] is one
-//! io_uring per shard; [`calls`] and [`helpers`] serve files that the ring does not suit, [`flushes`] flushes those; [`flusher`] has the
-//! kernel give threads that the write path waits for memory without I/O; [`memory`] and
-//! [`pace`] are members without, or slower than, hardware;
-//! [`mailbox`] carries messages between shards; [`port`] is the seam to the exports; [`world`] puts them
-//! together behind `engine::world::World`. [`nvme`] asks an NVMe drive about itself.
+//! In the order in which a byte meets them: [`spec`] parses how the user names a member, [`drive`] opens it and
+//! [`holders`] finds out what else uses it. [`arena`] owns the payload memory, and [`ring`] is one io_uring per shard.
+//! [`calls`] and [`helpers`] do the I/O of files that do not suit the ring, and [`flushes`] flushes them. [`flusher`]
+//! makes the kernel allocate memory without I/O for threads on the write path. [`memory`] has members without hardware,
+//! and [`pace`] slows members down. [`mailbox`] carries messages between shards, [`port`] is the interface to the
+//! exports, and [`world`] combines all of this behind `engine::world::World`. [`nvme`] queries an NVMe drive about
+//! itself.
 //!
-//! Apart from the engine's parity kernels this is the only crate with `unsafe`: memory that the kernel
-//! writes into cannot be described to the compiler. The public interface is safe; payload is named by
-//! `engine::units::Buffer` and checked against the arena that it must lie in.
+//! Apart from the engine's parity kernels this is the only crate with `unsafe`: memory that the kernel writes cannot be
+//! described to the compiler. The public interface is safe; payload is named by `engine::units::Buffer` and checked to
+//! lie in the arena.
 
 #![warn(
     missing_docs,
@@ -39,7 +39,7 @@ pub mod spec;
 mod transfer;
 pub mod world;
 
-/// Tests of limits look at how often memory is taken.
+/// Tests of limits count how often memory is allocated.
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: counting::CountingAllocator = counting::CountingAllocator;

@@ -1,14 +1,13 @@
 //! Members without hardware: RAM and null.
 //!
-//! Both answer while they are asked; the world queues the answer for its next reap.
+//! Both answer during the call; the world queues the answer for its next reap.
 //!
-//! **RAM** is real memory, shared by all shards, taken from the system page by page as it is first
-//! written. Two shards that write the same sector at the same time leave a torn sector, as a drive may;
-//! the engine's range locks prevent it.
+//! **RAM** is real memory, shared by all shards. The system allocates each page when it is first written. Two shards
+//! that write the same sector at the same time leave a torn sector, as a drive may; the engine's range locks prevent
+//! it.
 //!
-//! **Null** accepts everything and keeps nothing: writes vanish, and reads do not touch the memory they
-//! were given, not even to zero it. It shows what the code above costs, nothing else, and cannot hold an
-//! array's metadata.
+//! **Null** accepts everything and stores nothing: writes are dropped, and reads do not change the memory given to
+//! them, not even to zero it. It shows what the code above it costs, and cannot hold an array's metadata.
 
 use crate::arena::{Arena, ArenaError, ArenaOptions, PAGE_BYTES};
 use engine::units::Buffer;
@@ -35,7 +34,7 @@ impl Ram {
     ///
     /// # Errors
     ///
-    /// When the address space cannot hold it.
+    /// If there is not enough address space.
     pub fn new(size_bytes: u64) -> Result<Ram, ArenaError> {
         let length_bytes = usize::try_from(size_bytes).unwrap_or(usize::MAX);
         let storage = Arena::new(ArenaOptions {
@@ -67,10 +66,10 @@ impl Ram {
         Buffer(self.storage.start().0 + offset_bytes)
     }
 
-    /// Fetches the first lines of a range that will be read soon. The caller has checked the range.
+    /// Prefetches the first lines of a range that will be read soon. The caller has checked the range.
     #[inline]
     pub(crate) fn expect_read(&self, offset_bytes: u64, length_bytes: u64) {
-        // Of 4 KiB reads at random places 1 KiB sufficed, and more was slower.
+        // For random 4 KiB reads 1 KiB was enough, and more was slower.
         const FETCHED_BYTES: u64 = 1024;
         let start = self.pointer(offset_bytes, length_bytes);
         let mut at = 0;
@@ -122,8 +121,8 @@ impl Ram {
         self.storage.write(self.place(offset_bytes), from);
     }
 
-    /// Zeroes a range; unless `keep_allocated`, whole pages go back to the system. The caller has
-    /// checked the range.
+    /// Zeroes a range. Unless `keep_allocated`, whole pages are returned to the system. The caller has checked the
+    /// range.
     pub(crate) fn zero(&self, offset_bytes: u64, length_bytes: u64, keep_allocated: bool) {
         let end = offset_bytes + length_bytes;
         let first = offset_bytes.next_multiple_of(PAGE_BYTES).min(end);
@@ -141,14 +140,14 @@ impl Ram {
     }
 }
 
-/// Of the processor's caches.
+/// Length of a line of the processor's caches.
 const LINE_BYTES: usize = 64;
 
-/// Asks for a line to be brought near, where the language has a word for it.
+/// Prefetches a cache line, on architectures where Rust offers an instruction for it.
 #[inline]
 fn fetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint that touches nothing, whatever the address.
+    // SAFETY: a hint that accesses no memory, whatever the address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(line.cast());

@@ -1,9 +1,9 @@
-//! What an NVMe drive says about itself: Identify Controller and the SMART / health log.
+//! Reads what an NVMe drive reports about itself: Identify Controller and the SMART / health log.
 //!
-//! Both are admin commands that the kernel passes through on any open file of the controller or one of
-//! its namespaces; they need `CAP_SYS_ADMIN`. Nothing here is on the way of I/O. Field positions are
-//! those of the NVM Express Base Specification 2.0, figures 275 (Identify Controller) and 207 (SMART /
-//! Health Information), named beside each.
+//! Both are admin commands. The kernel passes them through on any open file of the controller or of one of its
+//! namespaces; they need `CAP_SYS_ADMIN`. Nothing here is on the data path. Field positions are those of the NVM
+//! Express Base Specification 2.0, figures 275 (Identify Controller) and 207 (SMART / Health Information), named beside
+//! each.
 
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode};
@@ -32,15 +32,15 @@ pub enum NvmeError {
     /// The process may not send admin commands.
     #[error("NVMe admin commands need root (CAP_SYS_ADMIN)")]
     NotAllowed,
-    /// The drive refused.
+    /// The drive rejected the command.
     #[error("the drive refused with NVMe status {0:#06x}")]
     Status(u16),
-    /// The kernel refused.
+    /// The kernel rejected the command.
     #[error("the NVMe command failed: {0}")]
     System(Errno),
 }
 
-/// Identify Controller, as far as an array cares.
+/// The fields of Identify Controller that an array needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controller {
     /// SN.
@@ -49,7 +49,7 @@ pub struct Controller {
     pub model: String,
     /// FR.
     pub firmware: String,
-    /// VWC bit 0: there is a cache that loses data with the power.
+    /// VWC bit 0: the drive has a write cache that loses its content in a power failure.
     pub volatile_cache: bool,
     /// ONCS bit 2: Dataset Management, that is, deallocate.
     pub deallocate: bool,
@@ -70,7 +70,7 @@ pub struct Health {
     pub celsius: i32,
     /// Spare capacity left, percent of the original.
     pub available_spare_percent: u8,
-    /// Below this spare the drive warns.
+    /// The drive warns when the spare capacity is below this.
     pub spare_threshold_percent: u8,
     /// Life used, percent; may exceed 100.
     pub used_percent: u8,
@@ -80,7 +80,7 @@ pub struct Health {
     pub written_bytes: u128,
     /// Hours powered on.
     pub power_on_hours: u128,
-    /// Power cuts without notice.
+    /// Power losses without prior notice to the drive.
     pub unsafe_shutdowns: u128,
     /// Errors that the drive could not correct.
     pub media_errors: u128,
@@ -108,7 +108,7 @@ pub fn identify(fd: BorrowedFd<'_>) -> Result<Controller, NvmeError> {
 /// [`NvmeError`].
 pub fn health(fd: BorrowedFd<'_>) -> Result<Health, NvmeError> {
     let mut data = vec![0u8; HEALTH_BYTES];
-    // The number of 32-bit words, less one, in the upper half.
+    // NUMD: the number of 32-bit words minus one, in the upper half.
     let words = HEALTH_BYTES as u32 / 4 - 1;
     admin(
         fd,

@@ -1,8 +1,8 @@
-//! The seam between the world and what clients speak: NBD, a block device, a load generator.
+//! The interface between the world and the protocols of clients: NBD, a block device, a load generator.
 //!
-//! A port lives on a shard's thread and shares its ring. It turns what clients send into
-//! [`Input::Request`] and answers when the engine has. It owns its requests' payload memory, and keeps what
-//! is pinned: a drive that hangs may still use it.
+//! A port lives on a shard's thread and shares its ring. It turns what clients send into [`Input::Request`], and
+//! replies when the engine has answered. It owns the payload memory of its requests, and keeps memory that is pinned,
+//! because a hanging drive may still use it.
 
 use crate::ring::Ring;
 use engine::request::Completion;
@@ -10,14 +10,14 @@ use engine::units::{Buffer, Nanos, ShardId};
 use engine::world::Input;
 use std::any::Any;
 
-/// Most ports of a shard.
+/// The most ports that a shard may have.
 pub const PORTS_MAX: usize = 16;
-/// Above these bits of an operation's `user_data` stands the number of its port.
+/// The number of the port lies above these bits of an operation's `user_data`.
 pub(crate) const SPEAKER_SHIFT: u32 = 56;
-/// The bits of an operation's `user_data` that are the port's own.
+/// The bits of an operation's `user_data` that a port may use.
 pub(crate) const OWN_MASK: u64 = (1 << SPEAKER_SHIFT) - 1;
 
-/// Which of a shard's ports; below [`PORTS_MAX`].
+/// The number of a port of a shard, below [`PORTS_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortNumber(u8);
 
@@ -26,7 +26,7 @@ impl PortNumber {
     ///
     /// # Panics
     ///
-    /// No shard has so many.
+    /// If no shard can have so many.
     #[inline]
     #[must_use]
     pub fn new(number: usize) -> PortNumber {
@@ -34,18 +34,18 @@ impl PortNumber {
         PortNumber(number as u8)
     }
 
-    /// As a number.
+    /// The number as an integer.
     #[inline]
     #[must_use]
     pub fn get(self) -> u8 {
         self.0
     }
 
-    /// Whose operation it was that was answered with this `user_data`, and what that port gave for it.
+    /// Splits the `user_data` of a completed operation into the number of its port and the value that this port gave.
     ///
     /// # Panics
     ///
-    /// No port has started such an operation.
+    /// If no port can have started such an operation.
     #[inline]
     #[must_use]
     pub fn of_operation(user_data: u64) -> (PortNumber, u64) {
@@ -54,39 +54,39 @@ impl PortNumber {
     }
 }
 
-/// What a shard's loop asks of a port.
+/// What a shard's loop calls on a port.
 pub trait Port {
-    /// Whether [`Port::poll`] looks at the clock; without, the loop saves reading it.
+    /// Whether [`Port::poll`] needs the time; otherwise the loop does not read the clock.
     const TIMED: bool = true;
 
-    /// Called once per turn: append requests that are ready, start operations on the ring.
+    /// Called once per turn: appends requests that are ready, and starts operations on the ring.
     fn poll(&mut self, now: Nanos, ring: &mut Ring, inputs: &mut Vec<Input>);
 
-    /// An operation started on the ring with `user_data`, of which 56 bits come back, was answered; `result` is a count or a
+    /// An operation on the ring has completed. `user_data` has the 56 bits that the port gave; `result` is a count or a
     /// negative errno.
     fn completion(&mut self, user_data: u64, result: i32, ring: &mut Ring, inputs: &mut Vec<Input>);
 
     /// The engine has answered a request. Replies may wait for [`Port::flush`].
     fn complete(&mut self, completion: Completion);
 
-    /// See [`engine::world::World::pin`]. A request that is answered [`engine::request::Failure::BufferHeld`]
-    /// is asked again with other memory.
+    /// See [`engine::world::World::pin`]. If a request is answered with [`engine::request::Failure::BufferHeld`], the
+    /// port repeats it with other memory.
     fn pin(&mut self, buffer: Buffer);
 
     /// See [`engine::world::World::release`].
     fn release(&mut self, buffer: Buffer);
 
-    /// The turn is over: start the operations that send what has gathered.
+    /// The turn is over: starts the operations that send the gathered replies.
     fn flush(&mut self, ring: &mut Ring);
 
-    /// When [`Port::poll`] wants to be called although nothing has happened.
+    /// When [`Port::poll`] has to be called even if nothing has happened.
     fn next_wake(&self) -> Option<Nanos>;
 
     /// A message for the port from another thread.
     fn mail(&mut self, message: Box<dyn Any + Send>);
 
-    /// A message from this port to that of a shard, which may be this one. Asked for at the end of every turn,
-    /// until there is none.
+    /// A message from this port to the port of a shard, which may be this one. Called at the end of every turn, until
+    /// it returns `None`.
     #[inline]
     fn next_message(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
         None

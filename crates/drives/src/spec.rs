@@ -1,4 +1,4 @@
-//! What the user calls a member on the command line.
+//! How the user names a member on the command line.
 //!
 //! ```text
 //! PATH[,key=value…]        a block device or a regular file
@@ -14,8 +14,8 @@
 //! | `write-iops` | the same | 4 KiB writes per second |
 //! | `bandwidth` | size | bytes per second, reads and writes together |
 //! | `latency` | time | added to every I/O |
-//! | `model` | drive | answers when the model of this drive does: an id like `p4510-2tb`, `FILE.toml`, `FILE.toml#ID` |
-//! | `state` | `fresh`, `filled`, `steady`, `worn` | what the modelled drive has behind it; `steady` unless given |
+//! | `model` | drive | answers as the model of this drive does: an id like `p4510-2tb`, `FILE.toml`, `FILE.toml#ID` |
+//! | `state` | `fresh`, `filled`, `steady`, `worn` | the earlier use of the modelled drive; `steady` unless given |
 //!
 //! Sizes are bytes or carry `k`, `m`, `g`, `t` for KiB, MiB, GiB, TiB. Times are whole nanoseconds or
 //! carry `ns`, `us`, `ms`, `s`. A path cannot contain a comma.
@@ -44,12 +44,12 @@ pub enum Target {
     },
 }
 
-/// How much slower than its hardware a member is made. `None` means unlimited.
+/// Artificial limits that make a member slower. `None` means unlimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
-    /// Reads of 4 KiB per second when nothing else runs.
+    /// 4 KiB reads per second if nothing else runs.
     pub read_iops: Option<u64>,
-    /// Writes of 4 KiB per second when nothing else runs.
+    /// 4 KiB writes per second if nothing else runs.
     pub write_iops: Option<u64>,
     /// Bytes per second, reads and writes together.
     pub bandwidth_bytes_per_second: Option<u64>,
@@ -65,27 +65,27 @@ impl Limits {
     }
 }
 
-/// The drive whose model says when a member answers.
+/// The drive whose model decides when a member answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Model {
-    /// An id of those that come with the program, or a file: see [`library`].
+    /// The id of a drive that comes with the program, or a file: see [`library`].
     pub drive: String,
-    /// What the drive has behind it.
+    /// The earlier use of the drive.
     pub state: State,
 }
 
-/// A parsed member specification. See the module's prose for the grammar.
+/// A parsed member specification. See the module's documentation for the grammar.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberSpec {
     /// What it is made of.
     pub target: Target,
     /// The serial to use instead of the drive's own.
     pub serial: Option<String>,
-    /// The sector size asked for.
+    /// The requested sector size.
     pub sector_bytes: Option<u32>,
     /// Artificial limits.
     pub limits: Limits,
-    /// Or the drive that it is as fast as.
+    /// The drive that it imitates, instead of limits.
     pub model: Option<Model>,
 }
 
@@ -100,7 +100,7 @@ pub enum SpecError {
         /// The whole specification.
         text: String,
     },
-    /// A key that there is none of.
+    /// The key is unknown.
     #[error(
         "member \"{text}\": unknown key \"{key}\"; the keys are serial, sector, read-iops, write-iops, \
          bandwidth, latency, model and state"
@@ -108,10 +108,10 @@ pub enum SpecError {
     UnknownKey {
         /// The whole specification.
         text: String,
-        /// What stood before the `=`.
+        /// The text before the `=`.
         key: String,
     },
-    /// A key twice.
+    /// A key is given twice.
     #[error("member \"{text}\": {key}= is given twice; keep one")]
     Twice {
         /// The whole specification.
@@ -119,7 +119,7 @@ pub enum SpecError {
         /// The key.
         key: String,
     },
-    /// A model that nobody knows.
+    /// The model is unknown.
     #[error("member \"{text}\": {sentence}")]
     UnknownModel {
         /// The whole specification.
@@ -127,13 +127,13 @@ pub enum SpecError {
         /// What is wrong with it.
         sentence: String,
     },
-    /// A state of no drive.
+    /// `state=` is given without `model=`.
     #[error("member \"{text}\": state= is that of a modelled drive; name one with model=")]
     StateAlone {
         /// The whole specification.
         text: String,
     },
-    /// Two answers to the question how fast.
+    /// Both `model=` and limits are given, and both say how fast the member is.
     #[error(
         "member \"{text}\": model= says how fast it is; leave out read-iops, write-iops, bandwidth \
          and latency"
@@ -282,7 +282,7 @@ fn parse_target(text: &str, target: &str) -> Result<Target, SpecError> {
     }
 }
 
-/// Files are looked at when the member is opened.
+/// Files are read when the member is opened, not here.
 fn parse_model(text: &str, drive: &str) -> Result<Model, SpecError> {
     if !library::is_file(drive) {
         library::with_id(drive).map_err(|refusal| SpecError::UnknownModel {

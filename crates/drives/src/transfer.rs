@@ -1,9 +1,8 @@
-//! Member I/O that is with the kernel, and what a partial answer means.
+//! Member I/O in flight, and the handling of partial results.
 //!
-//! The kernel may move fewer bytes than it was asked to. Of a drive that is all there it never does so
-//! for good: the rest is asked for again. A read that ends where the drive should go on means that the
-//! drive has shrunk (a truncated file, a removed disk): the member is *gone*, and nothing it says about
-//! the range can be used.
+//! The kernel may move fewer bytes than requested. On an intact drive the rest can still be moved, so it is requested
+//! again. A read that ends before the end of the drive means that the drive has shrunk (a truncated file, a removed
+//! disk): the member is *gone*, and nothing it returned for the range can be used.
 
 use crate::calls::Call;
 use crate::held::Answer;
@@ -31,7 +30,7 @@ const EINVAL: i32 = 22;
 const ENOSYS: i32 = 38;
 const EOPNOTSUPP: i32 = 95;
 
-/// Where an I/O's payload is.
+/// The memory of an I/O's payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Payload {
     /// None: flush, zero, discard.
@@ -40,16 +39,16 @@ pub(crate) enum Payload {
     Piece(Buffer),
     /// A list in the ring's vectors.
     List(u32),
-    /// The block of zeros, again and again: zeroing and discarding where the member cannot.
+    /// The block of zeros, repeated: for zeroing and discarding if the member cannot do it.
     Zeros,
 }
 
 /// How a transfer reaches the kernel; [`crate::drive::IoPath`] says why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// Through the ring, by this name of the file.
+    /// Through the ring, which knows the file by this slot.
     Ring(FileSlot),
-    /// By system calls, here and now.
+    /// By system calls on the data thread, during the call.
     Inline,
     /// By the member's own threads.
     Helpers,
@@ -65,17 +64,17 @@ pub(crate) struct Transfer {
     pub sector_bytes: u32,
     pub kind: StepKind,
     pub payload: Payload,
-    /// The first byte that has not moved yet.
+    /// The first byte that has not been moved yet.
     pub offset_bytes: u64,
-    /// How many have not.
+    /// How many bytes have not been moved yet.
     pub left_bytes: u64,
-    /// When a member with a pace may answer; zero otherwise.
+    /// When the member's pace allows the answer; zero without a pace.
     pub finish: Nanos,
-    /// The first byte of memory given, for whoever allocated it.
+    /// Memory that the world frees after the transfer (for metadata).
     pub memory: Option<Buffer>,
 }
 
-/// All that are under way, by the index that the ring and the helpers carry.
+/// All transfers in flight, by the index that the ring and the helpers return.
 #[derive(Debug)]
 pub(crate) struct Transfers {
     slots: Vec<Option<Transfer>>,
@@ -86,8 +85,8 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Room for `capacity` at once; grows if it must. `zeros` is a block of zeros and its length;
-    /// `reply` leads to whoever calls [`Transfers::answered`].
+    /// Room for `capacity` transfers at once; grows if it must. `zeros` is a block of zeros and its length. Answers of
+    /// helpers go to `reply`, whose owner calls [`Transfers::answered`].
     pub fn new(capacity: usize, zeros: (Buffer, u64), reply: MailSender) -> Transfers {
         Transfers {
             slots: vec![None; capacity],
@@ -97,7 +96,7 @@ impl Transfers {
         }
     }
 
-    /// Hands a transfer to the ring, or to its member's `helpers` if it goes that way.
+    /// Starts a transfer in the ring, or in its member's `helpers` if it has any.
     pub fn start(&mut self, ring: &mut Ring, helpers: Option<&Helpers>, transfer: Transfer) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -107,7 +106,7 @@ impl Transfers {
         self.push(ring, helpers, index, &transfer);
     }
 
-    /// Carries a transfer out on the spot; returns an errno, or zero for success.
+    /// Carries a transfer out during the call; returns an errno, or zero for success.
     pub fn carry_out(&self, ring: &mut Ring, fd: BorrowedFd<'_>, transfer: &mut Transfer) -> i32 {
         let errno = loop {
             let call = transfer.call();
@@ -123,20 +122,20 @@ impl Transfers {
         errno
     }
 
-    /// How many are under way.
+    /// How many are in flight.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// The attachment that the transfer `index` is for.
+    /// The attachment of the transfer `index`.
     pub fn attachment(&self, index: u32) -> Option<u16> {
         let transfer = self.slots.get(index as usize)?.as_ref()?;
         Some(transfer.attachment)
     }
 
-    /// The kernel's answer to the transfer `index`. When that settles it, returns it and an errno, or
-    /// zero for success; otherwise the rest is on its way again.
+    /// Takes the kernel's result for the transfer `index`. If the transfer has ended, returns it with an errno, or zero
+    /// for success; otherwise starts the rest.
     pub fn answered(
         &mut self,
         ring: &mut Ring,
@@ -157,8 +156,8 @@ impl Transfers {
         settled.map(|errno| (transfer, errno))
     }
 
-    /// Asks for an early answer to the transfer `index`; true when it has not begun and never will, so
-    /// that no answer comes.
+    /// Asks for an early end of the transfer `index`. True if it had not begun and is withdrawn, so that no answer will
+    /// come.
     pub fn cancel(&mut self, ring: &mut Ring, helpers: Option<&Helpers>, index: u32) -> bool {
         match helpers {
             Some(helpers) => helpers.withdraw(&self.reply, index),
@@ -169,7 +168,7 @@ impl Transfers {
         }
     }
 
-    /// The index of the transfer that `answer` waits for.
+    /// The index of the transfer with this `answer`.
     pub fn find(&self, answer: Answer) -> Option<u32> {
         let wanted =
             |slot: &Option<Transfer>| slot.is_some_and(|transfer| transfer.answer == answer);
@@ -203,7 +202,7 @@ impl Transfers {
 }
 
 impl Transfer {
-    /// What the kernel's `result` means: the errno or zero if it is the end, `None` if more must follow.
+    /// Takes the kernel's `result`: returns the errno or zero if the transfer has ended, `None` if more must follow.
     fn settled(&mut self, ring: &mut Ring, result: i32) -> Option<i32> {
         if result < 0 {
             self.failed(-result)
@@ -212,7 +211,7 @@ impl Transfer {
         }
     }
 
-    /// Whether the member would not discard, so that zeros were written.
+    /// Whether the member refused to discard, so that zeros were written.
     pub fn was_refused_discard(&self) -> bool {
         self.kind == StepKind::Discard && self.payload == Payload::Zeros
     }
@@ -223,7 +222,7 @@ impl Transfer {
         }
     }
 
-    /// What is left, as a system call.
+    /// The remaining range as a system call.
     fn call(&self) -> Call {
         Call {
             kind: self.kind,
@@ -232,7 +231,7 @@ impl Transfer {
         }
     }
 
-    /// The memory of what is left; `own` is for what is one piece.
+    /// The memory of the remaining range; `own` provides room for a single piece.
     fn memory<'a>(
         &self,
         ring: &'a mut Ring,
@@ -249,7 +248,7 @@ impl Transfer {
         own
     }
 
-    /// What is left, for a helper.
+    /// The remaining range as a job for a helper.
     fn job(&self, ring: &mut Ring, zeros: (Buffer, u64), reply: MailSender, index: u32) -> Job {
         let owners = [ring.arena().clone(), ring.internal_arena().clone()];
         let mut memory = [Iovec::EMPTY; STEP_SEGMENTS_MAX];
@@ -266,7 +265,7 @@ impl Transfer {
         }
     }
 
-    /// After an error: the errno if that is the end, `None` if there is another way.
+    /// Handles an error: returns the errno if the transfer has ended, `None` if it is tried in another way.
     fn failed(&mut self, errno: i32) -> Option<i32> {
         let leaves_zeros = matches!(self.kind, StepKind::Zero { .. } | StepKind::Discard);
         if leaves_zeros && self.payload == Payload::Nothing && matches!(errno, EOPNOTSUPP | ENOSYS)
@@ -277,7 +276,8 @@ impl Transfer {
         Some(errno)
     }
 
-    /// After `count` bytes: the errno or zero if that is the end, `None` if the rest must follow.
+    /// Handles a result of `count` bytes: returns the errno or zero if the transfer has ended, `None` if the rest must
+    /// follow.
     fn moved(&mut self, ring: &mut Ring, count: u64) -> Option<i32> {
         if self.payload == Payload::Nothing || count == self.left_bytes {
             return Some(0);
@@ -381,9 +381,9 @@ impl Transfer {
     }
 }
 
-/// The errno for an I/O that makes no sense.
+/// The errno for an I/O that is invalid.
 pub(crate) const MISUSE: i32 = EINVAL;
-/// The errno for a member that is not there.
+/// The errno for a member that is not attached.
 pub(crate) const GONE: i32 = ENXIO;
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-/// What a request without a slot would break: as many are under way as there are slots, at most.
+/// Why a slot can be expected: at most as many requests are under way as there are slots.
 const SLOT_FOR_EACH: &str = "a slot is kept for every request under way";
 
-/// What another shard wants of this one. See [`Forward`].
+/// The shard that has forwarded a request, and what it asks for. See [`Forward`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub shard: ShardId,
@@ -35,7 +35,7 @@ pub(crate) struct RequestState {
     /// Plans, parts and forwards that have not come back.
     outstanding: u32,
     failure: Option<Failure>,
-    /// Counted in its volume's `writes_running`.
+    /// Counted among the running writes of its volume.
     writing: bool,
     /// All of it has been turned into work.
     issued: bool,
@@ -79,7 +79,7 @@ impl RequestState {
         &self.request
     }
 
-    /// Who asked, if another shard did.
+    /// The shard that asked, if it was another one.
     #[inline]
     pub fn origin(&self) -> &Option<Origin> {
         &self.origin
@@ -91,7 +91,7 @@ impl RequestState {
         self.cursor
     }
 
-    /// Bytes that have not.
+    /// Bytes that have not been turned into work.
     #[inline]
     pub fn rest(&self) -> u64 {
         u64::from(self.request.length_bytes) - self.cursor
@@ -109,7 +109,7 @@ impl RequestState {
         self.issued
     }
 
-    /// The same, to be noted.
+    /// Notes that all of it has been turned into work.
     #[inline]
     pub fn set_issued(&mut self) {
         self.issued = true;
@@ -127,13 +127,13 @@ impl RequestState {
         self.outstanding += 1;
     }
 
-    /// One has ended, or what was counted as one is none.
+    /// A plan, part or forward of it has ended, or the issuing of the request, which counts as a piece meanwhile.
     #[inline]
     pub fn piece_ends(&mut self) {
         self.outstanding -= 1;
     }
 
-    /// Whether it has begun, and all of it has ended.
+    /// Whether the request has begun, and all of it has ended.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.outstanding == 0 && self.issued
@@ -166,7 +166,7 @@ impl RequestState {
         self.writing
     }
 
-    /// It has been counted there, or is so no more.
+    /// Sets whether it is counted there.
     #[inline]
     pub fn count_as_write(&mut self, counts: bool) {
         self.writing = counts;
@@ -188,7 +188,7 @@ pub(crate) struct Admission {
     backlog: VecDeque<Request>,
     /// The same for pieces of other shards' requests.
     forward_backlog: VecDeque<Forward>,
-    /// Requests of which no more pieces may be with other shards.
+    /// Requests that wait until fewer pieces are with other shards.
     waiting_forward: VecDeque<u32>,
     forwards: usize,
     local_requests: usize,
@@ -208,7 +208,7 @@ pub(crate) struct Waiting {
 }
 
 impl Admission {
-    /// Nobody is under way; there are so many `shards`.
+    /// No request is under way; there are so many `shards`.
     pub fn new(shards: u8) -> Admission {
         Admission {
             requests: Pool::new(REQUESTS_MAX + FORWARDED_MAX, RequestState::default),
@@ -258,7 +258,7 @@ impl Admission {
         self.forward_backlog.push_back(forward);
     }
 
-    /// The request of a port whose turn it is to get a slot, if there is one for it and nobody waits who has one.
+    /// The request of a port that gets a slot next, if one is free and no request that has a slot waits.
     pub fn next_queued(&mut self) -> Option<Request> {
         let may_begin = self.has_room_for_port() && self.stalled.is_empty();
         if may_begin {
@@ -289,12 +289,12 @@ impl Admission {
         self.stalled.len()
     }
 
-    /// Who has waited longest for that.
+    /// The request that has waited longest for that.
     pub fn first_stalled(&self) -> Option<u32> {
         self.stalled.front().copied()
     }
 
-    /// It waits no longer.
+    /// That request waits no longer.
     pub fn first_goes_on(&mut self) {
         let first = self.stalled.pop_front();
         assert!(first.is_some(), "no request waits for room");
@@ -310,7 +310,7 @@ impl Admission {
         self.waiting_forward.push_back(index);
     }
 
-    /// Whether one waits for that.
+    /// Whether a request waits for that.
     #[inline]
     pub fn waits_to_forward(&self) -> bool {
         !self.waiting_forward.is_empty()
@@ -331,7 +331,7 @@ impl Admission {
         self.stalled.is_empty() && self.forward_backlog.is_empty() && self.backlog.is_empty()
     }
 
-    /// How many wait, and for what.
+    /// How many requests wait, and for what.
     pub fn waiting(&self) -> Waiting {
         Waiting {
             slots: self.backlog.len(),
@@ -404,7 +404,7 @@ impl Admission {
         }
     }
 
-    /// It has ended.
+    /// A request has ended.
     #[inline]
     pub fn ended(&mut self, forwarded: bool) {
         if forwarded {
@@ -431,7 +431,7 @@ impl Admission {
         self.forwards += 1;
     }
 
-    /// It has come back.
+    /// A piece has come back from another shard.
     #[inline]
     pub fn piece_came_back(&mut self) {
         self.forwards -= 1;

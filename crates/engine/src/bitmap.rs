@@ -1,21 +1,23 @@
 //! The write-intent bitmap: which regions of a volume may be in the middle of a write.
 //!
-//! A region's bit is durable on every drive that carries the bitmap before anything in the region is written,
-//! and is cleared only when everything written there is durable on all drives, and only while none of them is
-//! missing. So after a crash the regions of set bits are all that has to be synchronised, and a drive that
-//! comes back lacks them and nothing else.
+//! A region's bit is durable on every drive that carries the bitmap before anything in the region is written, and is
+//! cleared only when everything written there is durable on all drives, and only while none of them is missing. So
+//! after a crash only the regions of set bits have to be synchronised, and a drive that comes back lacks nothing
+//! outside of them.
 //!
-//! One shard, the controller's, writes the bitmap and is its keeper ([`keeper`]). Every shard has a copy of
-//! what is set, and knows where it may write without asking: that is one look at a bit. A write that finds its
-//! bit missing waits with those that wait for the dirty mark, and the keeper is asked; one update serves
-//! all that ask meanwhile. Bits are cleared in rounds: the keeper asks all shards to close what they have not
-//! written to since the round before. A closed region is asked for again before it is written to. A shard
-//! names as busy whatever it has written to meanwhile or still writes to, so what nobody has named is
-//! at rest everywhere, and after a flush of the drives its bit can go.
+//! One shard, the controller's, writes the bitmap and is its keeper ([`keeper`]). Every shard has a copy of the set
+//! bits, and knows in which regions it may write without asking: it only looks at a bit. A write that finds its bit
+//! missing waits with those that wait for the dirty mark, and the shard asks the keeper; one update of the bitmap
+//! serves all requests that arrive meanwhile.
 //!
-//! Messages from the keeper to a shard arrive in their order, views of the controller among them. So when a
-//! shard learns of a job it has heard of every region that was written to before the job was known
-//! anywhere: jobs can go by the shard's copy.
+//! Bits are cleared in rounds: the keeper asks all shards to close the regions that they have not written to since
+//! the round before. A shard asks for a closed region again before it writes there. Each shard reports as busy the
+//! regions that it has written to meanwhile or still writes to. A region that no shard has reported is at rest
+//! everywhere, and after a flush of the drives its bit is cleared.
+//!
+//! Messages from the keeper to a shard arrive in their order, views of the controller among them. So when a shard
+//! learns of a job it has been told of every region that was written to before the job was known anywhere, and jobs
+//! can rely on the shard's copy.
 //!
 //! Regions are numbered as the format does: over each member's part of the volume, on RAID 10 over the volume.
 
@@ -28,7 +30,7 @@ use crate::layout::Geometry;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bits are asked for, granted and cleared of volumes that have a bitmap, and of no others.
+/// Messages about bits are sent for volumes that have a bitmap, and for no others.
 pub(crate) const HAS_BITMAP: &str = "the volume has a bitmap";
 
 /// A volume's bitmap as one shard knows it.
@@ -38,11 +40,11 @@ pub(crate) struct Bitmap {
     shift: u32,
     /// Regions whose bits are set on all members, as far as this shard has been told.
     marked: Words,
-    /// Those of them in which this shard may begin writes.
+    /// The marked regions in which this shard may begin writes.
     open: Words,
     /// Regions in which it has begun writes since the last round.
     touched: Words,
-    /// Regions that it waits for.
+    /// Regions that the keeper has been asked for.
     asked: Words,
 }
 
@@ -98,7 +100,8 @@ impl Bitmap {
         may
     }
 
-    /// A write waits for these regions. Returns whether the keeper has to be asked: it has not been asked for all of them.
+    /// A write waits for these regions. Returns whether the keeper has to be asked, because it has not been asked for
+    /// all of them.
     pub fn wait_for(&mut self, regions: Regions) -> bool {
         let is_new = !has_all(&self.asked, regions);
         if is_new {
@@ -116,7 +119,7 @@ impl Bitmap {
         set(&mut self.open, regions);
     }
 
-    /// The regions in which writes have begun since this was asked last.
+    /// The regions in which writes have begun since the last call.
     pub fn take_touched(&mut self) -> Vec<u64> {
         let words = self.touched.len();
         core::mem::replace(&mut self.touched, vec![0; words])

@@ -3,29 +3,30 @@
 //! A row has an owner, and for parity only the owner writes it. A mirrored write needs so little that asking
 //! the owner costs more than the write itself, so a shard may write another's band if it *claims* it. The
 //! owner, too, claims a band before it locks anything in it, so two shards never work on one band at the
-//! same time. Inside a shard [`crate::order::ranges`] keeps order as ever; a claim lasts as long as the shard holds
-//! a lock in the band. Who cannot have a claim sends its write to the owner; only owners wait for claims.
+//! same time. Inside a shard [`crate::order::ranges`] keeps order as ever; a claim lasts as long as the shard holds a
+//! lock in the band. A shard that cannot get a claim sends its write to the owner; only owners wait for claims.
 //!
 //! Three rules, and why they are enough:
 //!
 //! 1. *A claim is exclusive.* A slot of the table is free or one shard's. It becomes a shard's by a compare
 //!    and swap from free, and only the shard that has it changes it until it is free again. Bands share slots
 //!    by hash, which makes claims larger and never smaller.
-//! 2. *Another's band is written only while all shards have adopted one and the same view*, and that view
-//!    knows no job. This is looked at after the claim. A shard that adopts the next view (a job begins, a
-//!    member is gone) says so before it does anything by it, and has to claim the band like everybody.
-//!    So either the writer sees that there is a new view, and sends its write to the owner, or whoever works
-//!    by the new view comes after the write's last command. For the slot decides who comes first: who claims it
-//!    later acquires what was released with it, so a writer that claims a band after work by the new view sees
-//!    that the view was adopted. No order of accesses to different places is relied on beyond that.
-//! 3. *While an owner waits, nobody keeps a claim on another's band.* So the claims that it waits for run out.
+//! 2. *A shard writes another's band only while all shards have adopted the same view*, and that view has no job. The
+//!    writer checks this after it has the claim. A shard that adopts the next view (a job begins, a member is gone)
+//!    announces that before it does anything by it, and has to claim the band like every other shard. So either the
+//!    writer sees that there is a new view, and sends its write to the owner, or work by the new view begins after
+//!    the write's last command. The slot decides which of them comes first: a later claim acquires what was released
+//!    with the one before, so a writer that claims a band after work by the new view sees that the view was adopted.
+//!    Beyond that nothing relies on the order of accesses to different places.
+//! 3. *While an owner waits, no shard keeps a claim on another's band.* So the claims that the owner waits for run
+//!    out.
 //!
-//! Claims wait for nothing but the drives, so nobody waits in a circle.
+//! Work under a claim waits for nothing but drives, so shards never wait in a circle.
 //!
-//! A member that fails is put into the shared set by whoever sees it fail, before anything else, and every shard
-//! looks at the set before each turn's answers. The controller's view says so as well, later: messages take
-//! their time. Meanwhile another shard would read from the drive, or flush it again, and a drive that has failed
-//! to flush may have lost what was acknowledged, and do as it is told the next time.
+//! A shard that sees a member fail puts it into the shared set before anything else, and every shard looks at the set
+//! before it handles a turn's answers. The controller's view reports the failure as well, but later, because messages
+//! take time. Meanwhile another shard could read from the drive, or flush it again; and a drive whose flush has
+//! failed may have lost what was acknowledged, and still succeed at the next flush.
 
 use crate::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::limits::SHARDS_MAX;
@@ -33,10 +34,10 @@ use crate::units::{MemberSet, ShardId};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-/// Slots of the table. Of 64 requests under way on each of two shards one in 250 meets another's claim;
-/// more would not fit into a first cache.
+/// Slots of the table. With 64 requests under way on each of two shards, one request in 250 meets another shard's
+/// claim; more slots would not fit into a first-level cache.
 const SLOTS: usize = if cfg!(any(shuttle, miri)) { 4 } else { 16384 };
-/// Locks that one shard may hold by one slot.
+/// Locks that one shard may hold under one slot.
 const LOCKS_MAX: u16 = 0xFF;
 
 /// The table. One per container, shared by its shards.
@@ -52,14 +53,14 @@ pub struct Claims {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Views {
-    /// The newest epoch that any shard has adopted, times 256, plus how many have.
+    /// The newest epoch that any shard has adopted, times 256, plus how many shards have adopted it.
     adopted: AtomicU64,
     /// Owners that wait for a claim.
     waiting: AtomicU32,
 }
 
-/// Members that any shard has seen fail, by number: the lower 64, and the upper. On a line of its own, which each
-/// turn reads and nobody writes as long as all is well.
+/// Members that any shard has seen fail, by number: the lower 64, and the upper. On a line of its own, which every
+/// turn reads, and which is written only when a member fails.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Failed([AtomicU64; 2]);
@@ -110,9 +111,8 @@ impl Claims {
     pub(crate) fn take(&self, hash: u32, shard: ShardId) -> bool {
         let slot = self.slot(hash);
         let mine = (u16::from(shard.0) + 1) << 8;
-        // Acquires, so that whoever claims sees what came before the band was given back last, adoptions of views
-        // among it: the module's second rule. Tried without a look: reading the line first would fetch it from
-        // the other core twice.
+        // Acquire: the claimant sees what came before the slot was released last, adoptions of views included (the
+        // module's second rule). Tried without a load, which would fetch the line from the other core a second time.
         let Err(now) = slot.compare_exchange(0, mine | 1, Ordering::Acquire, Ordering::Relaxed)
         else {
             return true;
@@ -135,18 +135,18 @@ impl Claims {
             "a band was given back that nobody has claimed"
         );
         let left = if now & LOCKS_MAX == 1 { 0 } else { now - 1 };
-        // What was done under the claim comes before what the next one does.
+        // Release: what was done under this claim comes before what is done under the next.
         slot.store(left, Ordering::Release);
     }
 
-    /// Whether the band of this hash is claimed by a shard.
+    /// Whether the band of this hash is claimed by this shard.
     pub(crate) fn is_of(&self, hash: u32, shard: ShardId) -> bool {
         let now = self.slot(hash).load(Ordering::Relaxed);
         now >> 8 == u16::from(shard.0) + 1 && now & LOCKS_MAX > 0
     }
 
-    /// A shard works by the view of this epoch from now on. To be said once for each epoch, in their order,
-    /// before anything is done by it.
+    /// A shard works by the view of this epoch from now on. Each shard calls this once for each epoch, in their
+    /// order, before it does anything by the view.
     pub(crate) fn adopt(&self, epoch: u64) {
         let next = |now: u64| {
             let newest = now >> 8;
@@ -173,7 +173,7 @@ impl Claims {
             && self.view.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// An owner begins to wait, or has what it waited for.
+    /// An owner begins to wait, or has got the claim that it waited for.
     pub(crate) fn waits(&self, waiting: bool) {
         if waiting {
             self.view.waiting.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! What every room of a shard needs and none owns: who it is, what time it is, what it may do, where it puts what the
-//! world is to do, and what it counts.
+//! What every component of a shard needs and none owns: the shard's number, the time, the operator's options, the
+//! outputs that the world is to carry out, and the counters.
 
 use crate::control::message::Message;
 use crate::event::Event;
@@ -20,12 +20,12 @@ pub(crate) struct Desk {
     options: Options,
     zeros: Buffer,
     outputs: Vec<Output>,
-    /// What this shard has done; everybody counts their own.
+    /// What this shard has done; each shard counts its own work.
     pub stats: Stats,
 }
 
 impl Desk {
-    /// That of a shard that begins `now`.
+    /// The desk of a shard that starts at `now`.
     pub fn new(setup: &Setup, now: Nanos) -> Desk {
         Desk {
             id: setup.shard,
@@ -109,11 +109,11 @@ impl Desk {
         !self.outputs.is_empty()
     }
 
-    /// Exchanges what the world is to do for `done`, which is empty.
+    /// Swaps the outputs into `done`, which must be empty.
     #[inline]
     pub fn take_outputs(&mut self, done: &mut Vec<Output>) {
         core::mem::swap(&mut self.outputs, done);
-        // The two grow together, so that what was enough once is enough again.
+        // The two buffers take turns, so both get the larger capacity.
         if self.outputs.capacity() < done.capacity() {
             self.outputs.reserve(done.capacity());
         }

@@ -23,7 +23,7 @@ pub enum JobName {
     Repair,
 }
 
-/// How the end leaves a volume.
+/// How a volume is left when the array stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum VolumeEnd {
     /// Flushed, and on record as clean.
@@ -45,7 +45,7 @@ pub enum VolumeEnd {
 /// A change that the metadata cannot express and that the array does without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotRecorded {
-    /// Background work has come further: after a restart it begins where it is on record.
+    /// Background work has come further: after a restart it continues from the checkpoint that is on record.
     Checkpoint,
     /// The volume is clean: it stays marked dirty.
     Clean,
@@ -77,7 +77,7 @@ pub enum Event {
     NotRecorded {
         /// The volume.
         volume: VolumeId,
-        /// What.
+        /// The change.
         change: NotRecorded,
     },
     /// A member's I/O has been outstanding for longer than the deadline.
@@ -99,7 +99,7 @@ pub enum Event {
     JobStarted {
         /// The volume.
         volume: VolumeId,
-        /// What.
+        /// The kind of work.
         job: JobName,
         /// The slot that is filled or copied.
         slot: Option<Slot>,
@@ -110,7 +110,7 @@ pub enum Event {
     JobEnded {
         /// The volume.
         volume: VolumeId,
-        /// What.
+        /// The kind of work.
         job: JobName,
         /// Whether it ran to its end.
         complete: bool,
@@ -161,16 +161,16 @@ pub enum Event {
         /// Dirty or clean.
         dirty: bool,
     },
-    /// The stripe that [`crate::control::message::Message::Inspect`] asked for stands still.
+    /// The stripe that [`crate::control::message::Message::Inspect`] asked for is kept unchanged.
     Inspectable {
-        /// Who asked.
+        /// The ticket of the tool that asked.
         ticket: u64,
     },
-    /// It does so no more, or it never did.
+    /// It is not kept unchanged any more, or never was.
     InspectionEnded {
-        /// Who asked.
+        /// The ticket of the tool that asked.
         ticket: u64,
-        /// Whether it stood still until [`crate::control::message::Message::Inspected`].
+        /// Whether it was unchanged until [`crate::control::message::Message::Inspected`].
         held: bool,
     },
     /// The answer to a command.
@@ -180,7 +180,7 @@ pub enum Event {
         /// Whether it is being carried out.
         result: Result<(), Refused>,
     },
-    /// How the end has left a volume; told of each before [`Event::Stopped`].
+    /// How stopping has left a volume; reported for each one before [`Event::Stopped`].
     VolumeStopped {
         /// The volume.
         volume: VolumeId,

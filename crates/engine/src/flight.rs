@@ -1,5 +1,5 @@
-//! Work under way: requests that run without a plan, plans, their scratch memory, what they wait for, and what drives
-//! that failed still have of them.
+//! Work under way: requests that run without a plan, plans, their scratch memory, what they wait for, and commands
+//! that failed drives have not given back.
 
 pub(crate) mod leftovers;
 pub(crate) mod piecewise;
@@ -24,7 +24,7 @@ pub(crate) struct Flight {
     pub running: Pool<Running>,
     /// Requests that run without a plan.
     pub singles: Pool<Single>,
-    /// Those of them that may yet need one.
+    /// How many of them may yet need a plan.
     unplanned: usize,
     pub scratch: Scratch,
     /// Plans that wait for scratch memory.
@@ -39,7 +39,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// Nothing is under way. Plans have room for so many `steps`, and use this `scratch` memory.
+    /// Nothing is under way. Each plan has room for `steps` steps, and `scratch` is the memory that they use.
     pub fn new(steps: usize, scratch: Scratch) -> Flight {
         let plan = || Running::new(Plan::with_capacity(steps, 2 * steps), steps);
         Flight {
@@ -55,13 +55,13 @@ impl Flight {
         }
     }
 
-    /// Plans that can still be started: every single request may need one.
+    /// How many plans can still be started: one is kept for every single request that may need it.
     #[inline]
     pub fn plans_available(&self) -> usize {
         self.running.available() - self.unplanned
     }
 
-    /// A plan without steps for some work on a volume, with the lock that it needs or `NONE`. Whoever asks has seen
+    /// A plan without steps for some work on a volume, with the lock that it needs or `NONE`. The caller has checked
     /// that one is available.
     #[inline]
     pub fn take_plan(&mut self, work: Work, volume: u8, lock: u32) -> u32 {
@@ -76,7 +76,7 @@ impl Flight {
         self.unplanned += 1;
     }
 
-    /// It has ended, or has its plan.
+    /// A single request has ended, or has its plan now.
     #[inline]
     pub fn single_needs_none(&mut self) {
         self.unplanned -= 1;
@@ -90,7 +90,7 @@ impl Flight {
     /// Lends a plan the scratch memory that it wants; if it has to wait for that, queues it and returns false.
     #[inline]
     pub fn lend_scratch(&mut self, index: u32) -> bool {
-        // In order, so that a large plan gets its turn; unless only what may never come back is lent.
+        // In order, so that a large plan gets its turn, unless all blocks that are lent may never come back.
         let waits = !self.waiting_scratch.is_empty() && !self.scratch.is_stuck();
         let is_lent = !waits && self.bind_scratch(index);
         if !is_lent {
@@ -124,9 +124,9 @@ impl Flight {
         self.waiting_scratch.len()
     }
 
-    /// Lends the next plan its scratch memory that has waited for it and can have it. Plans get it in order; only where
-    /// what is lent may never come back, smaller ones pass one that does not fit any more. `passed` counts those: nought
-    /// before the first call, and kept until there is no next plan.
+    /// Lends scratch memory to the next waiting plan that can have it. Plans get it in order; only when all blocks
+    /// that are lent may never come back, smaller plans pass one that does not fit any more. `passed` counts the
+    /// plans passed: zero before the first call, and kept by the caller until there is no next plan.
     pub fn lend_next_scratch(&mut self, passed: &mut usize) -> Option<u32> {
         while *passed < self.waiting_scratch.len() {
             let index = *self.waiting_scratch.front()?;
@@ -157,7 +157,7 @@ impl Flight {
         self.recovering.front().copied()
     }
 
-    /// All of that one has been handed on.
+    /// All failed steps of the first one have been handed on.
     pub fn first_is_recovered(&mut self) {
         let first = self.recovering.pop_front();
         assert!(first.is_some(), "no read waits to be handed on");
@@ -188,12 +188,12 @@ impl Flight {
         self.held.swap_remove(place);
     }
 
-    /// Whether failed members may hold commands for too long.
+    /// Notes whether failed members may hold commands for too long.
     pub fn set_abandon_due(&mut self, is_due: bool) {
         self.abandon_due = is_due;
     }
 
-    /// The same, to be looked at once.
+    /// Whether that was noted, which is forgotten by this call.
     #[inline]
     pub fn take_abandon_due(&mut self) -> bool {
         core::mem::take(&mut self.abandon_due)

@@ -1,12 +1,12 @@
-//! What is known of a stripe that stands still: see [`crate::shard::jobs::inspect`].
+//! The state of a stripe's inspection: see [`crate::shard::jobs::inspect`].
 
 use crate::order::ranges::Part;
 use crate::units::{Buffer, Nanos};
 
-/// In place of a job's number, which has 32 bits.
+/// Stands in place of a job's number in the parts of an inspection. No job has it: their numbers have 32 bits.
 pub(crate) const INSPECTS: Buffer = Buffer(1 << 63);
 
-/// Whether a part of background work is for looking only.
+/// Whether a part of background work is an inspection.
 pub(crate) fn is_inspection(part: &Part) -> bool {
     part.buffer == INSPECTS
 }
@@ -17,7 +17,7 @@ pub(crate) struct Inspection {
     pub(super) ticket: u64,
     /// The plan that holds the lock; none while it waits for that.
     pub(super) held_by: Option<u32>,
-    /// Nobody waits for it any more.
+    /// The tool does not wait for it any more: the lock is released as soon as it is held.
     pub(super) abandoned: bool,
     pub(super) until: Nanos,
 }

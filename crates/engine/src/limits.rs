@@ -33,14 +33,14 @@ pub const READ_PLAN_BYTES_MAX: u64 = 2 << 20;
 
 /// Client requests in flight per shard; more wait in line.
 pub const REQUESTS_MAX: usize = 4096;
-/// Pieces of other shards' requests in flight per shard. They have room of their own, because requests
-/// that wait for each other's room would wait for ever. Also the most pieces of writes, trims and zeroes that a
-/// shard may have with all others: one request without payload can have any number.
+/// Pieces of other shards' requests in flight per shard. They have room of their own, because requests that wait for
+/// each other's room would wait for ever. Also the most pieces of writes, trims and zeroes that a shard may have with
+/// all other shards: one request without payload could be cut into any number of them.
 pub const FORWARDED_MAX: usize = 4096;
 /// Plans running at the same time per shard.
 pub const PLANS_MAX: usize = 2048;
-/// Plans per shard whose I/O a failed member has not given back, and that ended without it; I/O beyond
-/// that is waited for. Twice what can be under way when a member hangs.
+/// Plans per shard that ended although a failed member has not given their I/O back; further plans wait for their
+/// I/O. Twice what can be under way when a member hangs.
 pub const LEFTOVERS_MAX: usize = 2 * PLANS_MAX;
 /// Pieces of clients' memory that such I/O may still use.
 pub const PINS_MAX: usize = PARTS_MAX;
@@ -52,15 +52,15 @@ pub const PARTS_MAX: usize = 8192;
 pub(crate) const PLANS_RESERVED: usize = 8;
 /// Parts kept free for reads that must be reconstructed.
 pub(crate) const PARTS_RESERVED: usize = 256;
-/// Parts that even those leave.
+/// Parts that even those reads leave free.
 pub(crate) const RECONSTRUCTIONS_LEAVE: usize = 16;
 /// Bands per shard and job whose redundancy cannot be established; with more, the job is given up.
 pub const UNSYNCED_BANDS_MAX: usize = 256;
-/// Blocks of 128 KiB of which a shard remembers, per volume that is being synchronised, what its clients' reads have
-/// made equal: 512 MiB, in 64 KiB of memory. A decision: several times what is read again and again while a
+/// For how many blocks of 128 KiB, per volume that is being synchronised, a shard remembers what its clients' reads
+/// have made equal: 512 MiB, in 64 KiB of memory. A decision: several times what is read again and again while a
 /// system comes up after a crash.
 pub const EQUAL_BLOCKS_MAX: usize = 4096;
-/// Writers in order that a volume follows at the same time, to wait for the rest of their stripes.
+/// Sequential streams that a volume follows at the same time, to wait for the rest of their stripes.
 pub const STREAMS_MAX: usize = 8;
 /// Inputs that one turn of the shard loop reaps before it looks at outputs.
 pub const REAP_MAX: usize = 256;
@@ -81,19 +81,19 @@ pub const BAD_BLOCK_ENTRY_BYTES_MAX: u64 = 256 * 512;
 pub const MEMBER_DEADLINE: Nanos = Nanos(30 * Nanos::SECOND.0);
 /// A failed member is given this long to give its I/O back; then nobody waits for it any more.
 pub const ABANDON_AFTER: Nanos = Nanos(500 * Nanos::MILLISECOND.0);
-/// A shard that comes to look at its deadlines later than it asked to by this much has stood still, and with it
-/// what carries out its I/O. A decision: many times what a busy machine is late by, and little beside any deadline.
+/// A shard that checks its deadlines later than it asked for by this much has stood still, and with it what carries
+/// out its I/O. A decision: many times the delay on a busy machine, and little beside any deadline.
 pub const STANDSTILL_MIN: Nanos = Nanos(100 * Nanos::MILLISECOND.0);
 /// Most turns after a standstill in which answers are collected before deadlines are judged: what one shard can
 /// have in flight comes in within these, [`REAP_MAX`] a turn.
 pub const COLLECTING_TURNS_MAX: u16 = 256;
-/// How long after the first failure others are heard before any goes on record: a sweep of deadlines, which all
-/// shards make within 250 ms, and a little for their messages.
+/// How long after the first failure the controller waits for others before it records any: a sweep of deadlines,
+/// which every shard makes within 250 ms, and a little for the messages.
 pub const FAILURES_HEARD_FOR: Nanos = Nanos(300 * Nanos::MILLISECOND.0);
 /// A volume without writes for this long is marked clean (md's default safe mode is of this order).
 pub const CLEAN_AFTER: Nanos = Nanos(4 * Nanos::SECOND.0);
-/// How often bits of a bitmap are cleared: a region's between one and two times this after the last write
-/// in it (md's daemon sleeps as long).
+/// How often bits of a bitmap are cleared. A region's bit is cleared between one and two such times after the last
+/// write in the region (md's daemon sleeps as long).
 pub const CLEAR_REGIONS_EVERY: Nanos = Nanos(5 * Nanos::SECOND.0);
 /// Longest time between two persisted checkpoints of a background job.
 pub const CHECKPOINT_EVERY: Nanos = Nanos(5 * Nanos::SECOND.0);

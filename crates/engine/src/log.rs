@@ -13,13 +13,13 @@
 //! replayed. Every unit is written to the beginning of the log's area: one that is torn then leaves either
 //! no header or that of the unit before it, which is harmless to replay.
 //!
-//! A drive that fails takes with it what it had in its cache of the unit's writes. It can come back without that
-//! until its failure is on record, so the unit stays the newest one until then.
+//! A drive that fails may lose those of the unit's writes that its cache held. It can come back without them until
+//! its failure is on record, so the unit stays the newest one until then.
 //!
-//! A volume that has lost more than it survives keeps its last units: what they stand for was not written
-//! whole, and a drive may come back. So does one whose loss of a member cannot be recorded.
+//! A volume that has lost more members than it survives keeps its last units: the writes that they are for may be
+//! incomplete, and a drive may come back. So does a volume whose loss of a member cannot be recorded.
 //!
-//! How units are written and retired is in `shard/logs`; how one looks on the drive is the world's business
+//! How units are written and retired is in `shard/logs`; what a unit looks like on the drive is left to the world
 //! ([`crate::world::World::encode_log`]).
 
 pub(crate) mod slot;
@@ -35,7 +35,8 @@ use core::ops::{Index, IndexMut};
 #[derive(Debug)]
 pub(crate) struct Logs {
     logs: Vec<SlotLog>,
-    /// Logs that plans have left, and members that missed what these wrote and whose failure is not on record.
+    /// What is owed: logs that plans have left, each with the members that missed what the plan wrote, as long as
+    /// their failure is not on record.
     owed: Vec<(u32, MemberSet)>,
     /// Plans that wait for members' failures to be on record before they write.
     unlogged: Vec<u32>,
@@ -60,7 +61,7 @@ impl Logs {
         self.logs.len() as u32 - 1
     }
 
-    /// How many there are.
+    /// How many logs there are.
     pub fn len(&self) -> usize {
         self.logs.len()
     }
@@ -70,7 +71,7 @@ impl Logs {
         self.logs.iter()
     }
 
-    /// The same, to be changed.
+    /// All logs, to be changed, in the order of their numbers.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut SlotLog> {
         self.logs.iter_mut()
     }
@@ -81,7 +82,7 @@ impl Logs {
         self.waiting
     }
 
-    /// As if a plan were counted that does not wait.
+    /// Counts a plan that does not wait, to see whether the checks notice.
     #[cfg(test)]
     pub fn miscount(&mut self) {
         self.waiting += 1;
@@ -113,14 +114,15 @@ impl Logs {
         self.waiting += usize::from(!was_asked_for);
     }
 
-    /// That need not be so any more. Returns whether it was to be.
+    /// The next unit of a log need not be one without entries any more. Returns whether it had to be.
     pub fn forget_emptying(&mut self, log: usize) -> bool {
         let was_asked_for = core::mem::take(&mut self.logs[log].to_empty);
         self.waiting -= usize::from(was_asked_for);
         was_asked_for
     }
 
-    /// A plan has left a log, and members missed what it wrote: as long as that is not on record, it is owed to the log.
+    /// A plan has left a log, and members missed what it wrote: until their failure is on record, that is owed to the
+    /// log.
     pub fn owe(&mut self, log: u32, missed: MemberSet) {
         self.owed.push((log, missed));
     }
@@ -130,12 +132,12 @@ impl Logs {
         &self.owed
     }
 
-    /// What is owed at some place is so no more; something else takes the place.
+    /// What is owed at some place is settled; the last entry takes the place.
     pub fn forgive(&mut self, place: usize) {
         self.owed.swap_remove(place);
     }
 
-    /// A plan waits for the record before it writes.
+    /// A plan waits until members' failures are on record before it writes.
     pub fn wait_for_record(&mut self, plan: u32) {
         self.unlogged.push(plan);
     }
@@ -145,7 +147,7 @@ impl Logs {
         &self.unlogged
     }
 
-    /// Takes the plan that has waited longest for the record, of which there is one.
+    /// Takes the plan that has waited longest for the record. There must be one.
     pub fn take_first_recorded(&mut self) -> u32 {
         self.unlogged.remove(0)
     }

@@ -15,7 +15,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// All of them serve; `volatile` ones have a cache that a power cut empties.
+    /// All members serve; `volatile` ones have a cache that a power cut empties.
     pub fn new(volatile: MemberSet) -> Members {
         Members {
             failed: MemberSet::default(),
@@ -57,7 +57,7 @@ impl Members {
         now.since(self.failed_since[usize::from(member.0)])
     }
 
-    /// These have failed; those that had before keep their time.
+    /// These members have failed; those that had failed before keep their time.
     pub fn fail(&mut self, members: MemberSet, now: Nanos) {
         for member in MemberSet(members.0 & !self.failed.0).iter() {
             self.failed_since[usize::from(member.0)] = now;
@@ -75,7 +75,7 @@ impl Members {
         self.watched = MemberSet(self.failed.0 | members.0);
     }
 
-    /// The controller says who has a volatile cache.
+    /// The controller says which members have a volatile cache.
     pub fn set_volatile(&mut self, members: MemberSet) {
         self.volatile = members;
     }
@@ -85,7 +85,7 @@ impl Members {
         self.failed_since.iter_mut().for_each(shift);
     }
 
-    /// Commands that a member has and has not answered.
+    /// How many commands a member holds that it has not answered.
     #[inline]
     pub fn in_flight(&self, member: MemberId) -> u32 {
         self.in_flight[usize::from(member.0)]
@@ -103,7 +103,7 @@ impl Members {
         self.in_flight[usize::from(member.0)] -= 1;
     }
 
-    /// As if a member had nothing of what it has, to see whether that is noticed.
+    /// Forgets a member's commands, to see whether the checks notice.
     #[cfg(test)]
     pub fn forget_commands(&mut self, member: MemberId) {
         self.in_flight[usize::from(member.0)] = 0;

@@ -1,5 +1,5 @@
-//! How full a shard's queues are, and for how much there is memory: for tests of limits, and for whoever wants to
-//! know why an array is slow. Nothing on the path of a request looks at this.
+//! How full a shard's queues are: for tests of limits, and for finding out why an array is slow. Nothing on the path
+//! of a request looks at this.
 
 /// Items in each queue and pool of a shard. The limits are in [`crate::limits`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -39,7 +39,7 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// The larger of each.
+    /// Of each figure the larger one.
     #[must_use]
     pub fn most(self, other: Occupancy) -> Occupancy {
         Occupancy {

@@ -1,5 +1,5 @@
-//! Order among overlapping work: locks and who waits for them, what other shards have claimed, and the bands whose
-//! writes wait for the rest of their row.
+//! Order among overlapping work: locks and who waits for them, other shards' claims, and the bands whose writes wait
+//! for the rest of their row.
 
 pub(crate) mod held;
 pub(crate) mod ranges;

@@ -20,7 +20,7 @@ pub enum Output {
     Bitmap {
         /// The volume.
         volume: VolumeId,
-        /// The words of it: from the first to before the last.
+        /// Its words, from the first number to before the second.
         words: (u32, u32),
     },
     /// Compute: see `Engine::step` and `Engine::memory`, then call `Engine::computed`.

@@ -1,8 +1,8 @@
 //! What follows from a member's error: one table over what was asked, the errno, and the kind of member.
 //!
-//! The table is written by exclusion. An errno is harmless only where it is listed as such, for the command and
-//! the kind of member that it is listed for; after every other one the member has not done what it was
-//! asked, nobody knows what it has done instead, and it is failed. No errno means that a command has succeeded.
+//! An error fails the member by default. An errno is harmless only where the table lists it as such, for that command
+//! and that kind of member. After any other one the member has not done what it was asked, nobody knows what it has
+//! done instead, and it is failed. No errno means that a command has succeeded.
 //!
 //! | asked | errno | member | reaction |
 //! |---|---|---|---|
@@ -13,15 +13,15 @@
 //! | write, zero, discard, without redundancy | EIO, ENODATA, EILSEQ, ENOSPC, EDQUOT | any | the block cannot be written: an error |
 //! | anything, flush and FUA included | any other | any | fail the member |
 //!
-//! A flush that has failed is never repeated, whatever the errno says: the kernel tells of a lost write-back
-//! once, and the flush after that succeeds without what was lost. A write with FUA contains a flush wherever
-//! the drive has no FUA of its own, so the same holds for it. What a failed flush has lost is no block.
+//! A flush that has failed is never repeated, whatever the errno says: the kernel reports a lost write-back once, and
+//! the flush after that succeeds without what was lost. A write with FUA contains a flush wherever the drive has no
+//! FUA of its own, so the same holds for it. What a failed flush has lost is not a block that could be named.
 //!
-//! A drive that is only being copied to serves in no slot, so the volume can do without it at any level. It fails with the
-//! first block that it cannot take: otherwise it would take the slot without that block.
+//! A drive that is only being copied to serves in no slot, so the volume can do without it at any level. It is failed
+//! at the first block that it cannot write: otherwise it would take the slot without that block.
 //!
-//! Zeroing and discarding leave zeros whatever the member can do by itself: where it says EOPNOTSUPP the
-//! world writes zeros ([`crate::world::World::io`]), so that this errno comes here for nothing harmless.
+//! Zeroing and discarding leave zeros whatever the member can do by itself: where it answers EOPNOTSUPP the world
+//! writes zeros ([`crate::world::World::io`]), so this errno never comes here for a harmless reason.
 
 use crate::plan::StepKind;
 
@@ -47,7 +47,7 @@ pub enum ErrorClass {
     Path,
     /// The drive is not there any more.
     Gone,
-    /// We asked for something impossible: a bug or a member that shrank.
+    /// The engine asked for something impossible: a bug or a member that shrank.
     Misuse,
     /// The member says that it does not offer the operation.
     NotSupported,

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 /// Items of the largest pool, that of bands.
 const LARGEST: usize = PARTS_MAX + PLANS_MAX;
 
-/// The end of this is how the free items of a pool are listed before any was taken.
+/// The last entries of this table, as many as a pool has items, are the free list of the new pool.
 static FIRST_ORDER: [u32; LARGEST] = {
     let mut order = [0; LARGEST];
     let mut at = 0;
@@ -28,7 +28,7 @@ pub(crate) struct Pool<T> {
 }
 
 impl<T> Pool<T> {
-    /// A pool of at most `capacity` items, filled on demand by `make` until it has that many.
+    /// A pool of `capacity` items, all of which `make` makes now.
     pub fn new(capacity: usize, mut make: impl FnMut() -> T) -> Pool<T> {
         let items: Vec<T> = (0..capacity).map(|_| make()).collect();
         // Handed out from the lowest index, so that a quiet engine stays within few cache lines.
@@ -63,15 +63,15 @@ impl<T> Pool<T> {
         self.free.len()
     }
 
-    /// Items that there are.
+    /// How many items there are, free or in use.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The items that are in use, in ascending order. Every free one is listed as free once.
+    /// The items that are in use, in ascending order. Panics if an item is listed as free twice.
     ///
-    /// Tests ask after every turn, and most of a pool is never used: what the list of free ones still has in its
-    /// first order is compared as a block of memory.
+    /// Tests call this after every turn, and most of a pool is never used: the part of the free list that is still in
+    /// its first order is compared as blocks of memory.
     pub fn in_use(&self, what: &str) -> Vec<u32> {
         let untouched = self.untouched();
         let mut used = vec![true; self.capacity - untouched];
@@ -83,7 +83,8 @@ impl<T> Pool<T> {
         places.map(|(index, _)| index).collect()
     }
 
-    /// How many at the beginning of the list of free ones are there in its first order: the highest.
+    /// How many entries at the beginning of the free list are still in their first order. They are the highest
+    /// indices.
     fn untouched(&self) -> usize {
         const BLOCK: usize = 64;
         let first = &FIRST_ORDER[FIRST_ORDER.len() - self.capacity..];

@@ -29,11 +29,11 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The least scratch memory with which every plan of these volumes can run, one at a time: a parity
-    /// plan holds a band of every slot, partial parity and parity, background work on mirrors a step of at
-    /// most 8 MiB. Every log and every bitmap has memory of its own. More lets more plans run at once. With twice as much, one
-    /// half stays in reserve for the time when a drive hangs and keeps some of the other; without, plans may
-    /// have to wait for that drive.
+    /// The least scratch memory with which every plan of these volumes can run, one at a time. A parity plan needs a
+    /// band for every slot, for partial parity and for parity; background work on mirrors needs at most 8 MiB a step.
+    /// Every log and every bitmap has memory of its own. With more memory, more plans run at once. With twice as
+    /// much, one half stays in reserve for the time when a drive hangs and keeps some of the other half; without a
+    /// reserve, plans may have to wait for that drive.
     #[must_use]
     pub fn scratch_bytes_min(volumes: &[VolumeRecord]) -> u64 {
         let members = |volume: &VolumeRecord| u64::from(volume.geometry.members);

@@ -52,15 +52,16 @@ pub struct Engine {
     order: Order,
     flight: Flight,
     hole_logs: Logs,
-    /// The bitmaps that this shard writes: all, on the controller's.
+    /// The bitmaps that this shard writes: all of them on the controller's shard, none elsewhere.
     keepers: Vec<Keeper>,
-    /// A stripe that somebody looks at.
+    /// The stripe that an operator's tool is looking at, if there is one.
     inspection: Option<Inspection>,
     controller: Option<Controller>,
     sweeps: Sweeps,
 }
 
-/// How often a band is looked at that another shard has claimed: about as long as a drive needs.
+/// How long a shard waits before it looks again at a band that another shard has claimed: about as long as a drive
+/// needs for a command.
 const CLAIM_RETRY: Nanos = Nanos(20_000);
 
 impl Engine {
@@ -151,8 +152,8 @@ impl Engine {
         }
     }
 
-    /// Exchanges `done`, which is empty, for what the world has to do next, in order; false if there is nothing
-    /// until there is new input. Carrying it out may bring more.
+    /// Swaps `done`, which must be empty, for the outputs that the world has to carry out next, in order. Returns
+    /// false if there are none until new input arrives. Carrying outputs out may cause further ones.
     #[inline]
     pub fn poll(&mut self, done: &mut Vec<Output>) -> bool {
         assert!(done.is_empty(), "what was polled has not been carried out");
@@ -163,8 +164,8 @@ impl Engine {
         true
     }
 
-    /// Lets time pass: deadlines, background rates, idle marks. `more_answers`: this turn brought inputs, so
-    /// that the next may bring more.
+    /// Lets time pass, for deadlines, background rates and idle marks. `more_answers` says that this turn brought
+    /// inputs, so the next one may bring more answers of drives.
     #[inline]
     pub fn tick(&mut self, now: Nanos, more_answers: bool) {
         self.desk.set_now(now);
@@ -190,7 +191,7 @@ impl Engine {
                 .any(|volume| !volume.writes.is_idle_reported());
         let sweep = busy.then_some(self.sweeps.next());
         let hold = self.order.held_bands.first_end();
-        // Nobody tells when another shard gives up a claim.
+        // A shard that gives up a claim notifies nobody.
         let claim = self
             .order
             .ranges
@@ -203,7 +204,7 @@ impl Engine {
             .min()
     }
 
-    /// Moves on whatever waits for something that may have become available.
+    /// Continues all work that waits for something which may have become available.
     fn pump(&mut self) -> bool {
         self.abandon_overdue();
         self.order.ranges.retry_claims();
@@ -240,7 +241,7 @@ impl Engine {
                 }
                 crate::control::Output::Flush { ticket, members } => {
                     self.flush_members(ticket, members);
-                    // `self` is borrowed again: take the rest in the next round.
+                    // `flush_members` has borrowed all of `self`: the next call takes the controller's other outputs.
                     return;
                 }
                 crate::control::Output::Event(event) => self.desk.emit(event),
@@ -269,7 +270,7 @@ impl Engine {
     }
 
     /// The memory of the command or computation that a token names, in order.
-    // As with `RingWorld::io`, which asks for it: not left to the compiler.
+    // Always inlined, as `RingWorld::io`, which iterates over it: whether the compiler does so by itself varies.
     #[inline(always)]
     pub fn memory(&self, token: Token) -> Segments<'_> {
         if token.is_single() {

@@ -1,11 +1,11 @@
-//! When a shard looks at its deadlines: see [`crate::shard::control::standstill`].
+//! When a shard checks its deadlines: see [`crate::shard::control::standstill`].
 
 use crate::units::Nanos;
 
-/// How often deadlines are looked at.
+/// How often deadlines are checked.
 pub(crate) const SWEEP_EVERY: Nanos = Nanos(250 * Nanos::MILLISECOND.0);
 
-/// When deadlines were looked at, and whether they may be judged.
+/// When deadlines were checked last, and whether they may be judged.
 #[derive(Debug)]
 pub(crate) struct Sweeps {
     pub(super) last: Nanos,
@@ -21,13 +21,13 @@ impl Sweeps {
         }
     }
 
-    /// Whether it is time to look. True of a clock that has gone back as well.
+    /// Whether it is time to check. Also true when the clock has gone back.
     #[inline]
     pub fn is_due(&self, now: Nanos) -> bool {
         now.0.wrapping_sub(self.last.0) >= SWEEP_EVERY.0
     }
 
-    /// When it will be time.
+    /// When the next check is due.
     pub fn next(&self) -> Nanos {
         self.last.after(SWEEP_EVERY)
     }

@@ -9,8 +9,8 @@
 //! | 46 | 0 | 0 | 1 |
 //! | 47 | 0 | 1 | 0 |
 //!
-//! A generation ends only when its owner goes on and leaves commands behind ([`crate::shard::plans::abandon`]): so a
-//! late answer never passes for one to the next owner of the index.
+//! An index gets a new generation only when its owner leaves commands behind ([`crate::shard::plans::abandon`]), so a
+//! late answer is never taken for an answer to the next owner of the index.
 
 use crate::limits::PLANS_MAX;
 
@@ -25,7 +25,7 @@ const GENERATION_SHIFT: u32 = 32;
 const LOG: u64 = 1 << 46;
 /// Marks the tokens of single requests.
 const SINGLE: u64 = 1 << 47;
-/// Generations before the numbers begin again.
+/// How many generations there are before the numbers begin again.
 pub(crate) const GENERATIONS: u16 = 1 << 14;
 
 const _: () = assert!(PLANS_MAX <= 1 << INDEX_SHIFT);

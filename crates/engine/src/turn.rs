@@ -1,5 +1,5 @@
-//! The loop of one core, the same in every world: what has happened goes into the engine, what it wants done
-//! goes out, once per turn.
+//! The loop of one core, the same in every world: inputs go into the engine, and its outputs are carried out, once
+//! per turn.
 
 #[cfg(test)]
 mod tests;
@@ -12,8 +12,8 @@ use crate::units::Nanos;
 use crate::world::{Input, World};
 use alloc::vec::Vec;
 
-/// How many inputs before a request its needs are made known: several times what a line from another core
-/// takes, little enough that it is still there.
+/// How many inputs before a request the engine is told of it, to prefetch its claim: early enough that the line has
+/// come from another core, and late enough that it is still in the cache.
 const EXPECTED_AHEAD: usize = 4;
 
 /// The loop of one core: an engine in a world.
@@ -58,7 +58,7 @@ impl<W: World> Shard<W> {
         did_something
     }
 
-    /// Hands in the inputs of one shard of several, and tells of requests a little before they come.
+    /// Hands in the inputs where there are several shards, and announces requests to the engine a little ahead.
     #[inline(never)]
     fn handle_ahead(&mut self, now: Nanos) {
         self.engine.hear_of_failures();
@@ -71,8 +71,9 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// One turn; if there was nothing to do, waits for something, unless the shard's time `is_over`. Whoever ends a shard
-    /// says so first and wakes it then. The turn may be what takes in that wake-up: another one would not come.
+    /// One turn; if there was nothing to do, waits for input, unless the shard is to end (`is_over`). A thread that
+    /// ends a shard sets that first and wakes the shard then. It is read after the turn, because the turn may have
+    /// taken in that wake-up, and no other would come.
     pub fn turn_or_wait(&mut self, is_over: impl FnOnce() -> bool) {
         if !self.turn() && !is_over() {
             let until = self.engine.next_wake();

@@ -152,7 +152,7 @@ impl MemberSet {
         self.0 & !other.0 == 0
     }
 
-    /// How many.
+    /// How many members are in the set.
     #[must_use]
     pub fn count(self) -> u32 {
         self.0.count_ones()

@@ -25,7 +25,7 @@ pub(crate) struct Volumes {
 }
 
 impl Volumes {
-    /// These, as the first view has them.
+    /// The volumes as the first view has them.
     pub fn new(list: Vec<Volume>, view: Arc<ContainerView>) -> Volumes {
         Volumes {
             list,

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 /// What happened since the last turn.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A port asks something.
+    /// A port hands in a request.
     Request(Request),
     /// A member I/O has been answered. Every I/O is answered exactly once, also a cancelled one.
     Done {
@@ -28,7 +28,7 @@ pub enum Input {
         /// All of its bytes moved, or an error.
         result: Result<(), MemberError>,
     },
-    /// Another shard, the controller, or an operator says something.
+    /// Another shard, the controller, or an operator sends a message.
     Message(Message),
     /// A metadata update of one member is durable, or failed.
     Persisted {
@@ -70,9 +70,8 @@ pub trait World {
     /// Starts a member I/O. `memory` lists the payload in order; its lengths add up to
     /// `io.length_bytes` for reads and writes, and it means nothing otherwise. The memory stays valid until
     /// the I/O's [`Input::Done`] has been reaped, also where nobody waits for it any more ([`World::pin`]).
-    /// After `Zero` and `Discard` the range reads as zeros, whatever the member can do by itself: where it
-    /// cannot, the world writes zeros, and tells of a member that cannot discard by
-    /// [`Message::DiscardRefused`].
+    /// After `Zero` and `Discard` the range reads as zeros, whatever the member can do by itself: where it cannot,
+    /// the world writes zeros, and reports a member that cannot discard by [`Message::DiscardRefused`].
     /// May be held back until [`World::submit`].
     fn io(&mut self, io: Io, memory: impl Iterator<Item = Segment>);
 
@@ -114,8 +113,8 @@ pub trait World {
     fn send(&mut self, to: ShardId, message: Message);
 
     /// Writes `record`, encoded for `member`, to that member's metadata area and makes it durable.
-    /// Answered by [`Input::Persisted`]; by [`Input::NotExpressible`] when the format cannot say all that the
-    /// record says. A record is expressed for all members or for none, and never in part.
+    /// Answered by [`Input::Persisted`]; by [`Input::NotExpressible`] when the format cannot express all of the
+    /// record. A record is expressed for all members or for none, and never in part.
     fn persist(&mut self, member: MemberId, record: &Record);
 
     /// Something worth telling people happened.

@@ -1,16 +1,16 @@
 //! What an export is: one way for clients to reach the volumes of an array. NBD is one ([`crate::nbd::service`]).
 //!
-//! An export has two sides. The process's threads hold an [`Export`], which is asked in this order. It is bound before
-//! anything is done to drives ([`Bind`] makes sockets or devices, and fails if it cannot), [prepared](Export::prepare) for
-//! the volumes, and makes an [`AnyPort`] for each shard ([`Export::ports`]). When the array can be used it is
-//! [opened](Export::open), and told whenever [what it offers](Offer) changes ([`Export::renew`]). At last it is
-//! [stopped](Export::stop), which ends when all that clients had asked is answered. The shards' side is the port: it turns
-//! what clients send into requests, without a dynamic call for any of them, and counts ([`Statistics`]). The two sides
-//! speak by messages ([`Messages`]).
+//! An export has two sides. The process's threads hold an [`Export`], and call it in this order. [`Bind`] makes sockets
+//! or devices before anything is done to drives, and fails if it cannot. The export is [prepared](Export::prepare) for
+//! the volumes, and makes an [`AnyPort`] for each shard ([`Export::ports`]). When the array can be used the export is
+//! [opened](Export::open), and [renewed](Export::renew) whenever an [`Offer`] changes. Finally it is
+//! [stopped](Export::stop), which ends when all requests of clients are answered. The shards' side is the port: it
+//! turns what clients send into requests, without a dynamic call for each of them, and counts ([`Statistics`]). The
+//! export sends messages to its ports ([`Messages`]).
 //!
-//! Payload memory is the port's. A port that serves memory of its own takes it from [`Place::pool`]; one whose clients
-//! bring the memory (a ring of the kernel's, a guest) leaves the pool alone and says of every buffer whether it is its
-//! own ([`crate::ports::ExportPort::owns`]).
+//! Payload memory belongs to the port. A port that uses memory of its own takes it from [`Place::pool`]. A port whose
+//! clients bring the memory (a ring of the kernel, a guest) does not use the pool. Either way the port says of every
+//! buffer whether it owns it ([`crate::ports::ExportPort::owns`]).
 
 use crate::ports::{AnyPort, ToPort};
 use anyhow::Result;
@@ -23,82 +23,84 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One volume, as clients are told of it, whatever they speak.
+/// One volume as it is described to clients, whatever their protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// The engine's volume.
     pub volume: VolumeId,
-    /// What clients ask for.
+    /// The name by which clients request it.
     pub name: String,
-    /// For people.
+    /// A description for people.
     pub description: String,
-    /// Bytes that clients see.
+    /// The size in bytes that clients see.
     pub size_bytes: u64,
     /// The smallest unit of a request.
     pub block_bytes: u32,
     /// Bytes of a row of the array: requests of whole rows are the fastest.
     pub row_bytes: u64,
-    /// Writes are refused.
+    /// Whether writes are refused.
     pub read_only: bool,
-    /// Space can be given back to the drives, and zeros cost no writing.
+    /// Whether space can be returned to the drives, and zeroing writes no data.
     pub discards: bool,
 }
 
 /// Says a sentence.
 pub type Say = Arc<dyn Fn(&dyn Display) + Send + Sync>;
 
-/// What a process has that an export is bound in.
+/// What the process provides to an export.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// Where sockets lie unless somebody says where.
+    /// Where sockets lie unless the user names a path.
     pub socket_folder: PathBuf,
-    /// Says a sentence to people. Shards call it too, so it never blocks.
+    /// Says a sentence to the user. Shards call it too, so it must not block.
     pub say: Say,
 }
 
-/// Makes what clients connect to, before anything is done to drives: an export that cannot be made is no reason to stop
-/// an array that has just been started. Whoever connects before the export is opened waits.
+/// Makes the socket or device that clients connect to. This happens before anything is done to drives, so that an
+/// export that cannot be made does not stop an array that has just been started. A client that connects before the
+/// export is opened waits.
 pub type Bind = Box<dyn FnOnce(&Surroundings) -> Result<Box<dyn Export>> + Send>;
 
-/// Where a port is to work.
+/// The shard for which a port is made.
 pub struct Place {
     /// The shard.
     pub shard: ShardId,
     /// How many shards there are.
     pub shards: u8,
-    /// Payload memory of the shard for this export; nobody else's.
+    /// Payload memory of the shard that only this export uses.
     pub pool: Pool,
 }
 
-/// One way for clients to reach volumes: see the module's prose.
+/// One way for clients to reach volumes: see the module's documentation.
 pub trait Export: Send {
-    /// What it is called in statistics: `nbd`.
+    /// Its name in statistics: `nbd`.
     fn kind(&self) -> &'static str;
 
-    /// Where clients find a volume, for people: one for each address.
+    /// Where clients find a volume, for people: one text for each address.
     fn addresses(&self, volume: &str) -> Vec<String>;
 
-    /// Prepares for the volumes that are started; each [`Place::pool`] will have `pool_bytes`, rounded down to whole pages.
+    /// Prepares for the volumes that are started. Each [`Place::pool`] will have `pool_bytes`, rounded down to whole
+    /// pages.
     ///
     /// # Errors
-    /// A volume cannot be offered in this way.
+    /// If a volume cannot be offered in this way.
     fn prepare(&mut self, offers: &[Offer], pool_bytes: u64) -> Result<()>;
 
-    /// Makes ports, for any thread: what is returned is called once on the thread of each shard.
+    /// Returns a function that makes the port of a shard; it is called once on each shard's thread.
     fn ports(&self) -> MakeExportPort;
 
     /// Lets clients in.
     ///
     /// # Errors
-    /// The system refuses something.
+    /// If the system refuses something.
     fn open(&mut self, messages: &Messages) -> Result<()>;
 
-    /// What is offered has changed, in nothing but [`Offer::read_only`] and [`Offer::discards`]: clients that come from
-    /// now on are told so.
+    /// The offers have changed, but only in [`Offer::read_only`] and [`Offer::discards`]: clients that connect from now
+    /// on see the new ones.
     fn renew(&mut self, offers: &[Offer], messages: &Messages);
 
-    /// Takes on nobody any more, and ends whoever is there in order: what clients have asked is answered. `ended` is
-    /// called once for each shard, on its thread, when nothing of the export is left there.
+    /// Accepts no new clients, and ends the present ones in order: their requests are answered first. `ended` is called
+    /// once for each shard, on its thread, when nothing of the export is left there.
     fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>);
 }
 
@@ -118,10 +120,10 @@ impl Messages {
         Messages { mail, number }
     }
 
-    /// To the port of one shard.
+    /// Sends a message to the port of one shard.
     ///
     /// # Panics
-    /// There is no such shard.
+    /// If there is no such shard.
     pub fn to(&self, shard: ShardId, message: Box<dyn Any + Send>) {
         let message = ToPort {
             port: self.number,
@@ -130,7 +132,7 @@ impl Messages {
         self.mail[usize::from(shard.0)].send(Mail::Port(Box::new(message)));
     }
 
-    /// To the ports of all shards.
+    /// Sends a message to the ports of all shards.
     pub fn to_all(&self, message: impl Fn() -> Box<dyn Any + Send>) {
         for shard in 0..self.mail.len() {
             self.to(ShardId(shard as u8), message());
@@ -138,31 +140,31 @@ impl Messages {
     }
 }
 
-/// What the port of one shard has counted. The gauges at the end also fall.
+/// The counters of the port of one shard. The gauges at the end also fall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Clients taken on.
+    /// Clients accepted.
     pub clients_accepted: u64,
-    /// Clients turned away, or ended because they broke a rule.
+    /// Clients refused, or disconnected because they broke a rule.
     pub clients_refused: u64,
-    /// Requests that were understood.
+    /// Requests that were valid.
     pub requests: u64,
     /// Requests answered with an error, by the port or by the engine.
     pub requests_failed: u64,
-    /// Bytes received from clients, all of what they send.
+    /// All bytes received from clients.
     pub received_bytes: u64,
-    /// Bytes sent to clients, likewise.
+    /// All bytes sent to clients.
     pub sent_bytes: u64,
-    /// Gauge: clients that are there.
+    /// Gauge: clients connected now.
     pub clients: u64,
-    /// Gauge: requests that the engine has.
+    /// Gauge: requests in the engine now.
     pub requests_in_flight: u64,
-    /// Gauge: payload memory that drives which hang keep.
+    /// Gauge: payload memory that hanging drives may still use.
     pub pinned_bytes: u64,
 }
 
 impl Statistics {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Statistics) -> Statistics {
         Statistics {

@@ -2,12 +2,13 @@
 //!
 //! - [`nbd`]: the network block device protocol, for any host over TCP or a local socket.
 //!
-//! Each is an [`export`] to the process that serves, and a port to a shard's loop; [`ports`] are all of a shard.
+//! Each is an [`export`] to the process that serves, and a port to a shard's loop; [`ports`] combines all ports of a
+//! shard.
 //!
-//! Codecs here are sans-IO: they turn a client's bytes into commands and replies into bytes, hold no
-//! socket and no payload, and are fuzzed on their own.
+//! Codecs here are sans-IO: they turn a client's bytes into commands, and replies into bytes. They hold no socket and
+//! no payload, and each is fuzzed by itself.
 
-// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
+// `println!` and `eprintln!` panic when the stream is closed, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
@@ -16,7 +17,7 @@ pub mod nbd;
 pub mod ports;
 pub mod unix_socket;
 
-/// Tests of limits look at how often a shard takes memory.
+/// Tests of limits count how often a shard allocates memory.
 #[cfg(test)]
 #[global_allocator]
 static ALLOCATOR: drives::counting::CountingAllocator = drives::counting::CountingAllocator;

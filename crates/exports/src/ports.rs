@@ -1,8 +1,8 @@
-//! The ports of a shard: all exports at once, behind the one port that a shard's loop knows.
+//! The ports of a shard: all exports, combined into the one port that a shard's loop knows.
 //!
-//! What goes out of a port comes back to it: the ring's operations and the engine's requests carry the port's number
-//! above the bits that are the port's own, messages carry it beside them, and a buffer is that port's which owns it. Port 0
-//! has no bits to add, so a shard with one export pays nothing for that there could be more.
+//! Everything that a port sends out comes back to it. The ring's operations and the engine's requests carry the port's
+//! number in the bits above those that the port uses; messages carry the number beside them; a buffer belongs to the
+//! port that owns it. Port 0 adds no bits, so a shard with one export pays nothing for the possibility of more.
 
 use crate::export::Statistics;
 use crate::nbd::server::NbdPort;
@@ -13,7 +13,7 @@ use engine::units::{Buffer, Nanos, ShardId};
 use engine::world::Input;
 use std::any::Any;
 
-/// Bits of a request's tag that are the port's own; above them is its number.
+/// Bits of a request's tag that the port uses; the bits above hold the port's number.
 pub const TAG_BITS: u32 = 60;
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 
@@ -22,17 +22,17 @@ pub trait ExportPort: Port {
     /// Whether `buffer` is memory of requests of this port.
     fn owns(&self, buffer: Buffer) -> bool;
 
-    /// What was counted so far.
+    /// The counters so far.
     fn statistics(&self) -> Statistics;
 }
 
-/// The port of any export there is: a new one has a line here.
+/// The port of any export; a new kind of export adds a line here.
 pub enum AnyPort {
     /// See [`crate::nbd`].
     Nbd(NbdPort),
 }
 
-/// Does the same with whichever port it is.
+/// Does the same for each kind of port.
 macro_rules! each {
     ($any:expr, $port:ident => $do:expr) => {
         match $any {
@@ -102,23 +102,23 @@ impl ExportPort for AnyPort {
 
 /// A message to one of a shard's ports.
 pub struct ToPort {
-    /// Which.
+    /// The number of the port.
     pub port: PortNumber,
-    /// What that port knows.
+    /// A message that this port knows.
     pub message: Box<dyn Any + Send>,
 }
 
-/// All ports of a shard, by number. See the module's prose.
+/// All ports of a shard, by number. See the module's documentation.
 pub struct Ports<P = AnyPort> {
     ports: Vec<P>,
 }
 
 impl<P: ExportPort> Ports<P> {
-    /// Of these, numbered in this order.
+    /// Combines these ports, numbered in this order.
     ///
     /// # Panics
     ///
-    /// There are more than [`PORTS_MAX`].
+    /// If there are more than [`PORTS_MAX`].
     #[must_use]
     pub fn new(ports: Vec<P>) -> Ports<P> {
         assert!(
@@ -133,7 +133,7 @@ impl<P: ExportPort> Ports<P> {
         &self.ports
     }
 
-    /// Lets a port act that may start operations and ask requests.
+    /// Calls `act` on a port that may start operations and send requests, and adds its number to them.
     #[inline]
     fn act(
         &mut self,
@@ -162,7 +162,7 @@ impl<P: ExportPort> Ports<P> {
     }
 }
 
-/// Writes the port's number above the tags of its requests.
+/// Writes the port's number into the tags of its requests.
 fn name_requests(number: PortNumber, inputs: &mut [Input]) {
     for input in inputs {
         if let Input::Request(request) = input {
@@ -255,9 +255,9 @@ impl<P: ExportPort> Port for Ports<P> {
     }
 }
 
-/// Whoever counts for each of the exports of a shard.
+/// Something that has counters for each export of a shard.
 pub trait Counted {
-    /// Writes what each export has counted, by number.
+    /// Writes the counters of each export, by number.
     fn count(&self, into: &mut [Statistics]);
 }
 
@@ -269,7 +269,7 @@ impl<P: ExportPort> Counted for Ports<P> {
     }
 }
 
-/// No export at all.
+/// No export.
 impl Counted for () {
     fn count(&self, _: &mut [Statistics]) {}
 }

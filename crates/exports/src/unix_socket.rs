@@ -1,9 +1,9 @@
-//! Claiming the path of a Unix socket, the API's or one for NBD: one process answers on it, and what a dead process
-//! left is in nobody's way.
+//! Claims the path of a Unix socket, for the API or for NBD: only one process answers on it, and a socket file that a
+//! dead process left is removed.
 //!
-//! A socket file outlives its process, so its presence says nothing; only a refused connection says that it
-//! is a leftover. Between the look and the removal another process could claim the path, so both happen
-//! under a lock of the folder, which vanishes with its holder and leaves no file behind.
+//! A socket file outlives its process, so its presence says nothing; only a refused connection proves that it is a
+//! leftover. Another process could claim the path between this check and the removal, so both happen under a lock of
+//! the folder. The lock ends with its process and leaves no file behind.
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
-/// A killed process's socket is gone after so long.
+/// A killed process may answer on its socket for at most this long.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
-/// Whoever closes connections without a word does so sooner. Silence is a client's turn to speak, or
-/// somebody who is busy.
+/// A process that closes connections without a word does so within this time. A process that stays silent for longer
+/// waits for the client to speak, or is busy.
 const CLOSES_WITHIN: Duration = Duration::from_secs(1);
-/// Another process's look at a path in the same folder takes less.
+/// Another process's check of a path in the same folder takes less than this.
 const LOCKED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
@@ -31,16 +31,15 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct ClaimedSocket {
     path: PathBuf,
-    /// Device and inode, to recognise our own file.
+    /// Device and inode, to recognise this process's own file.
     file: (u64, u64),
 }
 
 impl ClaimedSocket {
-    /// Listens on `path` with mode 0600; `option` is the one that names another path.
+    /// Listens on `path` with mode 0600. `option` is the command-line option that names another path, for error texts.
     ///
     /// # Errors
-    /// Somebody answers on the path, something else than a socket lies there, or the system
-    /// refuses.
+    /// If another process answers on the path, if the path exists and is not a socket, or if the system refuses.
     pub fn claim(path: &Path, option: &str) -> Result<(ClaimedSocket, UnixListener)> {
         ClaimedSocket::claim_within(path, option, LOCKED_WITHIN)
     }
@@ -66,7 +65,7 @@ impl ClaimedSocket {
         Ok((claimed, listener))
     }
 
-    /// The path, from the root.
+    /// The absolute path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -75,7 +74,7 @@ impl ClaimedSocket {
 
 impl Drop for ClaimedSocket {
     fn drop(&mut self) {
-        // Who cannot get the lock leaves a leftover, which is in nobody's way.
+        // Without the lock the file stays as a leftover, which does no harm.
         let Ok(_lock) = lock_folder(&self.path, LOCKED_WITHIN) else {
             return;
         };
@@ -87,7 +86,7 @@ impl Drop for ClaimedSocket {
     }
 }
 
-/// Locks the folder of `path`. Anybody who can read a folder like `/tmp` can keep it locked for ever, so this
+/// Locks the folder of `path`. Any process that can read a folder like `/tmp` can keep it locked for ever, so this
 /// waits for at most `patience`.
 fn lock_folder(path: &Path, patience: Duration) -> Result<OwnedFd> {
     let folder = match path.parent() {
@@ -118,7 +117,7 @@ fn lock_folder(path: &Path, patience: Duration) -> Result<OwnedFd> {
     }
 }
 
-/// Removes what a dead process left behind.
+/// Removes a socket file that a dead process left behind.
 fn clear(path: &Path, option: &str) -> Result<()> {
     let shown = path.display();
     let stat = match rustix::fs::lstat(path) {
@@ -142,15 +141,15 @@ fn clear(path: &Path, option: &str) -> Result<()> {
     }
 }
 
-/// Whether a process answers at a socket. That of a killed one may take connections until the kernel has taken the
-/// process's rings apart, and ends them without a word.
+/// Whether a process answers on a socket. The socket of a killed process may accept connections until the kernel has
+/// released the process's rings, and then closes them without a word.
 fn somebody_answers(path: &Path) -> std::io::Result<bool> {
     let give_up = Instant::now() + GONE_WITHIN;
     loop {
         let mut stream = match connect(path) {
             Ok(stream) => stream,
             Err(Errno::CONNREFUSED | Errno::NOENT) => return Ok(false),
-            // Whoever listens has more connections waiting than it takes.
+            // A process listens, and its queue of connections is full.
             Err(Errno::AGAIN) => return Ok(true),
             Err(error) => return Err(error.into()),
         };
@@ -166,7 +165,7 @@ fn somebody_answers(path: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// Connects without waiting for room in the queue of who listens.
+/// Connects without waiting for room in the listener's queue.
 fn connect(path: &Path) -> Result<UnixStream, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -178,8 +177,8 @@ fn connect(path: &Path) -> Result<UnixStream, Errno> {
 fn listen(address: &SocketAddrUnix) -> Result<UnixListener, Errno> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // Linux makes the file with the mode of the unbound socket: there is no moment in which others
-    // could connect.
+    // Linux gives the socket file the mode of the unbound socket, so there is no moment in which other users could
+    // connect.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, address)?;
     rustix::net::listen(&socket, BACKLOG)?;

@@ -1,30 +1,30 @@
-//! What goes wrong on demand.
+//! Faults that a test orders: failing operations and power cuts.
 
 use crate::journal::{Entry, Operation};
 use std::ops::Range;
 
-/// Operations that are answered with an errno.
+/// Makes matching operations fail with an errno.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// Which file.
+    /// The number of the file.
     pub file: usize,
-    /// Which operation.
+    /// The kind of operation.
     pub operation: Operation,
-    /// Where; a sync is everywhere.
+    /// Only operations that overlap this range match. A sync matches whatever the range.
     pub range: Range<u64>,
-    /// What it is answered.
+    /// The errno that a failing operation is answered with.
     pub errno: i32,
-    /// So many go well before.
+    /// How many matching operations succeed first.
     pub skip: u64,
-    /// So many fail then.
+    /// How many matching operations fail after those.
     pub count: u64,
-    /// Whether a failed sync has lost for good what it should have made durable, and the next sync says
-    /// nothing of it: what kernels do with a page cache that could not be written back.
+    /// Whether a failed sync loses for good the writes it should have made durable, so that the next sync succeeds
+    /// without them. Kernels behave like this when they cannot write back pages of the page cache.
     pub loses: bool,
 }
 
 impl Fault {
-    /// Every such operation on a file fails, from now on.
+    /// All such operations on the file fail from now on.
     #[must_use]
     pub fn always(file: usize, operation: Operation, errno: i32) -> Fault {
         Fault {
@@ -38,7 +38,7 @@ impl Fault {
         }
     }
 
-    /// The next such operation on a file fails.
+    /// The next such operation on the file fails.
     #[must_use]
     pub fn once(file: usize, operation: Operation, errno: i32) -> Fault {
         Fault {
@@ -47,7 +47,7 @@ impl Fault {
         }
     }
 
-    /// Whether this entry meets it; counts it if so.
+    /// Whether this entry fails. Counts the entry if it matches.
     pub(crate) fn strikes(&mut self, entry: &Entry) -> bool {
         let somewhere = entry.operation == Operation::Sync
             || (entry.offset_bytes < self.range.end && self.range.start < entry.end_bytes());
@@ -64,21 +64,21 @@ impl Fault {
     }
 }
 
-/// When the power goes by itself.
+/// When the power fails without a call of [`crate::FaultFs::cut`].
 #[derive(Clone, Debug)]
 pub struct CutAt {
-    /// Operations that count; empty: all that change something or sync.
+    /// Operations that count. Empty: every operation that changes a file, and syncs.
     pub operations: Vec<Operation>,
-    /// Only those in this range count; a sync is everywhere.
+    /// Only operations that overlap this range count. A sync counts whatever the range.
     pub range: Range<u64>,
-    /// So many pass before.
+    /// How many counted operations pass before the cut.
     pub skip: u64,
-    /// Whether the one at which it happens is still carried out (and not answered).
+    /// Whether the operation at which the power fails is still carried out. It is answered with EIO either way.
     pub is_carried_out: bool,
 }
 
 impl CutAt {
-    /// Whether the power goes at this entry.
+    /// Whether the power fails at this entry.
     pub(crate) fn strikes(&mut self, entry: &Entry) -> bool {
         let is_sync = entry.operation == Operation::Sync;
         let counts = match self.operations.as_slice() {

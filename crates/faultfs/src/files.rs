@@ -1,4 +1,4 @@
-//! The files as the kernel sees them: one folder, nothing in it is made, renamed or resized.
+//! The files as the kernel sees them: one folder, in which no file can be created, renamed or resized.
 
 use crate::journal::Operation;
 use crate::mounted::Shared;
@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Names and sizes never change.
+/// How long the kernel may cache names and attributes: they never change.
 const FOREVER: Duration = Duration::from_secs(1 << 20);
 const O_DSYNC: i32 = 0o10000;
 const O_SYNC: i32 = 0o4_010_000;
@@ -43,7 +43,7 @@ impl Waiting for Done {
     }
 }
 
-/// The number of the file with this inode; those of files follow the folder's.
+/// The number of the file with this inode. The folder has inode 1, file 0 has inode 2.
 fn number(inode: INodeNo) -> usize {
     (inode.0 as usize).saturating_sub(2)
 }
@@ -83,7 +83,7 @@ impl Files {
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // Requests of loop devices come side by side then.
+        // With this, the kernel sends the requests of loop devices in parallel.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = config.set_max_background(64);
         Ok(())
@@ -143,7 +143,7 @@ impl Filesystem for Files {
             return reply.error(Errno::ENOENT);
         };
         file.open_count += 1;
-        // No page cache: what a program writes comes here, and what it reads is what is here.
+        // Without a page cache, every write reaches this process, and every read is answered by it.
         let how = FopenFlags::FOPEN_DIRECT_IO
             | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
             | FopenFlags::FOPEN_NOFLUSH;
@@ -228,8 +228,8 @@ impl Filesystem for Files {
         let waiting = Box::new(Done(reply));
         let (file, mut state) = (number(inode), self.0.hold());
         if operation == Operation::Punch && offset >= state.files[file].media.size_bytes() {
-            // As on other file systems: there is nothing to free beyond the end. Who asks wants to know
-            // whether holes can be punched at all.
+            // As on other file systems, punching a hole beyond the end succeeds and changes nothing. Programs do so to
+            // find out whether holes can be punched at all.
             return waiting.answer(0);
         }
         state.zero((file, offset), length, operation, waiting);

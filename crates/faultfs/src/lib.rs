@@ -1,22 +1,20 @@
-//! A file system for tests of what happens below the engine: real members on drives with volatile caches.
+//! A FUSE file system for tests of what lies below the engine: it plays drives with volatile write caches.
 //!
-//! It offers a handful of files of fixed size, held in memory by the process that mounts it (FUSE), so
-//! that a test and its drives are one process and the program under test is another. It
+//! It offers a few files of fixed size, held in the memory of the process that mounts it. So the test and its drives
+//! are one process, and the program under test is another. The file system
 //!
-//! - keeps what was written apart from what is durable (`media`): only an fsync, or a write flagged
-//!   `O_DSYNC` where the file system is told to heed that, makes anything durable. An fsync covers the
-//!   writes that had been answered when it came, and no others;
-//! - writes down every read, write, sync, punched hole and zeroed range with the moments at which it came,
-//!   was answered and became durable ([`journal`]);
-//! - answers any errno on demand ([`Fault`]), may hold answers back for a moment, so that commands overtake
-//!   each other, and
-//! - cuts the power ([`FaultFs::cut`], [`CutAt`]): everything is answered EIO until [`FaultFs::go_on`],
-//!   which keeps a drawn subset of what was not durable.
+//! - keeps written data apart from durable data (`media`). Only an fsync makes data durable, or a write with `O_DSYNC`
+//!   if the option says so. An fsync covers exactly the writes that had been answered when it came;
+//! - records every read, write, sync, punched hole and zeroed range with the moments at which it came, was answered and
+//!   became durable ([`journal`]);
+//! - fails operations with any errno on demand ([`Fault`]), and may hold answers back for a moment, so that commands
+//!   overtake each other;
+//! - cuts the power ([`FaultFs::cut`], [`CutAt`]): every operation is answered with EIO until [`FaultFs::go_on`], which
+//!   keeps a randomly drawn subset of the writes that were not durable.
 //!
-//! Moments are numbers of one counter, which a test reads too ([`FaultFs::moment`]): what has a smaller
-//! number was before.
+//! Moments are values of one counter, which a test reads too ([`FaultFs::moment`]): the smaller moment was earlier.
 //!
-//! Nothing of this is linked into fullstripe.
+//! None of this is linked into fullstripe.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! One file's bytes: what whoever reads it sees, what is durable, and what lies between.
+//! The content of one file: what a read returns, what is durable, and the changes in between.
 
 use repeatable::random::Stream;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::ops::Range;
 const SECTOR_BYTES: usize = 512;
 const BLOCK_BYTES: usize = 4096;
 
-/// What a change brings.
+/// The new content of a changed range.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Bytes(Vec<u8>),
@@ -17,16 +17,16 @@ pub(crate) enum Content {
 /// A change that is not durable.
 #[derive(Clone, Debug)]
 struct Change {
-    /// Its entry in the journal.
+    /// The change's entry in the journal.
     entry: usize,
     offset: usize,
     content: Content,
-    /// When it was answered.
+    /// When the change was answered, if it has been.
     answered: Option<u64>,
 }
 
 impl Change {
-    /// Its parts outside of a place.
+    /// The parts of the change outside of a range.
     fn without(&self, place: &Range<usize>) -> Vec<Change> {
         let (start, end) = (self.offset, self.offset + self.content.len());
         let parts = [start..end.min(place.start), start.max(place.end)..end];
@@ -40,23 +40,23 @@ impl Change {
     }
 }
 
-/// How much of what was not durable is lost.
+/// How much of what was not durable is lost in a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
     /// All of it.
     Everything,
     /// None of it.
     Nothing,
-    /// Each write, or not, by chance.
+    /// Each write is kept or lost by chance.
     Writes,
-    /// Each 4 KiB of each write, or not, by chance.
+    /// Each 4 KiB block of each write is kept or lost by chance.
     Blocks,
-    /// Each sector of each write, or not, by chance.
+    /// Each sector of each write is kept or lost by chance.
     Sectors,
 }
 
 impl Loss {
-    /// All there are.
+    /// All kinds of losses.
     pub const ALL: [Loss; 5] = [
         Loss::Everything,
         Loss::Nothing,
@@ -66,7 +66,7 @@ impl Loss {
     ];
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Media {
     current: Vec<u8>,
@@ -110,14 +110,14 @@ impl Media {
         self.current.len() as u64
     }
 
-    /// What is there to be read, cut at the end of the file.
+    /// The bytes that a read returns, cut at the end of the file.
     pub fn read(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
         let size = self.current.len();
         let start = (offset_bytes as usize).min(size);
         &self.current[start..(start + length_bytes as usize).min(size)]
     }
 
-    /// What would be there after a cut that loses everything.
+    /// The bytes that would be left after a power cut that loses everything not durable.
     pub fn durable(&self, offset_bytes: u64, length_bytes: u64) -> &[u8] {
         &self.durable[offset_bytes as usize..][..length_bytes as usize]
     }
@@ -134,7 +134,7 @@ impl Media {
         });
     }
 
-    /// The change of this entry is answered.
+    /// Notes when the change of this entry was answered.
     pub fn answered(&mut self, entry: usize, moment: u64) {
         let of_entry = |change: &&mut Change| change.entry == entry;
         self.unsynced
@@ -143,14 +143,14 @@ impl Media {
             .for_each(|change| change.answered = Some(moment));
     }
 
-    /// Makes durable, or loses for good, what had been answered before `moment`; returns the entries.
+    /// Makes durable, or loses for good, the changes that were answered before `moment`; returns their entries.
     pub fn sync(&mut self, moment: u64, loses: bool) -> Vec<usize> {
         self.settle(loses, |change| {
             change.answered.is_some_and(|answered| answered < moment)
         })
     }
 
-    /// Makes the change of one entry durable; returns it, and those that it leaves nothing of.
+    /// Makes the change of one entry durable. Returns that entry, and those whose changes it has overwritten entirely.
     pub fn sync_entry(&mut self, entry: usize) -> Vec<usize> {
         let before: BTreeSet<usize> = self.unsynced.iter().map(|change| change.entry).collect();
         self.settle(false, |change| change.entry == entry);
@@ -169,7 +169,7 @@ impl Media {
             settled.push(change.entry);
             if !loses {
                 apply(&mut self.durable, change.offset, &change.content);
-                // What came before in the same place is gone, and must not come back over this.
+                // Older changes of the same range are overwritten, and must not be applied over this one later.
                 let place = change.offset..change.offset + change.content.len();
                 left = left
                     .iter()
@@ -181,7 +181,7 @@ impl Media {
         settled
     }
 
-    /// The power has gone: what was not durable is lost as `loss` says. What is left is durable.
+    /// Loses in a power cut, as `loss` says, changes that were not durable. What is left is durable.
     pub fn lose(&mut self, loss: Loss, random: &mut Stream) {
         let grain = match loss {
             Loss::Everything | Loss::Nothing | Loss::Writes => usize::MAX,
@@ -192,7 +192,7 @@ impl Media {
             let length = change.content.len();
             let mut at = 0;
             while at < length {
-                // Pieces end where blocks of the drive do, wherever the write begins.
+                // Changes are split at block boundaries of the drive, whatever the offset of the write.
                 let position = change.offset + at;
                 let step = match grain {
                     usize::MAX => length,

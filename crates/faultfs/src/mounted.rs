@@ -18,16 +18,16 @@ use std::time::{Duration, Instant};
 /// How the file system behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether a write that the kernel flags `O_DSYNC` is durable when it is answered. Many file systems
-    /// on FUSE do not look at that flag.
+    /// Whether a write that the kernel flags `O_DSYNC` is durable when it is answered. Many FUSE file systems ignore
+    /// that flag.
     pub heeds_dsync: bool,
-    /// Answers that are held back until others have passed, `times` in `of`; (0, 1) for none.
+    /// How often an answer is held back until later operations have come: `times` in `of`; (0, 1) for never.
     pub held: (u64, u64),
-    /// What those draws are made of.
+    /// Seed for drawing which answers are held back.
     pub seed: u64,
-    /// Writes that reach so near the end of a file are kept with their content in the journal.
+    /// The journal keeps the data of writes that end within this many bytes of the end of a file.
     pub kept_bytes: u64,
-    /// Whether reads are in the journal.
+    /// Whether the journal keeps reads.
     pub keeps_reads: bool,
 }
 
@@ -43,7 +43,7 @@ impl Default for Options {
     }
 }
 
-/// Why it cannot be mounted; one sentence.
+/// Why the file system cannot be mounted; one sentence.
 #[derive(Debug)]
 pub struct MountError(String);
 
@@ -66,7 +66,7 @@ impl Shared {
     }
 }
 
-/// See the crate's prose. It is unmounted when this value goes.
+/// See the crate's documentation. Dropping this value unmounts the file system.
 pub struct FaultFs {
     place: PathBuf,
     shared: Arc<Shared>,
@@ -76,11 +76,11 @@ pub struct FaultFs {
 }
 
 impl FaultFs {
-    /// Mounts files of these names and sizes, all zeros, in the folder `place`, which is made.
+    /// Mounts files of these names and sizes, all zeros, in the folder `place`, which is created if needed.
     ///
     /// # Errors
     ///
-    /// There is no `/dev/fuse`, or this process may not mount.
+    /// If there is no `/dev/fuse`, or this process may not mount.
     pub fn mount(
         place: &Path,
         files: &[(&str, u64)],
@@ -129,13 +129,13 @@ impl FaultFs {
         self.place.join(&self.shared.hold().files[file].name)
     }
 
-    /// The number of this moment, greater than all before.
+    /// A new moment, later than all before.
     #[must_use]
     pub fn moment(&self) -> u64 {
         self.shared.hold().moment()
     }
 
-    /// Everything that was asked since the file system was mounted or went on after a cut.
+    /// All operations since the file system was mounted, or since [`FaultFs::go_on`].
     #[must_use]
     pub fn journal(&self) -> Vec<Entry> {
         self.shared.hold().journal.clone()
@@ -146,12 +146,12 @@ impl FaultFs {
         self.shared.hold().faults.push(fault);
     }
 
-    /// Nothing fails any more. What a failed sync has lost stays lost.
+    /// Removes all faults. What a failed sync has lost stays lost.
     pub fn heal(&self) {
         self.shared.hold().faults.clear();
     }
 
-    /// Reads what would be there after a cut that loses everything.
+    /// Reads what would be left after a power cut that loses everything not durable.
     #[must_use]
     pub fn durable(&self, file: usize, offset_bytes: u64, length_bytes: u64) -> Vec<u8> {
         let state = self.shared.hold();
@@ -161,7 +161,7 @@ impl FaultFs {
             .to_vec()
     }
 
-    /// Reads what is there now, flushed or not.
+    /// Reads the current content, durable or not.
     #[must_use]
     pub fn current(&self, file: usize, offset_bytes: u64, length_bytes: u64) -> Vec<u8> {
         let state = self.shared.hold();
@@ -171,13 +171,13 @@ impl FaultFs {
             .to_vec()
     }
 
-    /// Cuts the power: everything is answered EIO from now on.
+    /// Cuts the power: every operation is answered with EIO from now on.
     pub fn cut(&self) {
         self.shared.hold().cut();
         self.shared.changed.notify_all();
     }
 
-    /// Cuts it by itself later.
+    /// Cuts the power later, at the operation that `cut_at` names.
     pub fn cut_at(&self, cut_at: CutAt) {
         self.shared.hold().cut_at = Some(cut_at);
     }
@@ -188,17 +188,17 @@ impl FaultFs {
         self.shared.hold().is_cut
     }
 
-    /// Waits until `wanted` is true of the journal, or the time is over; says whether it is.
+    /// Waits at most `within` until `wanted` is true of the journal; says whether it became true.
     pub fn wait_for(&self, within: Duration, wanted: impl Fn(&[Entry]) -> bool) -> bool {
         self.wait(within, |state| wanted(&state.journal))
     }
 
-    /// Waits until the power has gone.
+    /// Waits at most `within` until the power is cut; says whether it is.
     pub fn wait_cut(&self, within: Duration) -> bool {
         self.wait(within, |state| state.is_cut)
     }
 
-    /// Waits until nobody has any of the files open.
+    /// Waits at most `within` until no program has any of the files open; says whether that is so.
     pub fn wait_closed(&self, within: Duration) -> bool {
         self.wait(within, |state| {
             state.files.iter().all(|file| file.open_count == 0)
@@ -219,14 +219,14 @@ impl FaultFs {
         true
     }
 
-    /// The power is back, and of what was not durable as much is lost as `losses` says, in the order of
-    /// the files. The journal begins anew and nothing fails any more.
+    /// Restores the power. Each file loses what was not durable as its entry of `losses` says (in the order of the
+    /// files). The journal starts empty, and all faults are removed.
     pub fn go_on(&self, losses: &[Loss], random: &mut Stream) {
         self.shared.hold().go_on(losses, random);
     }
 }
 
-/// Answers what is held back when its time is over.
+/// Sends answers that are held back when their time is over.
 fn release(shared: &Shared, ended: &Mutex<bool>) {
     const LOOK_AGAIN: Duration = Duration::from_millis(20);
     let has_ended = || *ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,7 +242,7 @@ fn release(shared: &Shared, ended: &Mutex<bool>) {
 }
 
 impl FaultFs {
-    /// Who is not root lets the program unmount that has mounted for it.
+    /// A process that is not root could mount only with `fusermount3`, and unmounts with it too.
     fn let_unmount(&self) -> bool {
         let mut command = Command::new("fusermount3");
         command.args(["-u", "-q", "-z", "--"]).arg(&self.place);
@@ -257,7 +257,7 @@ impl Drop for FaultFs {
         if let Some(releasing) = self.releasing.take() {
             let _ = releasing.join();
         }
-        // Lazily: whoever still has a file open (a panic leaves such) must not keep it mounted.
+        // Lazily: a file that is still open (which happens after a panic) must not keep the file system mounted.
         let unmounted = unmount(&self.place, UnmountFlags::DETACH).is_ok() || self.let_unmount();
         if let Some(serving) = self.serving.take()
             && unmounted

@@ -1,4 +1,4 @@
-//! What the file system knows, behind one lock: files, journal, faults, and whether there is power.
+//! The state of the file system, behind one lock: files, journal, faults, and whether there is power.
 
 use crate::faults::{CutAt, Fault};
 use crate::journal::{Entry, Operation, tag};
@@ -7,7 +7,7 @@ use crate::mounted::Options;
 use repeatable::random::Stream;
 use std::time::{Duration, Instant};
 
-/// The errno of everything after a cut.
+/// The errno of every operation after a power cut.
 pub(crate) const EIO: i32 = 5;
 const SECTOR_BYTES: usize = 512;
 /// How long an answer is held back at most.
@@ -18,26 +18,26 @@ const HELD_MAX: Duration = Duration::from_micros(1500);
 pub(crate) struct File {
     pub name: String,
     pub media: Media,
-    /// How often it is open.
+    /// How many times the file is open.
     pub open_count: u32,
 }
 
-/// Whoever waits for an answer.
+/// Sends the answer to an operation.
 pub(crate) trait Waiting: Send {
     /// Answers with success (0) or an errno.
     fn answer(self: Box<Self>, errno: i32);
 }
 
-/// An answer that is ready and held back.
+/// An answer that is held back.
 struct Held {
     entry: usize,
     until: Instant,
-    /// Operations that pass before it.
+    /// How many more operations must come before it is sent.
     passing: u64,
     waiting: Box<dyn Waiting>,
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 pub(crate) struct State {
     pub options: Options,
     pub files: Vec<File>,
@@ -95,7 +95,7 @@ impl State {
         }
     }
 
-    /// The errno that awaits an entry, and whether it is carried out all the same.
+    /// What happens to an entry: its errno, whether it is carried out, and whether a failed sync loses its writes.
     fn fate(&mut self, entry: &Entry) -> (i32, bool, bool) {
         if self.is_cut {
             return (EIO, false, false);
@@ -108,7 +108,7 @@ impl State {
             self.is_cut = true;
             return (EIO, is_carried_out, false);
         }
-        // Each counts for itself: they are asked in turn until one strikes.
+        // Each fault keeps its own count. Faults are tried in order until one matches.
         let mut faults = self.faults.iter_mut();
         match faults.find_map(|fault| fault.strikes(entry).then_some(fault)) {
             Some(fault) => (fault.errno, false, fault.loses),
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// A read; the bytes, or an errno.
+    /// A read; returns the bytes or an errno.
     pub fn read(&mut self, file: usize, offset: u64, length: u64) -> Result<Vec<u8>, i32> {
         let mut entry = self.arrive(file, Operation::Read, offset, length);
         let (errno, _, _) = self.fate(&entry);
@@ -152,7 +152,7 @@ impl State {
         self.take(entry, Content::Bytes(data.to_vec()), waiting);
     }
 
-    /// A range that becomes zeros.
+    /// Zeroes a range.
     pub fn zero(
         &mut self,
         (file, offset): (usize, u64),
@@ -182,7 +182,7 @@ impl State {
         self.answer_or_hold(at, waiting);
     }
 
-    /// A sync. What it covers is durable when it is answered.
+    /// A sync. The writes that it covers become durable when it is answered.
     pub fn sync(&mut self, file: usize, waiting: Box<dyn Waiting>) {
         let mut entry = self.arrive(file, Operation::Sync, 0, 0);
         let (errno, is_taken, loses) = self.fate(&entry);
@@ -191,7 +191,7 @@ impl State {
         self.journal.push(entry);
         let at = self.journal.len() - 1;
         if is_taken && errno != 0 {
-            // Cut while it is carried out.
+            // The power is cut at this sync, which is still carried out.
             self.files[file].media.sync(arrived, false);
         } else if loses {
             self.files[file].media.sync(arrived, true);
@@ -241,7 +241,7 @@ impl State {
         waiting.answer(errno);
     }
 
-    /// Answers what has been held back long enough; returns when to look again.
+    /// Sends the answers that have been held back long enough; returns when the next one is due.
     pub fn release(&mut self) -> Option<Instant> {
         let now = Instant::now();
         while let Some(at) = self
@@ -255,14 +255,14 @@ impl State {
         self.held.iter().map(|held| held.until).min()
     }
 
-    /// The power goes now.
+    /// Cuts the power now.
     pub fn cut(&mut self) {
         self.is_cut = true;
         self.cut_at = None;
         self.release();
     }
 
-    /// The power is back: each file's loss, in order.
+    /// Restores the power; each file loses what its entry of `losses` says.
     pub fn go_on(&mut self, losses: &[Loss], random: &mut Stream) {
         self.release();
         for (file, loss) in self.files.iter_mut().zip(losses) {

@@ -1,18 +1,18 @@
-//! The plain RAID calculator: what everybody computes before buying, and what a plan has to beat.
+//! The plain RAID calculator: what everybody computes before buying, and what a plan has to improve on.
 //!
-//! N times the drive's specification, less what the level costs, at most what the narrowest link
-//! carries. No queue depth, no latency, no processor. It answers the same questions as the
-//! simulator and is scored on the same rows.
+//! It takes N times the drive's specification, less what the level costs, and at most what the narrowest link carries.
+//! It has no queue depth, no latency and no processor. It answers the same questions as the simulator and is scored on
+//! the same rows.
 //!
 //! With R and W the requests per second that one drive reads and writes, and N drives:
 //!
 //! - reads N R at any level;
 //! - mirrored writes half of N W;
-//! - small writes of RAID 5 read and write data and parity: N / (2/R + 2/W). With three drives the
-//!   other data are read instead: N / (1/R + 2/W);
+//! - small random writes of RAID 5 read and write data and parity: N / (2/R + 2/W). With three drives the other data
+//!   chunk is read instead: N / (1/R + 2/W);
 //! - full stripes (N - 1) W.
 //!
-//! A mix shares the drives' time between the two.
+//! In a mix, reads and writes share the drives' time.
 
 use crate::claims::book::Book;
 use crate::claims::predictor::{NotModelled, Prediction, Predictor, Samples};
@@ -22,7 +22,7 @@ use crate::schema::setup::Level;
 use crate::workload::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a drive's specification says.
+/// The specification of a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sheet {
     /// Random reads of 4 KiB per second.
@@ -42,25 +42,25 @@ pub struct Sheet {
 pub struct Calculator {
     /// Sheets by the id of the drive.
     pub drives: BTreeMap<String, Sheet>,
-    /// The narrowest link that all drives share, in bytes per second and direction, by the id of
-    /// the platform.
+    /// Bandwidth of the narrowest link that all drives share, in bytes per second and direction, by the id of the
+    /// platform.
     pub links: BTreeMap<String, f64>,
 }
 
-/// Rows of the claims with the specification of a drive, by the drive's id.
+/// The claims' rows that hold the specification of a drive, by the drive's id.
 const SHEETS: [(&str, &str); 4] = [
     ("p4510-1tb", "A-01"),
     ("p4510-2tb", "A-02"),
     ("p4510-4tb", "A-03"),
     ("p4510-8tb", "A-04"),
 ];
-/// Lanes that all drives of a platform share.
+/// Number of lanes that all drives of a platform share.
 const SHARED_LANES: [(&str, f64); 2] = [("s2600wft-6154-x8", 8.0), ("s2600wft-6154-x16", 16.0)];
-/// PCIe 3.0: 8 GT/s x 128/130 per lane, as a calculator would have it, without any overhead.
+/// PCIe 3.0: 8 GT/s x 128/130 per lane, without any further overhead, as in a plain calculation.
 const LANE_BYTES_PER_S: f64 = 8e9 / 8.0 * 128.0 / 130.0;
 
 impl Calculator {
-    /// The calculator with what the claims state as specification (S rows): drives and links.
+    /// The calculator with the specifications that the claims state (S rows): drives and links.
     #[must_use]
     pub fn of_claims(book: &Book) -> Calculator {
         let sheet = |id: &str| {
@@ -91,7 +91,7 @@ impl Calculator {
     }
 }
 
-/// Requests of an array per second.
+/// An array's requests per second.
 struct Limits {
     reads: f64,
     writes: f64,

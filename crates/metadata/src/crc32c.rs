@@ -1,6 +1,6 @@
-//! CRC-32C (Castagnoli): reflected polynomial 0x82F63B78, all ones at the start and inverted at the end,
-//! as in RFC 3720, appendix B.4. Eight bytes a step, by tables: each header of the write-hole log needs one
-//! over 4 KiB.
+//! CRC-32C (Castagnoli): reflected polynomial 0x82F63B78, initial value all ones, result inverted,
+//! as in RFC 3720, appendix B.4. It takes eight bytes per step, with tables, because each header of the write-hole log
+//! needs a checksum over 4 KiB.
 
 /// `TABLES[k][byte]` is what `byte` contributes when `k` more bytes follow it.
 static TABLES: [[u32; 256]; 8] = tables();

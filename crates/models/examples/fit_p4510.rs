@@ -1,14 +1,14 @@
-//! Fits the P4510's profile to the published results of single drives that may be used for fitting, and
-//! states what the drive alone gives for every one of them.
+//! Fits the P4510's profile to the published results of single drives that may be used for fitting, and prints what the
+//! drive alone gives for each of them.
 //!
 //! ```text
 //! cargo run --release -p models --example fit_p4510           # rows with the profile as it stands
 //! cargo run --release -p models --example fit_p4510 -- fit    # searches the fitted constants again
 //! ```
 //!
-//! The same profile and the same code print the same numbers on every machine. The drive is
-//! alone here: a command leaves the host at once and its end is seen at once. Rows of a review with a host
-//! in between have that host's time on top.
+//! The same profile and the same code print the same numbers on every machine. The drive is modelled alone: a command
+//! reaches it at once, and its completion is seen at once. Published results of a review whose host takes time include
+//! that time.
 
 use models::fit::{fit, rows};
 use models::profile::Family;

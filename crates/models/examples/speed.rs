@@ -1,10 +1,10 @@
-//! How many commands per second one drive model answers on one core, without the loop around it.
+//! How many commands per second one drive model completes on one core, without the loop around it.
 //!
 //! ```text
 //! cargo run --release -p models --example speed
 //! ```
 
-// Tests need more of the loads than this.
+// The module holds more loads than this example uses.
 #[allow(dead_code)]
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -22,7 +22,7 @@ fn commands_per_s(state: State, load: Load) -> f64 {
         .unwrap_or_else(|error| panic!("{error}"));
     let mut drive = drive_of(&profile, state);
     let slots = profile.capacity_bytes / load.length_bytes - 1;
-    // As good as a closed loop, without the cost of one: what was asked QD commands ago is answered.
+    // Like a closed loop, without its cost: the command submitted QD commands ago has completed.
     let mut done_ns = vec![0; (load.threads * load.depth) as usize];
     let depth = done_ns.len();
     let mut now_ns = 0;

@@ -1,49 +1,49 @@
-//! A shared server whose work is booked ahead, in another order than the one in which it becomes ready.
+//! A shared server whose work is booked ahead, not necessarily in the order in which it becomes ready.
 //!
-//! Reads leave a drive when their flash unit is done, not in the order in which they were asked for. A
-//! next-free time would make an early one wait for a late one that was booked before it. So a calendar
-//! keeps the busy intervals that lie ahead; work takes what is free from its own time on, split over gaps if
-//! need be. The server is then never idle while there is work, and its busy periods are those of a queue in
-//! order of readiness; only which of the waiting is served first may differ.
+//! Reads leave a drive when their flash unit has finished, not in the order in which they were submitted. With only the
+//! time at which the server is next free, an early read would wait for a late one that was booked before it. A calendar
+//! therefore keeps the busy intervals that lie ahead. New work takes the free time from its own ready time on, split
+//! over gaps if necessary. So the server is never idle while there is work, and its busy periods are those of a queue
+//! in order of readiness; only the order in which waiting work is served may differ.
 
 use alloc::vec::Vec;
 
-/// A stretch of time that is taken, ends excluded.
+/// A busy stretch of time; its end is excluded.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     start_ns: u64,
     end_ns: u64,
 }
 
-/// Busy intervals ahead, in order, never touching each other.
+/// Busy intervals that lie ahead, in order, with gaps between them.
 #[derive(Clone, Debug, Default)]
 pub struct Calendar {
-    /// Those that are over come first; they are removed now and then, many at once.
+    /// Intervals that are over come first; they are removed many at once.
     busy: Vec<Interval>,
-    /// How many are over.
+    /// Number of intervals that are over.
     over: usize,
     busy_ns: u64,
 }
 
-/// As many as commands wait at drives that are asked for much, so that the calendar of one that serves in real time
-/// takes no memory while it does.
+/// As many intervals as commands usually wait at a busy drive, so that the calendar of a drive that serves in real time
+/// need not allocate memory.
 const ROOM_INTERVALS: usize = 1024;
 
 impl Calendar {
-    /// Nothing is booked, and there is room for all that usually will be.
+    /// An empty calendar with room for the usual number of intervals.
     #[must_use]
     pub fn roomy() -> Calendar {
         Calendar {
-            // Half of them may be over.
+            // Up to half of the intervals may be over.
             busy: Vec::with_capacity(2 * ROOM_INTERVALS),
             ..Calendar::default()
         }
     }
 
-    /// Books `service_ns` from `ready_ns` on and says when it is over.
+    /// Books `service_ns` from `ready_ns` on, and returns when the work ends.
     ///
-    /// `now_ns` never falls from call to call, and `ready_ns` is never before it: what ended before
-    /// `now_ns` is forgotten.
+    /// `now_ns` must not decrease from call to call, and `ready_ns` must not be before it: intervals that ended before
+    /// `now_ns` are forgotten.
     pub fn reserve(&mut self, now_ns: u64, ready_ns: u64, service_ns: u64) -> u64 {
         while let Some(first) = self.busy.get(self.over)
             && first.end_ns <= now_ns
@@ -56,7 +56,7 @@ impl Calendar {
         }
         self.busy_ns += service_ns;
         match self.busy.last_mut() {
-            // Most work becomes ready after all that is booked.
+            // Most work becomes ready after everything that is booked.
             Some(last) if last.end_ns < ready_ns => {}
             Some(last) if last.start_ns <= ready_ns => {
                 last.end_ns += service_ns;
@@ -74,7 +74,7 @@ impl Calendar {
         end_ns
     }
 
-    /// Takes what is free from `ready_ns` on, where something later is booked already.
+    /// Books the free time from `ready_ns` on, where something later is already booked.
     fn fill_gaps(&mut self, ready_ns: u64, service_ns: u64) -> u64 {
         self.make_room();
         let ahead = &self.busy[self.over..];
@@ -97,7 +97,7 @@ impl Calendar {
             }
             left_ns -= gap_ns;
         }
-        // The interval goes on through the gaps behind it, and swallows what lies between them.
+        // The interval grows through the gaps behind it and absorbs the intervals between them.
         let mut end_ns = self.busy[at].end_ns;
         let mut next = at + 1;
         let done_ns = loop {
@@ -123,7 +123,8 @@ impl Calendar {
         done_ns
     }
 
-    /// For one more interval: rather where some are over than in more memory.
+    /// Makes room for one more interval: reuses the room of those that are over, if they are many, instead of
+    /// allocating.
     fn make_room(&mut self) {
         if self.busy.len() == self.busy.capacity() && 2 * self.over >= self.busy.len() {
             self.busy.drain(..self.over);
@@ -131,13 +132,13 @@ impl Calendar {
         }
     }
 
-    /// All service given so far.
+    /// Total service time booked so far.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
         self.busy_ns
     }
 
-    /// How many intervals are kept.
+    /// Number of intervals that are kept.
     #[must_use]
     pub fn interval_count(&self) -> usize {
         self.busy.len() - self.over

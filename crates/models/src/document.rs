@@ -1,4 +1,4 @@
-//! From TOML to a form, and one sentence when it does not fit.
+//! Reads TOML into types, with one sentence if it does not fit.
 
 use crate::nearest::nearest;
 use alloc::format;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::de::DeserializeOwned;
 
-/// Longest text that is quoted from a file.
+/// Most characters of a parser's message in a sentence.
 const QUOTED_MAX: usize = 200;
 
 /// Why a file is refused: which key, and which rule it breaks.
@@ -15,7 +15,7 @@ const QUOTED_MAX: usize = 200;
 pub struct Refusal {
     /// The file, as it was named.
     pub file: String,
-    /// The key with the tables around it, joined by points; empty for the file as a whole.
+    /// The key with the tables around it, joined by points; empty if the error concerns the whole file.
     pub key: String,
     /// The rule, as the rest of a sentence.
     pub rule: String,
@@ -56,8 +56,7 @@ impl Refusal {
 ///
 /// # Errors
 ///
-/// When it is not TOML, or not of this form: unknown, missing or doubled keys, values of the wrong
-/// kind.
+/// If it is not TOML, or not of this form: unknown, missing or repeated keys, values of the wrong kind.
 pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Refusal> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let at = error.span().map_or(0, |span| span.start).min(text.len());
@@ -75,10 +74,10 @@ pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Refusal> {
     T::deserialize(toml::Value::Table(table)).map_err(|error| refusal(file, &error))
 }
 
-/// What the parser says, as a sentence of ours.
+/// Turns the parser's message into one of this program's sentences.
 fn refusal(file: &str, error: &toml::de::Error) -> Refusal {
     let text = error.to_string();
-    // The parser keeps the place to itself and prints it below its message.
+    // The parser does not expose the place, but prints it below its message.
     let place = text
         .lines()
         .last()
@@ -127,7 +126,7 @@ fn refusal(file: &str, error: &toml::de::Error) -> Refusal {
     Refusal::new(file, place, rule)
 }
 
-/// A type of the program in words of the user.
+/// A Rust type in words for the user.
 fn words(expected: &str) -> String {
     match expected {
         "u8" => "a whole number from 0 to 255".to_string(),
@@ -140,7 +139,7 @@ fn words(expected: &str) -> String {
     }
 }
 
-/// On one line and not longer than a message should be.
+/// The text on one line, cut to the length that a message may have.
 fn one_line(text: &str) -> String {
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((cut, _)) = line.char_indices().nth(QUOTED_MAX) {

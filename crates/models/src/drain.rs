@@ -1,26 +1,25 @@
 //! What happens behind an acknowledged write: buffer, programs, garbage collection, clean pool.
 //!
-//! A write is acknowledged when it lies in the power-safe **buffer**. The buffer is emptied into flash at
-//! the program bandwidth of all units together. Overwriting at random leaves holes that garbage collection
-//! has to close: each byte from the host then costs `amplification` bytes of programs in the long run. The
-//! **clean pool** is counted in host bytes that can be programmed before anything has to be collected.
+//! A write is acknowledged when it is in the power-safe **buffer**. The buffer is emptied into flash at the program
+//! bandwidth of all units together. Random overwrites leave holes that garbage collection has to close: each byte from
+//! the host then costs `amplification` bytes of programs in the long run. The **clean pool** is the number of host
+//! bytes that can be programmed before garbage has to be collected.
 //!
-//! Three regimes, none of which is simulated in: a drive starts in the state that it is put into.
+//! There are three regimes. A run need not last until the steady one: a drive starts in the state that it is given.
 //!
 //! | regime | programs | garbage collection |
 //! |---|---|---|
-//! | background: the pool holds something | as they come | with the time that programs leave, until the pool is full |
-//! | collecting: the pool was emptied | none, the buffer fills and writes wait | all the time, until an episode's worth is clean |
-//! | serving: an episode's worth is clean | as they come | none, until that is used up |
+//! | background: the pool is not empty | as writes come | in the time that programs leave, until the pool is full |
+//! | collecting: the pool was emptied | none, the buffer fills and writes wait | all the time, until one episode's bytes are clean |
+//! | serving: one episode's bytes are clean | as writes come | none, until these bytes are used up |
 //!
-//! So a demand above the steady rate is held while the pool lasts, and then falls to
-//! `program bandwidth / amplification`. Collecting and serving alternate with a period of `amplification`
-//! times the time to program an episode, and what the host leaves unused while being served is lost: few
-//! outstanding writes do not reach the steady rate, many do. After a whole episode without a write the
-//! drive is back in the background regime.
+//! So a demand above the steady rate is met while the pool lasts; then the rate falls to program bandwidth divided by
+//! `amplification`. Collecting and serving alternate with a period of `amplification` times the time that programming
+//! an episode takes. Time that the host leaves unused while the drive serves is lost, so many outstanding writes reach
+//! the steady rate and few do not. After a whole episode without a write the drive is back in the background regime.
 //!
-//! Everything is piecewise constant, so that time is passed from event to event. Amounts are integers in
-//! units of 2^-20 bytes.
+//! All rates are piecewise constant, so the model advances from event to event. Amounts are integers in units of 2^-20
+//! bytes.
 
 /// Binary places of an amount in bytes.
 const FRACTION: u32 = 20;
@@ -28,28 +27,28 @@ const FRACTION: u32 = 20;
 const SHARE: u32 = 48;
 /// A share of 1.
 const WHOLE: u64 = 1 << SHARE;
-/// Of eight parts of time, those that reads may take from programs: suspended programs have to go on.
-/// A prior: firmware bounds the number of suspensions of a program, but nobody publishes the bound.
+/// Eighths of the time that reads may take from programs at most, because a suspended program has to make progress. A
+/// prior: firmware limits the number of suspensions of a program, but no limit has been published.
 const READS_OF_EIGHT: u64 = 7;
 
-/// What distinguishes the write path of one drive.
+/// The parameters of a drive's write path.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainSettings {
-    /// Bytes that are acknowledged before they are in flash.
+    /// Capacity of the buffer: bytes that can be acknowledged before they are in flash.
     pub buffer_bytes: u64,
     /// Bytes per second of programs on all units.
     pub program_bytes_per_s: u64,
     /// Programmed bytes per host byte when the drive has been overwritten at random, in thousandths.
     pub amplification_per_mille: u64,
-    /// The clean pool when it is full, in host bytes.
+    /// Capacity of the clean pool, in host bytes.
     pub pool_bytes: u64,
     /// Host bytes of one episode of garbage collection.
     pub episode_bytes: u64,
-    /// One program: how long a busy unit stays busy.
+    /// Duration of one program on a unit.
     pub program_ns: u64,
     /// What the host can address.
     pub capacity_bytes: u64,
-    /// Most bytes per second that the host may write: of a worn drive.
+    /// Most bytes per second that the host may write, for a worn drive.
     pub host_bytes_per_s_max: Option<u64>,
 }
 
@@ -60,7 +59,7 @@ enum Regime {
     Serving,
 }
 
-/// What flash is doing.
+/// What the flash is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Activity {
     Nothing,
@@ -77,15 +76,15 @@ pub struct Drain {
     regime: Regime,
     fill: u64,
     pool: u64,
-    /// How much of the capacity lies scattered: of [`WHOLE`].
+    /// The share of the capacity on which data lie scattered, of [`WHOLE`].
     disorder: u64,
     /// Amounts per nanosecond.
     program_per_ns: u64,
     host_per_ns: u64,
     collect_per_ns: u64,
-    /// Time that reads have taken from programs and that has not been made up for.
+    /// Time that reads have taken from programs, as far as the programs have not been delayed by it yet.
     taken_ns: u64,
-    /// Recent share of time in which units were programming: of [`WHOLE`].
+    /// Recent share of the time in which units were programming, of [`WHOLE`].
     busy_share: u64,
     programmed: u128,
 }
@@ -119,9 +118,9 @@ impl Drain {
         drain
     }
 
-    /// Empties the clean pool: what a load above the steady rate comes to, without the time that takes. `phase` is
-    /// how far the drive is in the period that begins with collection and ends with what was cleaned being served,
-    /// of 2^48.
+    /// Empties the clean pool, as a long load above the steady rate would, without simulating that load. `phase` is the
+    /// drive's place in its period, of 2^48. A period begins with collection and ends when the cleaned bytes are used
+    /// up.
     pub fn spend_pool(&mut self, phase: u64) {
         self.pool = 0;
         self.change_regime();
@@ -132,7 +131,7 @@ impl Drain {
         let served = (WHOLE / self.settings.amplification_per_mille).saturating_mul(1000);
         let collects = WHOLE - served;
         let phase = phase.min(WHOLE - 1);
-        // Clean at this moment, as share of an episode.
+        // What is clean at this moment, as a share of an episode.
         let (clean, of) = if phase < collects {
             (phase, collects)
         } else {
@@ -142,10 +141,10 @@ impl Drain {
         self.pool = (episode * u128::from(clean) / u128::from(of)) as u64;
     }
 
-    /// Takes a write that arrives at `ready_ns`, and says when it lies in the buffer.
+    /// Accepts a write that arrives at `ready_ns`, and returns when it is in the buffer.
     ///
-    /// `media_bytes` are what it will cost in flash before amplification, at most the buffer;
-    /// `in_order` says that it goes on where another write ended.
+    /// `media_bytes` are its bytes in flash before amplification, counted up to the buffer's capacity. `in_order` says
+    /// that it continues where another write ended.
     pub fn admit(&mut self, ready_ns: u64, media_bytes: u64, in_order: bool) -> u64 {
         self.pass(ready_ns);
         let capacity = self.settings.buffer_bytes << FRACTION;
@@ -160,7 +159,7 @@ impl Drain {
         self.last_write_ns
     }
 
-    /// Lets time pass until `until_ns`, unless it has.
+    /// Advances the model to `until_ns`, if that lies ahead.
     pub fn pass(&mut self, until_ns: u64) {
         while self.clock_ns < until_ns {
             let left_ns = until_ns - self.clock_ns;
@@ -176,13 +175,13 @@ impl Drain {
         }
     }
 
-    /// Notes that reads kept the units from programming for so long, all units taken together.
+    /// Records that reads kept the units from programming for `units_ns`, averaged over all units.
     pub fn take(&mut self, units_ns: u64) {
         self.taken_ns = (self.taken_ns + units_ns).min(self.settings.program_ns);
     }
 
-    /// The share of time in which a unit was programming of late, of 2^48: the probability that a read
-    /// meets a program.
+    /// The recent share of the time in which a unit was programming, of 2^48. This is the probability that a read meets
+    /// a program.
     pub fn busy_share(&mut self, now_ns: u64) -> u64 {
         self.pass(now_ns);
         self.busy_share
@@ -200,7 +199,7 @@ impl Drain {
         self.fill >> FRACTION
     }
 
-    /// Host bytes that can be written before anything has to be collected.
+    /// Host bytes that can be written before garbage has to be collected.
     #[must_use]
     pub fn pool_bytes(&self) -> u64 {
         self.pool >> FRACTION
@@ -223,7 +222,7 @@ impl Drain {
         self.amplifies() && self.pool < self.settings.pool_bytes << FRACTION
     }
 
-    /// Steps once while a write waits for so much space.
+    /// Advances by one step while a write waits for `excess` more space in the buffer.
     fn work_towards(&mut self, excess: u64) {
         let activity = self.activity();
         let mut step_ns = self.next_event_ns(activity);
@@ -234,7 +233,7 @@ impl Drain {
         self.step(activity, step_ns);
     }
 
-    /// How long this activity can go on as it is; at least 1 ns.
+    /// How long this activity can continue unchanged; at least 1 ns.
     fn next_event_ns(&self, activity: Activity) -> u64 {
         match activity {
             Activity::Nothing => u64::MAX,
@@ -253,7 +252,7 @@ impl Drain {
         }
     }
 
-    /// Where collection ends in this regime.
+    /// The size of the pool at which collection ends in this regime.
     fn collection_target(&self) -> u64 {
         let full = self.settings.pool_bytes << FRACTION;
         match self.regime {
@@ -287,7 +286,7 @@ impl Drain {
                 Regime::Collecting
             }
             Regime::Collecting if self.pool >= self.collection_target() => {
-                // A whole episode without a write: the drive is left alone.
+                // An episode was collected without a write: the drive is idle.
                 if self.fill > 0 {
                     Regime::Serving
                 } else {
@@ -298,8 +297,8 @@ impl Drain {
         };
     }
 
-    /// Nothing to do: time passes until then, or until the drive has been left alone for long enough to
-    /// collect what it has served.
+    /// Advances without work, until `left_ns` have passed or the drive has been idle for long enough to collect what it
+    /// has used up while serving.
     fn rest(&mut self, left_ns: u64) {
         self.taken_ns = 0;
         let mut step_ns = left_ns;
@@ -319,14 +318,14 @@ impl Drain {
         }
     }
 
-    /// Programs stand still for reads.
+    /// Programs are suspended for reads.
     fn pause(&mut self, paused_ns: u64) {
         self.taken_ns -= paused_ns;
         self.clock_ns += paused_ns;
         self.note_busy(paused_ns);
     }
 
-    /// Moves the recent share towards 1, with the time constant of a program.
+    /// Moves the recent busy share towards 1, with the duration of a program as time constant.
     fn note_busy(&mut self, step_ns: u64) {
         if step_ns == 0 || self.busy_share == WHOLE {
             return;
@@ -336,8 +335,8 @@ impl Drain {
         self.busy_share += moved as u64;
     }
 
-    /// What a write does to the order of the data: one capacity of random writes scatters all of it, one
-    /// of writes in order puts it back.
+    /// The effect of a write on the order of the data: random writes of one capacity scatter all data, sequential
+    /// writes of one capacity put all in order.
     fn disturb(&mut self, media_bytes: u64, in_order: bool) {
         if (self.disorder == WHOLE && !in_order) || (self.disorder == 0 && in_order) {
             return;
@@ -353,8 +352,8 @@ impl Drain {
         self.price_collection();
     }
 
-    /// Clean host bytes per nanosecond of collection: program bandwidth over what a host byte costs beyond
-    /// itself, which is in proportion to the disorder.
+    /// Clean host bytes per nanosecond of collection: the program bandwidth divided by what a host byte costs in
+    /// addition to itself. That cost is proportional to the disorder.
     fn price_collection(&mut self) {
         let extra = self.settings.amplification_per_mille.saturating_sub(1000);
         let extra_share = u128::from(extra) * u128::from(self.disorder);

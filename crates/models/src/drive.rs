@@ -1,8 +1,8 @@
 //! One drive: commands in, completion times out.
 //!
-//! [`Drive::submit`] takes a command with the time at which the drive sees it and says at once when it will
-//! be done. What is promised is not taken back: a later command can delay what has not been promised yet
-//! (programs, collection), not what has.
+//! [`Drive::submit`] receives a command with the time at which the drive sees it, and returns at once when it will
+//! complete. A promised time is never changed: a later command can delay work that no completion time depends on yet
+//! (programs, collection), but nothing else.
 
 use crate::calendar::Calendar;
 use crate::drain::{Drain, DrainSettings};
@@ -15,53 +15,53 @@ use crate::units::{MAP_UNIT_BYTES, Piece, Placement, Units};
 use alloc::boxed::Box;
 use repeatable::random::{Stream, mix};
 
-/// What a drive has behind it.
+/// What earlier writes have left in a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Never written: what has not been written since is not mapped.
+    /// Never written: places that have not been written since are unmapped.
     Fresh,
-    /// Written once from one end to the other.
+    /// Written once sequentially from start to end.
     Filled,
-    /// Filled, then overwritten at random until nothing changes any more.
+    /// Filled, then overwritten at random until its performance no longer changes.
     Steady,
-    /// Steady, and past the rated endurance: writes are limited.
+    /// Steady, and past the rated endurance: its write rate is limited.
     Worn,
 }
 
-/// What a command wants.
+/// The kind of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Data to the host.
+    /// Reads data.
     Read,
-    /// Data from the host.
+    /// Writes data.
     Write,
-    /// Nothing acknowledged may be lost: costs a command only, because the buffer survives a power cut.
+    /// Makes acknowledged data durable. It takes only a command's time, because the buffer survives a power cut.
     Flush,
-    /// The host forgets a range: costs a command only.
+    /// Deallocates a range. It takes only a command's time.
     Deallocate,
 }
 
 /// One NVMe command.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// What it wants.
+    /// Its kind.
     pub operation: Operation,
-    /// Where, in bytes.
+    /// Offset, in bytes.
     pub offset_bytes: u64,
-    /// How much, in bytes. More than the drive's largest command counts as several.
+    /// Length, in bytes. A command longer than the drive's largest one counts as several.
     pub length_bytes: u64,
 }
 
-/// The answer to a command.
+/// The completion of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// When the host can see it.
     pub done_ns: u64,
-    /// A read that found nothing written and did not touch flash: too fast to say anything about it.
+    /// Whether this is a read of unwritten space, which did not touch flash: it is too fast to be representative.
     pub unmapped: bool,
 }
 
-/// What the drive has done, for conservation laws, utilisation and power.
+/// What the drive has done: for conservation laws, utilisation and power.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Read commands.
@@ -72,13 +72,13 @@ pub struct Totals {
     pub read_bytes: u64,
     /// Bytes from the host.
     pub written_bytes: u64,
-    /// Bytes that units have read.
+    /// Bytes that the flash units have read.
     pub media_read_bytes: u64,
-    /// Bytes of writes as flash counts them: whole map units, partial ones at their price.
+    /// Bytes of writes as flash counts them: whole map units, with partial ones at their higher cost.
     pub media_write_bytes: u64,
 }
 
-/// Service given by each station, in nanoseconds of one server.
+/// Busy time of each station, in nanoseconds of one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusyTimes {
     /// The controller.
@@ -93,9 +93,9 @@ pub struct BusyTimes {
     pub to_drive_ns: u64,
 }
 
-/// The regions in which a fresh drive remembers that something was written.
+/// Number of regions for which a fresh drive remembers whether they were written.
 const REGIONS: u64 = 4096;
-/// Ends of writes that are remembered to recognise writes in order.
+/// Number of ends of writes that are remembered, to recognise sequential writes.
 const WRITE_STREAMS: usize = 64;
 
 /// A drive of some profile in some state.
@@ -115,15 +115,15 @@ pub struct Drive {
     read_stalls: Stalls,
     write_stalls: Stalls,
     random: Stream,
-    /// Regions written since the drive was fresh; none if all counts as written.
+    /// Regions written since the drive was fresh; `None` if everything counts as written.
     written: Option<Box<[u64; REGIONS as usize / 64]>>,
     write_ends: Box<[u64; WRITE_STREAMS]>,
     totals: Totals,
 }
 
 impl Drive {
-    /// A drive behind this port. `seed` and `index` choose its random numbers: drives of one array have
-    /// different indices.
+    /// A drive behind this port. `seed` and `index` select its random numbers: drives of one array have different
+    /// indices.
     #[must_use]
     pub fn new(profile: &Profile, state: State, port: Port, seed: u64, index: u64) -> Drive {
         let placement = match state {
@@ -169,9 +169,9 @@ impl Drive {
         }
     }
 
-    /// When a command that the drive sees at `now_ns` is done.
+    /// When a command completes that the drive sees at `now_ns`.
     ///
-    /// Commands come in the order of time: a `now_ns` before that of an earlier command counts as that.
+    /// Commands come in the order of time. A `now_ns` before that of an earlier command is replaced by the latter.
     pub fn submit(&mut self, command: Command, now_ns: u64) -> Completion {
         let mut port = core::mem::take(&mut self.port);
         let completion = self.submit_by(command, now_ns, &mut port);
@@ -179,8 +179,7 @@ impl Drive {
         completion
     }
 
-    /// As [`Drive::submit`], with the way that data take given by who knows it: the drive's own port is not
-    /// used.
+    /// As [`Drive::submit`], but the caller provides the way of the data; the drive's own port is not used.
     pub fn submit_by(&mut self, command: Command, now_ns: u64, way: &mut impl Way) -> Completion {
         self.now_ns = self.now_ns.max(now_ns);
         let largest = self.profile.command_max_bytes;
@@ -233,7 +232,7 @@ impl Drive {
     ) -> u64 {
         self.totals.reads += 1;
         self.totals.read_bytes += length_bytes;
-        // Half of the fixed time lies before the queues, half behind them.
+        // Half of the fixed time passes before the queues, half after them.
         let arrival_ns = self.now_ns + self.read_fixed_ns / 2;
         let service_ns = self.profile.controller_ns(length_bytes);
         let accepted_ns = self.controller.serve(arrival_ns, service_ns);
@@ -257,7 +256,7 @@ impl Drive {
         done_ns + (self.read_fixed_ns - self.read_fixed_ns / 2)
     }
 
-    /// When a piece has come from flash, or has been read ahead.
+    /// When a piece has been read from flash, or was read ahead.
     fn find(&mut self, piece: Piece, ready_ns: u64) -> u64 {
         let stripe = piece.offset_bytes / self.profile.stripe_bytes;
         match self.read_ahead.ready_ns(stripe) {
@@ -279,7 +278,7 @@ impl Drive {
         self.units.serve(unit, ready_ns, service_ns)
     }
 
-    /// What a read waits for that finds its unit without reads: nothing, or a program.
+    /// The time that a read waits if its unit serves no other read: nothing, or for a program.
     fn program_wait_ns(&mut self) -> u64 {
         let busy_share = self.drain.busy_share(self.now_ns);
         if busy_share == 0 || self.random.draw() >> 16 >= busy_share {
@@ -288,12 +287,12 @@ impl Drive {
         if self.profile.suspends {
             self.profile.suspend_ns
         } else {
-            // What is left of a program at a random moment.
+            // The rest of a program at a random moment.
             self.random.below(self.profile.program_ns)
         }
     }
 
-    /// Reads what a recognised stream will ask for next, stripe by stripe.
+    /// Reads what a recognised stream will request next, stripe by stripe.
     fn look_ahead(&mut self, offset_bytes: u64, length_bytes: u64, ready_ns: u64) {
         let range = self.read_ahead.follow(offset_bytes, length_bytes);
         if range.is_empty() {
@@ -328,7 +327,7 @@ impl Drive {
         buffered_ns + self.write_stalls.draw_ns(&mut self.random)
     }
 
-    /// What a write costs in flash: map units that it fills in part have to be read and written again.
+    /// Bytes of a write in flash: map units that it only partly covers have to be read and written again.
     fn media_write_bytes(&self, offset_bytes: u64, length_bytes: u64) -> u64 {
         let whole_piece = Piece {
             offset_bytes,
@@ -342,7 +341,7 @@ impl Drive {
         full_bytes + partial_bytes * self.profile.partial_write_per_mille / 1000
     }
 
-    /// True if another write ended where this one begins; its own end is remembered.
+    /// Whether another write ended where this one begins. The end of this one is remembered.
     fn continues_a_stream(&mut self, offset_bytes: u64, length_bytes: u64) -> bool {
         let slot = |at: u64| mix(at) as usize % WRITE_STREAMS;
         let end_bytes = offset_bytes + length_bytes;
@@ -371,25 +370,25 @@ impl Drive {
         }
     }
 
-    /// Empties the clean pool before the first command: the drive is then where a long load above its steady rate
-    /// takes it, at a moment of its period of collection that chance takes: drives know nothing of each other.
+    /// Empties the clean pool before the first command, as a long load above the steady rate would. The drive starts at
+    /// a random moment of its period of collection, because drives are independent of each other.
     pub fn spend_pool(&mut self) {
         let phase = self.random.draw() >> 16;
         self.drain.spend_pool(phase);
     }
 
-    /// The same with all drives about to collect, for comparing short runs: what chance does is left out.
+    /// The same, but all drives are about to collect: for comparing short runs without the influence of chance.
     pub fn spend_pool_in_step(&mut self) {
         self.drain.spend_pool(0);
     }
 
-    /// What the drive was made from.
+    /// The profile that the drive was made from.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// What it has done.
+    /// The totals of what it has done.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
@@ -401,7 +400,7 @@ impl Drive {
         &self.drain
     }
 
-    /// Service of each station so far, booked ahead included.
+    /// Busy time of each station so far, including work booked ahead.
     #[must_use]
     pub fn busy_times(&self) -> BusyTimes {
         BusyTimes {
@@ -413,7 +412,7 @@ impl Drive {
         }
     }
 
-    /// Energy used until `until_ns`, in nanojoules: idle power, and so much per byte read and programmed.
+    /// Energy used until `until_ns`, in nanojoules: idle power, and a fixed energy per byte read and programmed.
     pub fn energy_nj(&mut self, until_ns: u64) -> u64 {
         self.drain.pass(until_ns);
         // Milliwatts times nanoseconds are picojoules.

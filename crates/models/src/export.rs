@@ -1,8 +1,8 @@
-//! What is between clients of other processes and the engine: what a request costs both sides, in numbers with
-//! their sources.
+//! The export between clients of other processes and the engine: what a request costs both sides, in numbers with their
+//! sources.
 //!
-//! A file describes one [`ExportFile`]; [`ExportFile::export`] checks it and gives the [`Export`]. The server's part
-//! is work of the kernel on the engine's cores; the client's part comes to what a request costs a client anyway.
+//! A file describes one [`ExportFile`]; [`ExportFile::export`] checks it and gives the [`Export`]. The server's part is
+//! kernel work on the engine's cores. The client's part is added to what a request costs a client anyway.
 
 use crate::platform::Cores;
 use crate::profile::{Figure, figures};
@@ -16,11 +16,11 @@ pub const SCHEMA: u32 = 1;
 figures! {
     /// Work on the engine's cores.
     Server {
-        /// A request and its reply, without their data.
+        /// A request and its reply, without their payload.
         request_cycles,
-        /// Each KiB of data that is read.
+        /// Each KiB that is read.
         read_kib_cycles,
-        /// Each KiB of data that is written.
+        /// Each KiB that is written.
         write_kib_cycles,
     }
 }
@@ -28,9 +28,9 @@ figures! {
 figures! {
     /// Work on the clients' cores, beyond that of a client in the engine's process.
     Client {
-        /// A request and its reply, without their data.
+        /// A request and its reply, without their payload.
         request_cycles,
-        /// Each KiB of data.
+        /// Each KiB of payload.
         kib_cycles,
     }
 }
@@ -58,14 +58,14 @@ pub struct Export {
     client: Client,
 }
 
-/// What an export costs on some processor, in nanoseconds of it.
+/// The costs of an export on a given processor, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportCosts {
-    /// The server, for a read.
+    /// The server's cost of a read.
     pub server_read_ns: u64,
-    /// The server, for a write.
+    /// The server's cost of a write.
     pub server_write_ns: u64,
-    /// The client, for either.
+    /// The client's cost of either.
     pub client_ns: u64,
 }
 
@@ -87,7 +87,7 @@ impl ExportFile {
 tables!(ExportFile: server, client);
 
 impl Export {
-    /// What requests of so many bytes cost on these processors, with so many threads computing at once.
+    /// The costs of requests of `request_bytes` on these processors while `threads` threads compute at once.
     #[must_use]
     pub fn costs(&self, cores: &Cores, threads: u64, request_bytes: u64) -> ExportCosts {
         let slowdown = cores.slowdown(threads);

@@ -1,30 +1,29 @@
-//! Models of NVMe drives and of the machine around them: given a command and the time, when does it end?
+//! Models of NVMe drives and of the machine around them: for a command and a time, they compute when it completes.
 //!
-//! A [`profile`] says in numbers with sources what a family of drives is like, and what distinguishes its
-//! members. A [`drive::Drive`] made from it answers commands in any time that its caller keeps: virtual time
-//! of a plan, or real time of a member that stands in for hardware. There is no clock, no I/O and no data in
-//! here, and the same commands at the same times get the same answers on every machine.
+//! A [`profile`] describes a family of drives in numbers with sources, and the differences between its members. A
+//! [`drive::Drive`] made from it completes commands in the time that its caller keeps: the virtual time of a plan, or
+//! the real time of a member that stands in for hardware. The crate has no clock, no I/O and no data, and the same
+//! commands at the same times get the same answers on every machine.
 //!
-//! # The way of a command
+//! # The path of a command
 //!
 //! | stage | file | what it is |
 //! |---|---|---|
 //! | controller | [`server`] | one server: time per command, and per 512 bytes |
-//! | units | [`units`] | parallel flash units, each with its own queue; where data lie decides the unit |
-//! | read-ahead | [`read_ahead`] | the one stream that the drive recognises is read before it is asked for |
+//! | units | [`units`] | parallel flash units, each with its own queue; the place of data determines the unit |
+//! | read-ahead | [`read_ahead`] | the one stream that the drive recognises is read in advance |
 //! | drain | [`drain`] | power-safe buffer, programs, garbage collection, clean pool |
-//! | data path and port | [`calendar`] | shared bandwidth, granted by the time at which data are ready |
-//! | stalls | [`stalls`] | rare long waits |
+//! | data path and port | [`calendar`] | shared bandwidth, granted in the order in which data is ready |
+//! | stalls | [`stalls`] | rare long delays |
 //!
-//! Around drives, a [`platform`] has the links that they share, memory and processors; a [`host`] what a
-//! command costs these; [`md`] has the same of another RAID.
+//! A [`platform`] models the links, memory and processors that drives share; a [`host`] the processor time of a
+//! command; [`md`] that of another RAID software.
 //!
-//! A [`library`] knows the drives that come with the program and reads those of a user's; [`document`] says in one
-//! sentence what is wrong with a file.
-//! How constants of the P4510 were fitted, for everybody to repeat, is in [`fit`].
+//! A [`library`] holds the drives that come with the program and reads those of a user; [`document`] says in one
+//! sentence what is wrong with a file. [`fit`] repeats how the constants of the P4510 were fitted.
 //!
-//! Every stage is a next-free time or a short list of them, so a command costs the same however long the run.
-//! Formulas, constants and what is left out: `docs/model.md`.
+//! Every stage is a next-free time or a short list of busy intervals, so a command costs the same however long the run
+//! is. `docs/model.md` has the formulas and constants, and says what is left out.
 
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]

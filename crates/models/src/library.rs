@@ -1,7 +1,7 @@
-//! Drives by what they are called: an id of those that come with the program, or a file of the user's.
+//! Drives by name: an id of a drive that comes with the program, or a file of the user's.
 //!
-//! A name with a slash or with `.toml` is a file, which may describe several drives: `FILE#ID` is one of them.
-//! Reading the file is the caller's work.
+//! A name with a slash or with `.toml` is a file, which may describe several drives: `FILE#ID` is one of them. The
+//! caller reads the file.
 
 use crate::document::{Refusal, read};
 use crate::nearest::nearest;
@@ -15,7 +15,7 @@ pub const FAMILIES: [(&str, &str); 1] = [(
     include_str!("../../../profiles/drives/p4510.toml"),
 )];
 
-/// Whether a drive, platform or host of this name is described by a file of the user's.
+/// Whether a drive, platform or host with this name is described by a user's file.
 #[must_use]
 pub fn is_file(name: &str) -> bool {
     name.contains('/') || name.contains(".toml")
@@ -50,7 +50,7 @@ pub fn all() -> Vec<Profile> {
 ///
 /// # Errors
 ///
-/// When there is none; the nearest ids are named.
+/// If there is none; the error names the nearest ids.
 pub fn with_id(id: &str) -> Result<Profile, Refusal> {
     let mut all = all();
     match all.iter().position(|profile| profile.id == id) {
@@ -63,11 +63,11 @@ pub fn with_id(id: &str) -> Result<Profile, Refusal> {
     }
 }
 
-/// The drive called `name` (`PATH`, or `PATH#ID`), of the family that `text` describes.
+/// The drive called `name` (`PATH`, or `PATH#ID`). `text` describes its family.
 ///
 /// # Errors
 ///
-/// When that is no family, has a number that no drive can have, or does not say which drive is meant.
+/// If the text is not a family, has a number that no drive can have, or does not say which drive is meant.
 pub fn in_file(name: &str, text: &str) -> Result<Profile, Refusal> {
     let (file, id) = path_and_id(name);
     let family: Family = read(file, text)?;

@@ -1,8 +1,8 @@
-//! Linux md of 2018 in numbers with their sources: what its work takes. What it costs that all cores change the same
-//! few cache lines is the processor's.
+//! The costs of Linux md of 2018, in numbers with their sources. What it costs that all cores change the same few cache
+//! lines is part of the processor's profile.
 //!
-//! A file describes one [`MdFile`]; [`MdFile::costs`] checks it and gives the [`MdCosts`] on some [`Cores`]. How md acts
-//! with them is in `crates/timed/src/stacks/md_2018`.
+//! A file describes one [`MdFile`]; [`MdFile::costs`] checks it and gives the [`MdCosts`] on the processors that a
+//! [`Cores`] describes. The behaviour of md is modelled in `crates/timed/src/stacks/md_2018`.
 
 use crate::host::SCHEMA;
 use crate::platform::Cores;
@@ -14,28 +14,28 @@ use serde::{Deserialize, Serialize};
 figures! {
     /// How arrays are made.
     Arrays {
-        /// Chunk of striped levels, unless a configuration says another.
+        /// Chunk size of striped levels, unless a configuration gives another.
         chunk_kib,
         /// Stripe heads of RAID 5: each is one page per member.
         stripe_cache_heads,
-        /// Stripe heads that the RAID 5 thread handles between two looks at its lists.
+        /// Stripe heads that the RAID 5 thread handles before it looks at its lists again.
         stripe_batch,
     }
 }
 
 figures! {
-    /// Work of one kind each.
+    /// Work of md, by kind.
     Work {
-        /// A request finds its member.
+        /// Finding the member of a request.
         map_cycles,
-        /// A command of md's own making, with its answer: each copy but the first, each piece but the first, each
-        /// page that the RAID 5 thread reads or writes.
+        /// One command that md creates itself, with its completion: each copy but the first, each piece but the first,
+        /// each page that the RAID 5 thread reads or writes.
         command_cycles,
-        /// A page of a write is hooked to its stripe head.
+        /// Attaching a page of a write to its stripe head.
         page_add_cycles,
-        /// The RAID 5 thread looks at a stripe head once.
+        /// One pass of the RAID 5 thread over a stripe head.
         stripe_pass_cycles,
-        /// A page is copied into the stripe cache, or added to parity.
+        /// Copying a page into the stripe cache, or adding it to parity.
         page_ns,
     }
 }
@@ -52,44 +52,46 @@ pub struct MdFile {
     pub title: String,
     /// How arrays are made.
     pub array: Arrays,
-    /// Work.
+    /// Its work.
     pub work: Work,
 }
 
-/// What md costs on some processor, in nanoseconds of it.
+/// The costs of md on a given processor, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MdCosts {
-    /// Chunk of striped levels, unless a configuration says another.
+    /// Chunk size of striped levels, unless a configuration gives another.
     pub chunk_bytes: u32,
     /// Stripe heads of RAID 5.
     pub stripe_cache_heads: usize,
     /// Stripe heads that the RAID 5 thread handles in a row.
     pub stripe_batch: usize,
-    /// A request finds its member.
+    /// Finding the member of a request.
     pub map_ns: u64,
-    /// A command of md's own making.
+    /// One command that md creates itself.
     pub command_ns: u64,
-    /// A page is hooked to its stripe head.
+    /// Attaching a page to its stripe head.
     pub page_add_ns: u64,
-    /// A stripe head is looked at.
+    /// One pass over a stripe head.
     pub stripe_pass_ns: u64,
-    /// A page is copied or added.
+    /// Copying a page, or adding it to parity.
     pub page_ns: u64,
-    /// A shared line is changed that this core, another one of its socket, or one of another socket has changed last.
+    /// Changing a shared cache line that was last changed by this core, by another core of its socket, or by one of
+    /// another socket.
     pub line_ns: [u64; 3],
-    /// Sockets over which clients' threads are dealt out in turn.
+    /// Sockets to which the clients' threads are assigned in turn.
     pub sockets: usize,
-    /// Mirrors are read from the copy that suits best. If not, from the first: for asking what that is worth.
+    /// Whether mirrors are read from the most suitable copy. If not, they are read from the first, to find out what
+    /// this gains.
     pub balances_reads: bool,
-    /// A write goes to all copies. If not, to the one that a read would take, which no mirror does: for asking what
-    /// that costs.
+    /// Whether a write goes to all copies. If not, it goes only to the copy that a read would choose. No real mirror
+    /// does that; it shows what the copies cost.
     pub writes_copies: bool,
 }
 
 fn range(key: &str) -> (f64, f64, bool) {
     match key {
         "chunk_kib" => (4.0, 1024.0, true),
-        // The kernel's own limits.
+        // These are the kernel's own limits.
         "stripe_cache_heads" => (17.0, 32768.0, true),
         "stripe_batch" => (1.0, 1024.0, true),
         _ => (0.0, 1e6, false),
@@ -97,7 +99,7 @@ fn range(key: &str) -> (f64, f64, bool) {
 }
 
 impl MdFile {
-    /// What it costs on these processors, with so many threads computing at once.
+    /// The costs on these processors while `threads` threads compute at once.
     ///
     /// # Errors
     /// The first number that breaks a rule.

@@ -1,10 +1,10 @@
-//! Which known words are nearest to one that is not known.
+//! Finds the known words that are nearest to an unknown one.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// At most this many are offered.
+/// At most this many words are offered.
 const OFFERED: usize = 3;
 
 /// Letters to insert, delete or change to turn `one` into `other` (Levenshtein's distance), in

@@ -1,7 +1,7 @@
-//! The drive's end of its PCIe link: how fast bytes move in each direction.
+//! The drive's end of its PCIe link: its bandwidth in each direction.
 //!
-//! A drive alone knows its own port and nothing behind it. A platform that knows more (a switch that drives
-//! share, another payload size) is the [`Way`] of its data instead: see [`crate::platform`].
+//! A drive knows only its own port. A platform that knows more (a switch that drives share, another payload size) takes
+//! its place as the [`Way`] of the data: see [`crate::platform`].
 
 use crate::calendar::Calendar;
 use crate::server::{Pace, Server};
@@ -13,8 +13,8 @@ const TO_HOST_PER_MILLE: u64 = 817;
 /// Share from host to drive: the answers to a drive's reads of host memory are cut into completions of 128
 /// bytes with 20 bytes around each, less the same 3 %. A platform that answers in 64 bytes is slower.
 const TO_DRIVE_PER_MILLE: u64 = 839;
-/// Queue entry, completion entry, doorbells and interrupt of a command, on the wire in each direction.
-/// A prior: 64-byte submission entry down, 16-byte completion entry and interrupt message up, with headers.
+/// Bytes of a command on the wire in each direction: queue entry, completion entry, doorbells and interrupt. A prior:
+/// 64-byte submission entry down, 16-byte completion entry and interrupt message up, with headers.
 const COMMAND_OVERHEAD_BYTES: u64 = 80;
 
 /// The speed of a drive's port.
@@ -24,7 +24,7 @@ pub struct Port {
     pub to_host_bytes_per_s: u64,
     /// Payload per second from host to drive.
     pub to_drive_bytes_per_s: u64,
-    /// Bytes that each command costs beside its payload, in each direction.
+    /// Bytes of each command in addition to its payload, in each direction.
     pub command_overhead_bytes: u64,
 }
 
@@ -40,7 +40,7 @@ impl Port {
         }
     }
 
-    /// A port that nothing has to wait for.
+    /// A port without limit: nothing takes any time.
     #[must_use]
     pub fn unlimited() -> Port {
         Port {
@@ -51,16 +51,16 @@ impl Port {
     }
 }
 
-/// How data get from a drive to the host's memory and back.
+/// How data travels between a drive and the host's memory.
 pub trait Way {
-    /// When data that leave the drive at `ready_ns` are with the host. They carry what so many commands need
-    /// beside their payload. `now_ns` is the drive's time and never after `ready_ns`.
+    /// When data that leaves the drive at `ready_ns` has reached the host, including the overhead of `commands`
+    /// commands. `now_ns` is the drive's time and never after `ready_ns`.
     fn to_host_ns(&mut self, now_ns: u64, ready_ns: u64, bytes: u64, commands: u64) -> u64;
-    /// When data that a command asks for at `ready_ns` have come from the host.
+    /// When data that a command requests at `ready_ns` has arrived from the host.
     fn to_drive_ns(&mut self, now_ns: u64, ready_ns: u64, bytes: u64) -> u64;
 }
 
-/// A drive's own port and nothing behind it.
+/// A drive's own port, without a platform.
 #[derive(Clone, Debug, Default)]
 pub struct OwnPort {
     to_host: Calendar,
@@ -83,13 +83,13 @@ impl OwnPort {
         }
     }
 
-    /// Time for which data went to the host.
+    /// Busy time towards the host.
     #[must_use]
     pub fn to_host_busy_ns(&self) -> u64 {
         self.to_host.busy_ns()
     }
 
-    /// Time for which data came from the host.
+    /// Busy time towards the drive.
     #[must_use]
     pub fn to_drive_busy_ns(&self) -> u64 {
         self.to_drive.busy_ns()
@@ -110,7 +110,7 @@ impl Way for OwnPort {
     }
 }
 
-/// Raw bytes per second: 8 GT/s a lane in generation 3, coded 128 in 130, twice that in each later one.
+/// Raw bytes per second: in generation 3, 8 GT/s per lane with 128b/130b coding; each later generation doubles that.
 #[must_use]
 pub fn raw_bytes_per_s(lanes: u64, generation: u64) -> u64 {
     let doublings = u32::try_from(generation.clamp(3, 6) - 3).unwrap_or(0);

@@ -1,17 +1,17 @@
-//! Reading what will be asked for next: the drive follows one stream.
+//! Read-ahead: the drive follows one sequential stream.
 //!
-//! When commands go on where the last one ended, the stripes behind them are read before they are asked
-//! for, and their flash time no longer shows. A second stream makes the drive lose the first: with two or
-//! more, every read pays its flash time again. That is the dip of sequential reads from queue depth 1 to 2.
+//! When reads continue where the last one ended, the stripes behind them are read in advance, and their flash time no
+//! longer shows. A second stream makes the drive lose the first: with two or more streams, every read waits for flash
+//! again. This is the dip of sequential reads between queue depths 1 and 2.
 
-/// Stripes whose reading ahead is remembered.
+/// Number of stripes read ahead that are remembered.
 const SLOTS: usize = 64;
-/// Commands in order before the drive believes in a stream.
+/// Sequential commands after which the drive recognises a stream.
 const CONVINCED: u32 = 2;
 /// Marks a slot without a stripe.
 const NONE: u64 = u64::MAX;
 
-/// What is being read ahead.
+/// The state of the read-ahead.
 #[derive(Clone, Debug)]
 pub struct ReadAhead {
     depth_bytes: u64,
@@ -22,7 +22,7 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Reads up to so many bytes ahead: at most what the remembered stripes hold; 0 switches it off.
+    /// Reads up to `depth_bytes` ahead, at most what the remembered stripes hold; 0 switches it off.
     #[must_use]
     pub fn new(depth_bytes: u64, stripe_bytes: u64) -> ReadAhead {
         ReadAhead {
@@ -34,7 +34,7 @@ impl ReadAhead {
         }
     }
 
-    /// Notes a read, and says which range is to be read ahead because of it; empty if none.
+    /// Records a read, and returns the range to be read ahead because of it; empty if there is none.
     pub fn follow(&mut self, offset_bytes: u64, length_bytes: u64) -> core::ops::Range<u64> {
         let end_bytes = offset_bytes + length_bytes;
         if self.depth_bytes == 0 {
@@ -43,7 +43,7 @@ impl ReadAhead {
         if offset_bytes == self.expected_offset_bytes {
             self.in_order = self.in_order.saturating_add(1);
         } else {
-            // Another stream, or none: what was read ahead is lost.
+            // Another stream, or random reads: what was read ahead is lost.
             if self.in_order >= CONVINCED {
                 self.slots = [(NONE, 0); SLOTS];
             }
@@ -60,12 +60,12 @@ impl ReadAhead {
         from..self.read_to_bytes
     }
 
-    /// Remembers that a stripe will have been read at this time.
+    /// Remembers when a stripe will have been read.
     pub fn remember(&mut self, stripe: u64, ready_ns: u64) {
         self.slots[stripe as usize % SLOTS] = (stripe, ready_ns);
     }
 
-    /// When a stripe that was read ahead is there.
+    /// When a stripe that was read ahead is available; `None` if it was not read ahead.
     #[must_use]
     pub fn ready_ns(&self, stripe: u64) -> Option<u64> {
         let (held, ready_ns) = self.slots[stripe as usize % SLOTS];

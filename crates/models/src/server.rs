@@ -1,4 +1,4 @@
-//! A server that takes what comes in the order in which it comes: a next-free time.
+//! A server that serves in the order of arrival; the time at which it is next free describes it.
 
 /// One server with a queue in order of arrival.
 #[derive(Clone, Debug, Default)]
@@ -8,26 +8,26 @@ pub struct Server {
 }
 
 impl Server {
-    /// When work that arrives at `ready_ns` and takes `service_ns` is done.
+    /// When work that arrives at `ready_ns` and takes `service_ns` is finished.
     pub fn serve(&mut self, ready_ns: u64, service_ns: u64) -> u64 {
         self.free_at_ns = self.free_at_ns.max(ready_ns) + service_ns;
         self.busy_ns += service_ns;
         self.free_at_ns
     }
 
-    /// True if nothing is in service or waiting at this time.
+    /// Whether nothing is in service or waiting at this time.
     #[must_use]
     pub fn is_idle(&self, at_ns: u64) -> bool {
         self.free_at_ns <= at_ns
     }
 
-    /// From when on nothing is in service or waiting.
+    /// The time from which nothing is in service or waiting.
     #[must_use]
     pub fn free_at_ns(&self) -> u64 {
         self.free_at_ns
     }
 
-    /// All service given so far.
+    /// Total service time so far.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
         self.busy_ns
@@ -39,7 +39,7 @@ impl Server {
 pub struct Pace(u64);
 
 impl Pace {
-    /// The pace of so many bytes per second. 0 means that nothing has to wait for it.
+    /// The pace of `bytes_per_s`. 0 means unlimited: nothing takes any time.
     #[must_use]
     pub fn of_bytes_per_s(bytes_per_s: u64) -> Pace {
         if bytes_per_s == 0 {
@@ -49,7 +49,7 @@ impl Pace {
         Pace(u64::try_from(per_byte).unwrap_or(u64::MAX))
     }
 
-    /// Time for so many bytes, at most 2^32 of them.
+    /// Time for `bytes` bytes, at most 2^32 of them.
     #[must_use]
     pub fn time_ns(self, bytes: u64) -> u64 {
         let time = (u128::from(self.0) * u128::from(bytes)) >> 20;

@@ -1,6 +1,7 @@
-//! A cache line that all cores change: a counter, a lock. It is in one core's cache at a time, so changing it is a
-//! server of its own, and the time that takes depends on who did so last: the more cores take turns, and the more
-//! sockets they are on, the dearer. How likely each was the last is its share of the changes of the millisecond before.
+//! A cache line that all cores change, such as a counter or a lock. It is in one core's cache at a time, so it is a
+//! server of its own, and the time of a change depends on which core changed it last: it grows with the number of cores
+//! and sockets that change it in turn. The probability that a core was the last one is its share of the changes in the
+//! millisecond before.
 
 use crate::calendar::Calendar;
 use alloc::vec;
@@ -12,18 +13,19 @@ const WINDOW_NS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 pub struct SharedLine {
     booked: Calendar,
-    /// A change after one by the same core, by another of its socket, by one of another socket.
+    /// Time of a change if the last one was by the same core, by another core of its socket, or by one of another
+    /// socket.
     line_ns: [u64; 3],
     sockets: usize,
-    /// By core: changes in this window, and what one takes.
+    /// By core: number of changes in this window, and the time of one change.
     changes: Vec<u64>,
     change_ns: Vec<u64>,
     window_ends_ns: u64,
 }
 
 impl SharedLine {
-    /// A line that so many cores may change, dealt out over sockets in turn. `line_ns`: a change after one by the
-    /// same core, by another of its socket, by one of another socket.
+    /// A line that `cores` cores may change, which are assigned to sockets in turn. `line_ns` is the time of a change
+    /// if the last one was by the same core, by another core of its socket, or by one of another socket.
     #[must_use]
     pub fn new(cores: usize, line_ns: [u64; 3], sockets: usize) -> SharedLine {
         SharedLine {
@@ -36,8 +38,8 @@ impl SharedLine {
         }
     }
 
-    /// When a core that wants to change it so many times from `ready_ns` on has done so. `now_ns` never falls from call
-    /// to call, and `ready_ns` is never before it.
+    /// When a core has changed the line `times` times, from `ready_ns` on. `now_ns` must not decrease from call to
+    /// call, and `ready_ns` must not be before it.
     pub fn change(&mut self, now_ns: u64, ready_ns: u64, core: usize, times: u64) -> u64 {
         if now_ns >= self.window_ends_ns {
             self.look_back();
@@ -48,7 +50,7 @@ impl SharedLine {
         self.booked.reserve(now_ns, ready_ns, service_ns)
     }
 
-    /// For how long all changes so far have kept it.
+    /// Total time of all changes so far.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
         self.booked.busy_ns()

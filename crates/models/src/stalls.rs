@@ -1,11 +1,11 @@
 //! Rare long waits inside a drive: two exponential components, each with a rate per operation.
 //!
-//! What a drive does beside its work (recovering a read, moving a map page, erasing) meets few commands and
-//! holds them for long. Collisions on units alone end far below the published 99.99 and 99.999 %.
+//! Internal work of a drive (recovering a read, moving a map page, erasing) delays few commands, but for long.
+//! Collisions on flash units alone would end far below the published 99.99th and 99.999th percentiles.
 
 use repeatable::random::Stream;
 
-/// One in 2^64 of this many.
+/// A rate of 1 is this many of the 2^64 values of a draw.
 const DRAWS: f64 = 18_446_744_073_709_551_616.0;
 
 /// One component: how often and how long.
@@ -13,7 +13,7 @@ const DRAWS: f64 = 18_446_744_073_709_551_616.0;
 pub struct Component {
     /// Probability per operation.
     pub rate: f64,
-    /// Mean of an exponential time.
+    /// Mean of an exponentially distributed time.
     pub mean_ns: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Stalls with these two components; of an operation, at most one strikes.
+    /// Stalls with these two components. An operation meets at most one of them.
     #[must_use]
     pub fn new(short: Component, long: Component) -> Stalls {
         let short_below = (short.rate * DRAWS) as u64;
@@ -39,7 +39,7 @@ impl Stalls {
         }
     }
 
-    /// How long the next operation is held up: almost always 0.
+    /// How long the next operation is delayed: almost always 0.
     pub fn draw_ns(&self, stream: &mut Stream) -> u64 {
         let draw = stream.draw();
         if draw >= self.any_below {

@@ -1,5 +1,5 @@
-//! A file of figures: its tables are listed, a figure is found by name, and all are checked, in the same way for
-//! drives, platforms, hosts, exports and md.
+//! Files of figures: lists their tables, finds a figure by name, and checks all figures, in the same way for drives,
+//! platforms, hosts, exports and md.
 
 use crate::profile::{Figure, Figures};
 use alloc::format;
@@ -7,14 +7,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Why a file cannot be used: which one, which key, which rule.
+/// Why a file cannot be used: the file's subject, the key, and the rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FigureError {
-    /// The drive, its family, the platform, host, export or stack.
+    /// The name of the drive, family, platform, host, export or stack.
     pub name: String,
-    /// Key, with its table.
+    /// The key, with its table.
     pub key: String,
-    /// What is wrong and what the rule is.
+    /// What is wrong, and the rule.
     pub rule: String,
 }
 
@@ -30,17 +30,17 @@ impl core::error::Error for FigureError {}
 pub trait Tables {
     /// Its tables in the order of the file, with their names.
     fn tables(&self) -> Vec<(&str, &dyn Figures)>;
-    /// The same, to be changed.
+    /// The same, mutable.
     fn tables_mut(&mut self) -> Vec<(&str, &mut dyn Figures)>;
 
-    /// Shows every number of the file with its table and key.
+    /// Calls `visit` with each figure of the file, its table and its key.
     fn each_figure(&self, visit: &mut dyn FnMut(&str, &'static str, &Figure)) {
         for (table, figures) in self.tables() {
             figures.each(&mut |key, figure| visit(table, key, figure));
         }
     }
 
-    /// The number called `table.key`, to be changed: for fitting and for asking what a constant does.
+    /// The figure called `table.key`, mutable: for fitting, and to find out what a constant does.
     fn figure_mut(&mut self, name: &str) -> Option<&mut Figure> {
         let (table, key) = name.rsplit_once('.')?;
         let mut tables = self.tables_mut().into_iter();
@@ -49,8 +49,8 @@ pub trait Tables {
     }
 }
 
-/// [`Tables`] of a file whose fields are called as its tables are. Behind a semicolon come lists of further tables,
-/// with the field that names each and the one that has its figures.
+/// Implements [`Tables`] for a file whose fields are named like its tables. After a semicolon come lists of further
+/// tables, each with the field that holds its name and the field that holds its figures.
 macro_rules! tables {
     ($file:ident: $($table:ident),+ $(; $($list:ident: $name:ident $figures:ident),+)?) => {
         impl $crate::tables::Tables for $file {
@@ -76,10 +76,10 @@ macro_rules! tables {
 }
 pub(crate) use tables;
 
-/// Smallest and largest value of a key, and whether it counts something.
+/// Smallest and largest value of a key, and whether it must be a whole number.
 pub(crate) type Range = fn(&str) -> (f64, f64, bool);
 
-/// Checks the version of a file's form (`schema`, which should be `known`) and the range of each of its numbers.
+/// Checks the version of a file's form (`schema`, which must be `known`) and the range of each of its numbers.
 pub(crate) fn check(
     file: &dyn Tables,
     name: &str,
@@ -103,7 +103,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The first number of a table that no machine can have, as key and rule.
+/// The first number of a table that is out of range, as key and rule.
 fn out_of_range(figures: &dyn Figures, range: Range) -> Option<(&'static str, String)> {
     let mut found = None;
     figures.each(&mut |key, figure| {

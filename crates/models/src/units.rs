@@ -1,39 +1,39 @@
-//! The parallel units of a drive: what can read one piece of flash at a time each.
+//! The parallel flash units of a drive: each can read one piece at a time.
 //!
-//! A unit is a lump: as many dies and planes as it takes for the drive to behave like so many independent
-//! servers. What two commands have to wait for is whether their data lie on the same unit, so the placement
-//! of data is part of the model.
+//! A unit stands for as many dies and planes as it takes for the drive to behave like this number of independent
+//! servers. At the units, two commands wait for each other only if their data is on the same unit, so the placement of
+//! data is part of the model.
 
 use crate::server::{Pace, Server};
 use alloc::vec::Vec;
 use repeatable::random::mix;
 
-/// Smallest piece that the drive's map knows, and least that a unit reads.
+/// Granularity of the drive's map, and least amount that a unit reads.
 pub const MAP_UNIT_BYTES: u64 = 4096;
 
-/// How data came to lie where they lie.
+/// How the data was written, which determines where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Written in order: stripes go round all units, and each round begins elsewhere.
+    /// Written sequentially: consecutive stripes go to consecutive units, and each round begins with another unit.
     Striped,
-    /// Written at random: each map unit may lie anywhere.
+    /// Written at random: each map unit may be on any flash unit.
     Scattered,
-    /// Every map unit on all units, which no drive has: a read takes the one that is free first. For asking what
-    /// collisions cost.
+    /// Every map unit on all flash units, as on no real drive: a read takes the unit that is free first. This shows
+    /// what collisions cost.
     Everywhere,
 }
 
 /// A piece of a command that one unit serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where it begins on the drive.
+    /// Its offset on the drive.
     pub offset_bytes: u64,
-    /// How much of it is read or written; never across a stripe.
+    /// Its length; a piece never crosses a stripe's border.
     pub length_bytes: u64,
 }
 
 impl Piece {
-    /// What the flash has to touch for it: whole map units.
+    /// Bytes of flash that it touches: whole map units.
     #[must_use]
     pub fn media_bytes(self) -> u64 {
         let first = self.offset_bytes / MAP_UNIT_BYTES;
@@ -42,7 +42,7 @@ impl Piece {
     }
 }
 
-/// The units and how reads use them.
+/// The flash units, and the reads booked on them.
 #[derive(Clone, Debug)]
 pub struct Units {
     servers: Vec<Server>,
@@ -54,8 +54,8 @@ pub struct Units {
 }
 
 impl Units {
-    /// So many units. A read of one map unit takes `read_ns`, each further byte its `transfer` time; what is
-    /// longer than `stripe_bytes` goes on on the next unit. The salt makes placements of drives differ.
+    /// `count` units. A read of one map unit takes `read_ns`, and each further byte its `transfer` time. What is longer
+    /// than `stripe_bytes` continues on the next unit. `salt` makes the placements of drives differ.
     ///
     /// # Panics
     /// Without a unit, or with a stripe that is not a multiple of the map unit.
@@ -83,7 +83,7 @@ impl Units {
         }
     }
 
-    /// How many there are.
+    /// Number of units.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.servers.len() as u64
@@ -125,7 +125,7 @@ impl Units {
             }
             Placement::Scattered => {
                 let hashed = mix((offset_bytes / MAP_UNIT_BYTES) ^ self.salt);
-                // The upper half times the count: a division less than a remainder.
+                // The upper half times the count: a multiplication instead of a division.
                 ((hashed >> 32) * count) >> 32
             }
         };
@@ -138,25 +138,25 @@ impl Units {
         free.map_or(0, |(_, unit)| unit)
     }
 
-    /// How long a unit is busy with reading so many bytes of flash.
+    /// How long a unit is busy with reading `media_bytes` of flash.
     #[must_use]
     pub fn read_time_ns(&self, media_bytes: u64) -> u64 {
         let more_bytes = media_bytes.saturating_sub(MAP_UNIT_BYTES);
         self.read_ns + self.transfer.time_ns(more_bytes)
     }
 
-    /// True if the unit has no reads at this time.
+    /// Whether the unit has no reads at this time.
     #[must_use]
     pub fn is_idle(&self, unit: usize, at_ns: u64) -> bool {
         self.servers[unit].is_idle(at_ns)
     }
 
-    /// When a unit has done work that arrives then and takes so long.
+    /// When a unit has finished work that arrives at `ready_ns` and takes `service_ns`.
     pub fn serve(&mut self, unit: usize, ready_ns: u64, service_ns: u64) -> u64 {
         self.servers[unit].serve(ready_ns, service_ns)
     }
 
-    /// The service that all units have given together.
+    /// Total service time of all units.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
         self.servers.iter().map(Server::busy_ns).sum()

@@ -1,4 +1,4 @@
-//! Fits the one constant of the model of Linux md again, to the one published number that it comes from:
+//! Repeats the fit of the one constant of the model of Linux md to the one published number that it is based on:
 //! `cargo run --release -p planner --example fit_md`.
 
 fn main() -> Result<(), lab::schema::document::Refusal> {

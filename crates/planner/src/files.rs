@@ -1,4 +1,4 @@
-//! Drives and platforms that a configuration names by file.
+//! Drives and platforms that a configuration names by file path.
 
 use crate::predict::library::Library;
 use anyhow::{Context, Result};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// Adds a drive if it is named by file; the path is relative to `folder`.
 ///
 /// # Errors
-/// It cannot be read, or describes no such drive.
+/// If the file cannot be read, or describes no such drive.
 pub fn add_drive(library: &mut Library, folder: &Path, drive: &Reference) -> Result<()> {
     let Reference::File(reference) = drive else {
         return Ok(());
@@ -26,7 +26,7 @@ pub fn add_drive(library: &mut Library, folder: &Path, drive: &Reference) -> Res
 /// Adds a platform if it is named by file; the path is relative to `folder`.
 ///
 /// # Errors
-/// It cannot be read, or describes no machine.
+/// If the file cannot be read, or describes no machine.
 pub fn add_platform(library: &mut Library, folder: &Path, platform: &Reference) -> Result<()> {
     let Reference::File(reference) = platform else {
         return Ok(());
@@ -42,7 +42,7 @@ pub fn add_platform(library: &mut Library, folder: &Path, platform: &Reference) 
 /// them.
 ///
 /// # Errors
-/// One of them cannot be read, or describes no such thing.
+/// If one of the files cannot be read, or describes no such thing.
 pub fn add_files(
     library: &mut Library,
     config: &Path,

@@ -1,10 +1,11 @@
-//! What an array will do, before anybody has bought it.
+//! Predicts what an array will do before anybody has bought it.
 //!
-//! [`predict`] leads from a configuration to its figures, by running the engine in virtual time over models of drives and
-//! machines ([`timed`]); [`work`] does so for many at once, and asks first what is `remembered`. What is asked comes from
-//! a file of points ([`points`]), from whoever plans an array ([`plan`]), or from what others have published ([`claims`]).
+//! [`predict`] turns a configuration into figures, by running the engine in virtual time over models of drives and
+//! machines ([`timed`]). [`work`] does so for many configurations at once, and first looks up what is `remembered`. The
+//! questions come from a file of points ([`points`]), from a user who plans an array ([`plan`]), or from what others
+//! have published ([`claims`]).
 
-// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
+// `println!` and `eprintln!` panic if the output is closed, and a library has no business printing.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod claims;

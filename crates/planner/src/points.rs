@@ -1,4 +1,4 @@
-//! A file of points, answered: the results of `predict`.
+//! Answers a file of points: the results of `predict`.
 
 use crate::files::add_files;
 use crate::predict::many::Wanted;
@@ -13,7 +13,7 @@ use lab::schema::results::{PointResult, Provenance, Results};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The figures of every point.
+/// The figures that are computed for every point.
 fn wanted() -> BTreeSet<Metric> {
     let statistics = [
         Statistic::Mean,
@@ -39,10 +39,11 @@ fn wanted() -> BTreeSet<Metric> {
         .collect()
 }
 
-/// Answers every point of the file `config`, whose content is `text`; `deep` is long enough for 99.999 %.
+/// Answers every point of the file `config`, whose content is `text`. With `deep`, runs are long enough for the
+/// 99.999th percentile.
 ///
 /// # Errors
-/// The configuration, or a drive that it names, is not there, not of its form or impossible.
+/// If the configuration, or a drive that it names, is missing, malformed or impossible.
 pub fn predict(
     config: &Path,
     text: &str,

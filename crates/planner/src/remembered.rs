@@ -1,9 +1,8 @@
-//! Answers of the simulator that are on disk already: the same question to the same program has the same answer.
+//! Answers of the simulator that are already on disk: the same question to the same program has the same answer.
 //!
 //! A question is everything that an answer depends on ([`Virtual::question`]): the configuration, the figures wanted,
-//! all numbers of its drive, platform and host. The program itself is the other half, so answers lie in a folder
-//! that is named by a digest of the running program: whoever changes a model, a stack or a price never reads an old
-//! answer.
+//! all numbers of its drive, platform and host. An answer also depends on the program, so answers lie in a folder named
+//! by a digest of the running program. If a model, a stack or a price changes, the old answers are therefore not read.
 //!
 //! ```text
 //! $XDG_CACHE_HOME/fullstripe/predictions/      or ~/.cache/fullstripe/predictions/
@@ -11,8 +10,8 @@
 //!     DIGEST-OF-THE-QUESTION                   first line: digest of the rest, which is JSON
 //! ```
 //!
-//! What cannot be read or does not fit its digest is computed again, with a word; what cannot be written is not
-//! remembered, and nothing else happens.
+//! A file that cannot be read or does not match its digest is reported, and its answer is computed again. An answer
+//! that cannot be written is not remembered, without further consequence.
 
 use crate::predict::{Answer, digest};
 use anyhow::{Context, Result, bail, ensure};
@@ -23,30 +22,30 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// Answers of one build: more are not written.
+/// Most answers of one build. No more are written.
 const ANSWERS_MAX: usize = 20_000;
-/// Builds whose answers are kept beside those of the running program; the oldest goes first.
+/// Builds whose answers are kept besides those of the running program; the oldest are removed.
 const OTHER_BUILDS_MAX: usize = 3;
-/// A longer file is none of ours.
+/// A longer file was not written by this program.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// Where answers are remembered; nowhere, if there is no such place or nobody wants it.
+/// The folder of remembered answers; `None` if there is no such folder or remembering is off.
 #[derive(Clone, Debug, Default)]
 pub struct Remembered {
     folder: Option<PathBuf>,
 }
 
-/// An answer and what it took.
+/// An answer, and the time that computing it took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
     /// The answer.
     pub answer: Answer,
-    /// User time for which it was computed, where the kernel tells.
+    /// User time spent on computing it, if the kernel reports it.
     pub user_cpu_seconds: Option<f64>,
 }
 
-/// What is written: the question too, so that two with the same digest are told apart.
+/// The content of a file. It includes the question, so that two questions with the same digest can be told apart.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -54,9 +53,9 @@ struct Entry {
     kept: Kept,
 }
 
-/// The folder for all builds, from what the environment says.
+/// The folder for all builds, according to these environment variables.
 fn home(cache_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
-    // A relative path is to be ignored (XDG base directory specification).
+    // The XDG base directory specification says to ignore a relative path.
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let cache = cache_home.and_then(absolute);
     let cache = cache.or_else(|| Some(home.and_then(absolute)?.join(".cache")));
@@ -72,11 +71,11 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Remembered {
-    /// Answers of the running program, at the place for such files.
+    /// Answers of the running program, in the user's cache folder.
     #[must_use]
     pub fn open() -> Remembered {
         let builds = home(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"));
-        /// It is long, and does not change while it runs.
+        /// Computed once: the program is long, and does not change while it runs.
         static PROGRAM: OnceLock<Option<u128>> = OnceLock::new();
         let program = PROGRAM.get_or_init(|| {
             let program = std::env::current_exe().and_then(fs::read).ok()?;
@@ -88,11 +87,11 @@ impl Remembered {
         }
     }
 
-    /// Answers of one build, in a folder for all.
+    /// Answers of one build, in a subfolder of `builds`.
     fn below(builds: &Path, build: u128) -> Remembered {
         let folder = builds.join(name(build));
         if !folder.is_dir() {
-            // A new build: now and then is when old ones may go.
+            // Old builds are removed when a new build first runs.
             forget_old(builds);
         }
         let count = fs::read_dir(&folder).map_or(0, Iterator::count);
@@ -104,7 +103,7 @@ impl Remembered {
     /// The answer to a question, if it is there.
     ///
     /// # Errors
-    /// A sentence: there is an answer, and it is damaged.
+    /// If there is an answer and it is damaged: a sentence.
     pub fn recall(&self, question: &str) -> Result<Option<Kept>> {
         let Some(path) = self.path(question) else {
             return Ok(None);
@@ -114,7 +113,7 @@ impl Remembered {
         };
         match read(&path, file.len()) {
             Ok(entry) if entry.question == question => Ok(Some(entry.kept)),
-            // Another question with the same digest.
+            // This is another question with the same digest.
             Ok(_) => Ok(None),
             Err(error) => {
                 let path = path.display();
@@ -123,7 +122,7 @@ impl Remembered {
         }
     }
 
-    /// Keeps an answer, if it can.
+    /// Stores an answer, if possible.
     pub fn keep(&self, question: &str, kept: &Kept) {
         let Some(path) = self.path(question) else {
             return;
@@ -133,7 +132,7 @@ impl Remembered {
             kept: kept.clone(),
         };
         let written = write(&path, &entry);
-        // An answer that is not remembered is computed again: nothing to be told about.
+        // A failure has no consequence but that the answer is computed again, so it is not reported.
         drop(written);
     }
 
@@ -152,7 +151,7 @@ fn read(path: &Path, length_bytes: u64) -> Result<Entry> {
     serde_json::from_str(json).context("it has another form")
 }
 
-/// Writes a file that is there as a whole or not at all.
+/// Writes a file atomically: it is there as a whole or not at all.
 fn write(path: &Path, entry: &Entry) -> Result<()> {
     let json = serde_json::to_string(entry)?;
     let folder = path.parent().context("a file lies in a folder")?;
@@ -185,7 +184,7 @@ fn forget_old(builds: &Path) {
     folders.sort_unstable();
     let surplus = folders.len().saturating_sub(OTHER_BUILDS_MAX);
     for (_, folder) in &folders[..surplus] {
-        // Who cannot remove them keeps them.
+        // A folder that cannot be removed stays.
         drop(fs::remove_dir_all(folder));
     }
 }

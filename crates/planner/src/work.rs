@@ -1,4 +1,4 @@
-//! Many predictions at once: what is remembered is taken, the rest is computed.
+//! Many predictions at once: remembered answers are taken from disk, the rest is computed.
 
 use crate::predict::Virtual;
 use crate::predict::many::{Answered, Wanted, answer_all, work};
@@ -6,33 +6,33 @@ use crate::remembered::{Kept, Remembered};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
-/// Sees how far work is, and hears what is to be said meanwhile.
+/// Receives the progress of the work, and sentences for the user.
 pub trait Watch: Sync {
-    /// So many units of work begin. Who answers several questions in a row does so several times.
+    /// Work begins, `all` units of it. A caller that asks several questions in a row begins several times.
     fn begin(&self, all: u64);
 
-    /// So many of them are done.
+    /// `done` units of them are finished.
     fn done(&self, done: u64);
 
-    /// Nothing more is done of them.
+    /// The work has ended.
     fn end(&self);
 
-    /// A sentence.
+    /// A sentence for the user.
     fn note(&self, sentence: &str);
 }
 
-/// What computing takes of the machine.
+/// How answers are computed: with how many threads, and whether the cache on disk is used.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Threads; as many as the machine has cores if nothing is said. The result does not depend on it.
+    /// Number of threads; `None` means one for each core of the machine. The result does not depend on it.
     pub jobs: Option<usize>,
-    /// Whether answers of the same program are taken from disk, and kept there.
+    /// Whether answers of the same program are read from the cache on disk, and new ones stored there.
     pub remember: bool,
 }
 
-/// User time of this thread so far, where the kernel tells.
+/// User time of this thread so far, if the kernel reports it.
 fn user_time_s() -> Option<f64> {
-    /// Of Linux on all of its machines.
+    /// Linux reports 100 ticks per second on all machines.
     const TICKS_PER_S: f64 = 100.0;
     // The 14th field; the second is a name in brackets and may hold spaces.
     let stat = std::fs::read_to_string("/proc/thread-self/stat").ok()?;
@@ -42,7 +42,7 @@ fn user_time_s() -> Option<f64> {
 }
 
 thread_local! {
-    /// User time of this thread when its last answer was there; threads that answer begin with none.
+    /// User time of this thread when it finished its last answer. A new thread begins with 0.
     static BEFORE_S: Cell<f64> = const { Cell::new(0.0) };
 }
 
@@ -53,8 +53,8 @@ fn spent_s() -> Option<f64> {
 }
 
 impl Work {
-    /// Answers all that is wanted, and says for how much user time that was computed, now or before, where the kernel
-    /// tells.
+    /// Answers everything in `wanted`. Also returns the user time that it took to compute these answers, now or when
+    /// they were first computed, if the kernel reports it.
     pub fn answer(
         self,
         predictor: &Virtual,

@@ -1,9 +1,9 @@
-//! Digests of bytes: the same on every machine, for telling whether two things are the same. They keep nobody from
-//! making two things that have the same one.
+//! Digests of bytes: the same on every machine, to tell whether two things are equal. They are not cryptographic:
+//! it is easy to construct two things with the same digest.
 
 use crate::random::mix;
 
-/// 128 bits of all bytes, in their order, and of how many there are.
+/// 128 bits that depend on all bytes, their order and their number.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> u128 {
     let (mut low, mut high) = (0u64, u64::MAX);

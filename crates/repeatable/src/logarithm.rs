@@ -1,12 +1,12 @@
 //! The natural logarithm by `+ - * /` alone, for event times and printed numbers.
 
-/// The upper 32 bits of ln 2: a product with any exponent is exact.
+/// The upper 32 bits of ln 2, so that its product with any exponent is exact.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
-/// What is missing: ln 2 = high + low, to more than 80 bits.
+/// The rest: ln 2 = high + low, to more than 80 bits.
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 /// The bits of a significand, without the leading one.
 const SIGNIFICAND_BITS: u32 = 52;
-/// What the exponent of 1.0 is stored as.
+/// The stored exponent of 1.0.
 const EXPONENT_BIAS: i32 = 1023;
 
 /// ln `value`, within two units of the last place; the same bits on every machine.
@@ -40,7 +40,7 @@ pub fn natural_logarithm(value: f64) -> f64 {
 
 /// `value` as m x 2^e with m between sqrt(1/2) and sqrt(2). Positive and finite.
 fn split(value: f64) -> (f64, i32) {
-    // Subnormal numbers have no leading one: 2^54 times as much has one.
+    // Subnormal numbers have no leading one. Multiplied by 2^54 they have one.
     let (normal, shift) = if value < f64::MIN_POSITIVE {
         (value * 18_014_398_509_481_984.0, 54)
     } else {

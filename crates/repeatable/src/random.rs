@@ -1,6 +1,6 @@
 //! Random numbers: one stream per component, each a function of seed, name and counter alone.
 //!
-//! A component that draws more or less often does not move what others draw, so a history stays
+//! A component that draws more or less often does not change the numbers of others, so a history stays
 //! recognisable when one of its faults is left out.
 
 use crate::logarithm::natural_logarithm;
@@ -40,7 +40,7 @@ impl Stream {
         mix(self.key ^ mix(self.counter))
     }
 
-    /// A number below `limit`; 0 if that is 0.
+    /// A number below `limit`; 0 if `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         // The remainder's bias is far below what a test could notice.
         self.draw() % limit.max(1)
@@ -51,7 +51,7 @@ impl Stream {
         low + self.below(high - low + 1)
     }
 
-    /// True in `times` of `of` draws.
+    /// True with probability `times` / `of`.
     pub fn chance(&mut self, times: u64, of: u64) -> bool {
         self.below(of) < times
     }
@@ -69,7 +69,7 @@ impl Stream {
         -natural_logarithm(self.share())
     }
 
-    /// One of several.
+    /// One of the choices, all equally likely.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }

@@ -1,7 +1,7 @@
 //! One HTTP exchange at a time with the serving process, through its Unix socket.
 //!
-//! Every exchange has a connection of its own: a local socket costs nothing, and nothing can be
-//! left over from an earlier answer. Everything blocks until the answer is there.
+//! Every exchange uses a connection of its own: a connection to a local socket is cheap, and nothing can be
+//! left over from an earlier answer. Every call blocks until the answer has arrived.
 
 use crate::api::schema::ErrorBody;
 use crate::api::socket_path::SocketPath;
@@ -21,26 +21,26 @@ use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Longest wait for the answer to an order. Orders are answered within 30 s; opening a drive may take a while
-/// too, and so may reading from drives.
+/// Longest wait for the answer to an order. Orders are answered within 30 s; opening a drive or reading from drives may
+/// take additional time.
 const ORDER_WITHIN: Duration = Duration::from_secs(90);
-/// Longest wait for what the serving process knows without asking anybody, such as its status: a script that looks
-/// whether all is well has to learn soon that the process stands still.
+/// Longest wait for information that the serving process has at hand, such as its status: a script that monitors the
+/// array must learn soon that the process hangs.
 const LOOK_WITHIN: Duration = Duration::from_secs(8);
-/// How long a full queue of connections is waited for.
+/// How long to retry while the socket's queue of connections is full.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
-/// Why there is no answer, or which one there is.
+/// Why there is no answer, or the error that was answered.
 #[derive(Debug)]
 pub enum ClientError {
-    /// Nobody listens there.
+    /// No process listens on this socket.
     Nobody(PathBuf),
-    /// The system does not let us connect.
+    /// The system refuses the connection.
     Closed(PathBuf, std::io::Error),
     /// The connection broke, or no answer came.
     Lost(PathBuf, String),
-    /// The serving process said no.
+    /// The serving process refused the request.
     Answered {
         /// HTTP status code.
         code: u16,
@@ -84,7 +84,7 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// A way to ask the serving process.
+/// A client of the serving process.
 #[derive(Debug)]
 pub struct Client {
     runtime: Runtime,
@@ -92,10 +92,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of whoever serves at `socket`, or at the default path ([`SocketPath`]).
+    /// A client of the process that serves at `socket`, or at the default path ([`SocketPath`]).
     ///
     /// # Errors
-    /// Nobody does, or the socket's folder could be somebody else's.
+    /// No process serves there, or the socket's folder could belong to somebody else.
     pub fn connect(socket: Option<&Path>) -> Result<Client> {
         let socket = SocketPath::choose(socket);
         socket.check_folder()?;
@@ -111,7 +111,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Asks for `path`, which the serving process answers from what it knows, and understands the answer.
+    /// Gets `path`, which the serving process answers from what it has at hand, and parses the answer.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -119,7 +119,7 @@ impl Client {
         self.exchange(Method::GET, path, Bytes::new(), LOOK_WITHIN)
     }
 
-    /// As [`Client::get`], for what the serving process has to read from drives.
+    /// As [`Client::get`], for an answer for which the serving process has to read from drives.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -127,7 +127,7 @@ impl Client {
         self.exchange(Method::GET, path, Bytes::new(), ORDER_WITHIN)
     }
 
-    /// Orders something.
+    /// Gives an order with a body.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -140,7 +140,7 @@ impl Client {
         self.exchange(method, path, serde_json::to_vec(body)?.into(), ORDER_WITHIN)
     }
 
-    /// Orders something that needs no body.
+    /// Gives an order that needs no body.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -148,7 +148,7 @@ impl Client {
         self.exchange(method, path, Bytes::new(), ORDER_WITHIN)
     }
 
-    /// The answer to a question as text.
+    /// The answer to a query, as text.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -285,7 +285,7 @@ impl Client {
     }
 }
 
-/// Puts the lines of a stream of server-sent events together.
+/// Splits a stream of server-sent events into events.
 #[derive(Debug, Default)]
 struct EventLines {
     rest: Vec<u8>,
@@ -319,7 +319,7 @@ impl EventLines {
     }
 }
 
-/// `name` as one part of a path: all but letters, digits and `-._~` as `%XX`.
+/// `name` encoded as one part of a path: all characters but letters, digits and `-._~` become `%XX`.
 #[must_use]
 pub fn encode(name: &str) -> String {
     let mut encoded = String::with_capacity(name.len());

@@ -1,19 +1,19 @@
-//! What an array leaves that has come to rest.
+//! The result of stopping an array.
 
 use anyhow::{Result, bail};
 use engine::units::{MemberId, MemberSet};
 
-/// What an array that has come to rest leaves.
+/// The result of stopping an array.
 #[derive(Debug, Default)]
 pub struct Ended {
-    /// What drives still hold.
+    /// Commands that drives have not answered.
     pub left: LeftBehind,
     /// Names of the volumes that had failed.
     pub failed: Vec<String>,
 }
 
 impl Ended {
-    /// An error if not every volume could be brought to rest, so that whoever waits for the process learns of it.
+    /// Returns an error if not every volume could be stopped in order, so that whoever waits for the process notices.
     ///
     /// # Errors
     /// One sentence that names the volumes that had failed.
@@ -33,7 +33,7 @@ impl Ended {
     }
 }
 
-/// Commands that drives had not given back when the data threads ended.
+/// Commands that drives had not answered when the data threads ended.
 #[derive(Debug, Default)]
 pub struct LeftBehind {
     commands: usize,
@@ -42,13 +42,13 @@ pub struct LeftBehind {
 }
 
 impl LeftBehind {
-    /// Adds what one data thread has left.
+    /// Adds the commands that one data thread has left.
     pub(super) fn add(&mut self, (commands, members): (usize, MemberSet)) {
         self.commands += commands;
         self.members.0 |= members.0;
     }
 
-    /// Looks up what people call the drives.
+    /// Looks up the names of the drives.
     pub(super) fn name(&mut self, name_of: impl Fn(MemberId) -> Option<String>) {
         self.names = self.members.iter().filter_map(name_of).collect();
     }

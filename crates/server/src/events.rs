@@ -1,4 +1,4 @@
-//! Events in words and as data: what the log, the hook and the API tell.
+//! Events as sentences and as data, for the log, the hook and the API.
 
 use super::status::{DriveName, job_name};
 use super::watch::Notice;
@@ -17,7 +17,7 @@ use words::{count_of, size, without_error_number};
 pub struct Told {
     /// Seconds since 1970.
     pub time_s: u64,
-    /// A word that does not change: `member-failed`, `spare-activated`, ….
+    /// A word that never changes: `member-failed`, `spare-activated`, ….
     pub kind: String,
     /// The volume concerned.
     pub volume: Option<String>,
@@ -25,7 +25,7 @@ pub struct Told {
     pub member: Option<String>,
     /// One sentence.
     pub text: String,
-    /// Whether an operator should look.
+    /// Whether an operator should look at it.
     pub warning: bool,
 }
 
@@ -53,7 +53,7 @@ impl Names<'_> {
     }
 }
 
-/// Puts an event into words; answers to commands are not told here.
+/// Puts an event into words; `None` for answers to commands, which are handled elsewhere.
 #[must_use]
 pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
     let mut told = Told::now();
@@ -272,16 +272,16 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
     told.volume = Some(name);
 }
 
-/// Kind of notes on the start. Each says something else.
+/// The kind of all notes on the start, whatever a note says.
 pub const START_NOTE: &str = "start-note";
 
-/// What was found, or had to be done, before the array could start.
+/// A note on something that was found, or had to be done, before the array could start.
 #[must_use]
 pub fn tell_start_note(note: &str) -> Told {
     Told::of_process(START_NOTE, note.to_owned(), false)
 }
 
-/// A drive that `--spare` names is not taken, and why; the array goes on without it.
+/// The event that a drive named by `--spare` was not taken, and why; the array works without it.
 #[must_use]
 pub fn tell_spare_refused(drive: &str, why: &str) -> Told {
     let mut told = Told::now();
@@ -290,7 +290,7 @@ pub fn tell_spare_refused(drive: &str, why: &str) -> Told {
     told
 }
 
-/// How a volume was left at the end.
+/// The state in which a volume was left at the end.
 fn ending(end: VolumeEnd) -> &'static str {
     match end {
         VolumeEnd::Clean => "is flushed and marked clean",
@@ -314,7 +314,7 @@ fn ending(end: VolumeEnd) -> &'static str {
     }
 }
 
-/// Puts into words what was noticed about a drive.
+/// Puts into words what the watch noticed about a drive.
 #[must_use]
 pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told {
     let mut told = Told::now();
@@ -341,7 +341,7 @@ pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told 
     told
 }
 
-/// Says what the metadata cannot express. What that means to a volume, the engine's events say.
+/// The event that the metadata cannot express a record. The engine's events say what that means for a volume.
 #[must_use]
 pub fn tell_not_expressible(error: &Inexpressible) -> Told {
     let text = format!("{error}; what is on the drives stays as it is");
@@ -366,7 +366,7 @@ fn not_recorded(change: NotRecorded) -> &'static str {
     }
 }
 
-/// Says that reports of blocks came faster than they could be told.
+/// The event that reports of blocks came faster than they could be passed on.
 #[must_use]
 pub fn tell_left_out(count: u64) -> Told {
     let text = format!("{count} reports of single blocks were left out, there were too many");
@@ -374,7 +374,7 @@ pub fn tell_left_out(count: u64) -> Told {
 }
 
 impl Told {
-    /// Something about no drive or volume in particular.
+    /// An event about no drive or volume in particular.
     #[must_use]
     pub fn of_process(kind: &str, text: String, warning: bool) -> Told {
         let mut told = Told::now();
@@ -429,9 +429,9 @@ pub(super) fn reason(class: ErrorClass, errno: i32) -> String {
 /// Why an order was not carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotDone {
-    /// The controller said no.
+    /// The controller refused it.
     Refused(Refused),
-    /// The first data thread did not answer in time; what became of the order is not known.
+    /// The first data thread did not answer in time; whether the order was carried out is not known.
     NoAnswer,
 }
 

@@ -14,15 +14,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often what is offered is compared with what the drives can do.
+/// How often the properties offered to clients are compared with what the drives can do.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// All of them, by the number of their ports.
+/// All exports, by the number of their ports.
 #[derive(Clone)]
 pub(super) struct Exports(Arc<Mutex<Vec<Box<dyn Export>>>>);
 
 impl Exports {
-    /// Binds them all, in the folder of the API's socket where nobody says where.
+    /// Binds all exports; a socket whose path is not given is made in the folder of the API's socket.
     ///
     /// # Errors
     /// One sentence about the socket or device that cannot be made.
@@ -42,13 +42,13 @@ impl Exports {
         Ok(Exports(Arc::new(Mutex::new(bound))))
     }
 
-    /// An export that panicked still has its sockets.
+    /// The lock is taken even if an export panicked while holding it: its sockets must still be removed.
     fn all(&self) -> MutexGuard<'_, Vec<Box<dyn Export>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares them for the volumes; `shard_payload_bytes` is the payload memory that each shard has for all exports
-    /// together.
+    /// Prepares all exports for the volumes; `shard_payload_bytes` is the payload memory of each shard, which all
+    /// exports share.
     ///
     /// # Errors
     /// A volume cannot be offered.
@@ -59,7 +59,7 @@ impl Exports {
             .try_for_each(|export| export.prepare(offers, pool_bytes))
     }
 
-    /// Where the volumes that are `started` can be reached.
+    /// The addresses of the volumes that are `started`.
     pub fn addresses(&self, started: &[(VolumeId, String)]) -> Vec<String> {
         let all = self.all();
         let of = |(_, name): &(VolumeId, String)| -> Vec<String> {
@@ -68,7 +68,7 @@ impl Exports {
         started.iter().flat_map(of).collect()
     }
 
-    /// Their ports, for the data threads.
+    /// The ports of all exports, for the data threads.
     pub fn clients(&self, shards: u8) -> Clients<Ports> {
         let all = self.all();
         let makers: Vec<MakeExportPort> = all.iter().map(|export| export.ports()).collect();
@@ -87,10 +87,10 @@ impl Exports {
         }
     }
 
-    /// Lets clients in.
+    /// Starts to accept clients.
     ///
     /// # Errors
-    /// The system refuses something.
+    /// The system refuses an operation that is needed for that.
     pub fn open(&self, shared: &Shared) -> Result<()> {
         for (at, export) in self.all().iter_mut().enumerate() {
             export.open(&messages(shared, at))?;
@@ -98,8 +98,8 @@ impl Exports {
         Ok(())
     }
 
-    /// Looks every second whether what clients are offered is still so, while the array serves: a drive may turn out not to
-    /// discard, and one that cannot may join or leave.
+    /// Checks every second, while the array serves, whether the properties offered to clients still hold: a drive may
+    /// turn out not to support discard, and a drive without it may join or leave.
     ///
     /// # Errors
     /// The system starts no more threads.
@@ -119,10 +119,10 @@ impl Exports {
         Ok(())
     }
 
-    /// Ends all clients in order: what is in flight is answered, then they are disconnected.
+    /// Ends all clients in order: requests in flight are answered, then the clients are disconnected.
     ///
     /// # Errors
-    /// Clients did not end in time.
+    /// Clients were not all gone in time.
     pub fn stop(&self, shared: &Shared, within: Duration) -> Result<()> {
         let mut all = self.all();
         let left = Arc::new(AtomicUsize::new(all.len() * usize::from(shared.shards())));
@@ -144,7 +144,7 @@ impl Exports {
         Ok(())
     }
 
-    /// Removes the files of their sockets.
+    /// Removes the files of the exports' sockets.
     pub fn release(&self) {
         self.all().clear();
     }
@@ -154,7 +154,7 @@ fn messages(shared: &Shared, at: usize) -> Messages {
     Messages::new(shared.mail(), PortNumber::new(at))
 }
 
-/// What clients are offered of the volumes that are `started`, with their names.
+/// What clients are offered of the volumes that are `started`, with the names of the volumes.
 pub(super) fn offers(record: &Record, started: &[(VolumeId, String)]) -> Vec<Offer> {
     let offer = |(id, name): &(VolumeId, String)| {
         let at = usize::from(id.0);

@@ -1,20 +1,20 @@
-//! How an array is, in one word and one sentence: the worst there is to say of it, why, and what to do.
+//! The health of an array in one word and one sentence: its worst problem, the cause, and what to do.
 //!
-//! It is made of the status alone, so that whoever reads the status can check it. What costs data or service now comes
-//! first, then what would if one drive more were lost, then what wants to be tidied up.
+//! It is computed from the status alone, so that a reader of the status can verify it. Problems that cost data or
+//! service now come first, then those that would if one more drive were lost, then what should be tidied up.
 
 use super::status::{JobStatus, MemberStatus, SlotStatus, Status, VolumeStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use words::{and, size};
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// `well`: every volume has the redundancy of its level. `at risk`: one has not. `failed`: one is failed, not
-    /// started, or refuses writes. Empty: not known.
+    /// `well`: every volume has the redundancy of its level. `at risk`: a volume lacks redundancy, or is about to.
+    /// `failed`: a volume has failed, is not started, or refuses writes. Empty: not known.
     pub state: String,
-    /// The worst, its cause and what to do, in one sentence.
+    /// The worst problem, its cause and what to do, in one sentence.
     pub text: String,
 }
 
@@ -22,7 +22,7 @@ pub struct Health {
 pub const WELL: &str = "well";
 /// A volume lacks redundancy, or is about to.
 pub const AT_RISK: &str = "at risk";
-/// A volume does not serve what it should.
+/// A volume does not serve as it should.
 pub const FAILED: &str = "failed";
 
 /// The health of what `status` describes.
@@ -52,7 +52,7 @@ pub fn health(status: &Status) -> Health {
         })
 }
 
-/// Why nothing brings redundancy back.
+/// Why nothing restores redundancy.
 const ONLY_READ: &str = "it is served read-only, so nothing is synchronised";
 
 fn out_of_service(volume: &VolumeStatus) -> Option<String> {
@@ -120,7 +120,7 @@ fn lost_slots(status: &Status, volume: &VolumeStatus) -> String {
     }
 }
 
-/// What brings its redundancy back.
+/// What restores the volume's redundancy.
 fn degraded_next(status: &Status, volume: &VolumeStatus) -> String {
     let name = &volume.name;
     if volume.read_only {
@@ -149,11 +149,11 @@ fn under_way(name: &str, job: &JobStatus) -> String {
     format!("its {kind} is at {percent} %")
 }
 
-/// What a drive loses, or is about to lose, although it is in use.
+/// Why a drive that is in use is about to lose data or redundancy, or has lost some.
 fn endangers(member: &MemberStatus) -> Option<String> {
     let name = &member.name;
     if !matches!(member.state.as_str(), "active" | "spare") {
-        // What becomes of a drive that nobody uses any more endangers nothing.
+        // A drive that no volume uses any more endangers nothing.
         return None;
     }
     if member.deleted {
@@ -170,7 +170,7 @@ fn endangers(member: &MemberStatus) -> Option<String> {
     })
 }
 
-/// A drive that no volume needs any more.
+/// Advice about a failed drive that is still in the container.
 fn left_over(member: &MemberStatus) -> Option<String> {
     let name = &member.name;
     (member.state == "failed").then(|| {

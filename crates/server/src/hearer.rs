@@ -1,22 +1,22 @@
-//! Who hears what a server has to say.
+//! The receiver of a server's reports.
 
 use super::events::Told;
 use std::fmt::Display;
 
-/// For whom an event is.
+/// Whom an event is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Audience {
-    /// For everybody.
+    /// For people and programs.
     All,
-    /// For programs: people have been told by a sentence.
+    /// For programs only: people have already seen a sentence about it.
     Programs,
 }
 
-/// Hears what a server says. Data threads call it, so it never blocks.
+/// Receives a server's reports. Data threads call it, so it never blocks.
 pub trait Hearer: Send + Sync {
     /// A sentence for people.
     fn say(&self, sentence: &dyn Display);
 
-    /// Something has happened.
+    /// An event has happened.
     fn event(&self, event: &Told, audience: Audience);
 }

@@ -1,12 +1,13 @@
-//! The serving process: holds the members, runs the shards, offers volumes over NBD and itself over an
-//! API. Another program can do the same, beginning with [`Prepared::new`]: what `fullstripe serve` adds is the command line.
+//! The serving process: it opens the members, runs the shards, offers volumes over NBD, and offers status and orders
+//! over an API. Another program can serve an array too, beginning with [`Prepared::new`]: `fullstripe serve` only adds
+//! the command line.
 //!
-//! In the order of its life: sockets are made; drives are opened and the array assembled
-//! ([`container`]); the data threads start (`runtime`); the sockets are answered (`exporting`, with the crate [`exports`],
-//! [`api`]); somebody ends it: clients first, then the volumes are flushed and, where nothing is in doubt, marked
-//! clean. What it has to say on the way, a [`Hearer`] hears.
+//! The order of its life: sockets are made; drives are opened and the array is assembled ([`container`]); the data
+//! threads start (`runtime`); requests on the sockets are answered (`exporting`, with the crate [`exports`], [`api`]).
+//! When it is stopped, clients are ended first, then the volumes are flushed and, where nothing is in doubt, marked
+//! clean. Whatever it reports on the way goes to a [`Hearer`].
 
-// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
+// `println!` and `eprintln!` panic when nobody reads the output, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod api;

@@ -1,4 +1,4 @@
-//! A server's life: prepared, serving, stopped.
+//! The life of a server: prepared, serving, stopped.
 
 use super::ending::Ended;
 use super::events::{Told, tell_start_note};
@@ -25,12 +25,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long a graceful end may take.
+/// Maximum duration of an orderly end.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
-/// How long the end waits for the disk that keeps events.
+/// How long the end waits until events are written to their file.
 const KEEP_WITHIN: Duration = Duration::from_secs(2);
 
-/// Sockets that are made, drives that are opened, and an array that is assembled of them.
+/// The sockets, the opened drives, and the array assembled from them, before it is served.
 pub struct Prepared {
     options: ServeOptions,
     hearer: Arc<dyn Hearer>,
@@ -41,22 +41,22 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Makes the sockets, opens the drives and assembles the array; `hearer` hears all that there is to say from now on.
+    /// Makes the sockets, opens the drives and assembles the array; `hearer` receives all reports from now on.
     ///
     /// # Errors
     /// One sentence: what could not be made, opened or assembled.
     pub fn new(mut options: ServeOptions, hearer: Arc<dyn Hearer>) -> Result<Prepared> {
         memory::refuse_less_than_is_needed(options.payload_bytes, options.shards)?;
         memory::refuse_more_than_there_is(options.payload_bytes, options.shards)?;
-        // Before anything is done to drives: a socket that cannot be made is no reason to stop an array that has just
-        // been started. Who connects early waits until the array is served.
+        // Before anything is done to drives: a socket that cannot be made must not stop an array that has just
+        // been started. A client that connects early waits until the array is served.
         let path = SocketPath::choose(options.socket.as_deref());
         let api = ApiSocket::claim(&path)?;
         let binds = std::mem::take(&mut options.exports);
         let exports = Exports::bind(binds, &path.path, &hearer)?;
         let (mut drives, spares) = open_drives(&options)?;
         for refused in &spares.refused {
-            // If the array does not start, a spare that has become a member may be why.
+            // If the array does not start, the reason may be one of these spares: it may have become a member before.
             hearer.say(&refused.text);
         }
         conflicts::refuse(&drives)?;
@@ -78,10 +78,10 @@ impl Prepared {
         })
     }
 
-    /// Starts the data threads, opens the API, adds the spares and lets clients in.
+    /// Starts the data threads, opens the API, adds the spares and accepts clients.
     ///
     /// # Errors
-    /// One sentence: what could not be started. Whatever was started has been stopped then.
+    /// One sentence: what could not be started. Everything that was started has been stopped again.
     pub fn serve(self) -> Result<Server> {
         let (server, opening) = self.start()?;
         match opening.open(&server) {
@@ -90,7 +90,7 @@ impl Prepared {
                 ..server
             }),
             Err(error) => {
-                // The data threads hold the drives, and a spare may be being filled.
+                // The data threads hold the drives, and a spare may be being rebuilt.
                 let hearer = server.hearer.clone();
                 hearer.say(&"stopping");
                 if let Err(other) = server.stop() {
@@ -178,7 +178,7 @@ struct Opening {
 }
 
 impl Opening {
-    /// Opens the API, adds the spares and lets clients in. What is returned ends the API when it is dropped.
+    /// Opens the API, adds the spares and accepts clients. The API ends when the returned [`ApiServer`] is dropped.
     fn open(self, server: &Server) -> Result<ApiServer> {
         let shared = server.runtime.handle();
         server.exports.keep_true(shared.clone(), self.started)?;
@@ -192,7 +192,7 @@ impl Opening {
     }
 }
 
-/// The first status is published soon after the start.
+/// Waits for the first status, which is published soon after the start.
 fn wait_for_status(shared: &Shared) {
     for _ in 0..500 {
         if shared.updates() > 0 {
@@ -202,7 +202,8 @@ fn wait_for_status(shared: &Shared) {
     }
 }
 
-/// An array that is being served, until [`Server::stop`]: without that the data threads go on, and with them the drives.
+/// An array that is being served, until [`Server::stop`]. Without that call the data threads keep running and keep the
+/// drives open.
 #[must_use = "only `stop` ends it"]
 pub struct Server {
     runtime: Runtime,
@@ -211,27 +212,27 @@ pub struct Server {
     hook: Option<Arc<Hook>>,
     keeper: Option<Arc<Keeper>>,
     stop_asked: watch::Receiver<bool>,
-    /// Nothing while it is being opened.
+    /// `None` while the server is being opened.
     open: Option<ApiServer>,
 }
 
 impl Server {
-    /// How the array is.
+    /// The status of the array.
     #[must_use]
     pub fn status(&self) -> Arc<Status> {
         self.runtime.handle().status()
     }
 
-    /// Becomes true when somebody asks by the API that the server stops; whoever has the server does it then.
+    /// Becomes true when a client of the API asks that the server stop; the owner of the server then has to stop it.
     #[must_use]
     pub fn stop_asked(&self) -> watch::Receiver<bool> {
         self.stop_asked.clone()
     }
 
-    /// Ends clients first, then flushes the volumes and, where nothing is in doubt, marks them clean.
+    /// Disconnects clients first, then flushes the volumes and, where nothing is in doubt, marks them clean.
     ///
     /// # Errors
-    /// The array did not come to rest.
+    /// The array could not be stopped in order.
     pub fn stop(self) -> Result<Ended> {
         let hearer = &self.hearer;
         let shared = self.runtime.handle();
@@ -249,7 +250,7 @@ impl Server {
     }
 }
 
-/// Waits until what has happened is told to the hook, and kept.
+/// Waits until the hook has run for all events, and all events are in their file.
 fn finish_telling(hook: &Option<Arc<Hook>>, keeper: &Option<Arc<Keeper>>) {
     if let Some(hook) = hook {
         hook.finish(STOP_WITHIN);
@@ -282,14 +283,15 @@ fn hook(options: &ServeOptions, hearer: &Arc<dyn Hearer>) -> Result<Option<Arc<H
     Ok(Some(Arc::new(hook)))
 }
 
-/// What the user should know of the start: of the drives, then of the container.
+/// What the user should know about the start: notes on the drives, then on the container.
 fn start_notes(container: &Container) -> Vec<String> {
     let drives = container.members.iter();
     let of_drives = drives.flat_map(|probed| probed.drive.notes());
     of_drives.chain(&container.notes).cloned().collect()
 }
 
-/// Tells what the start was like. Of what was known before anything could go wrong, people have been told.
+/// Reports the start. People have already seen what was known before anything could go wrong, so that part goes to
+/// programs only.
 fn tell_start(
     tell: &Tellers,
     remembering: &mut Remembering,
@@ -304,11 +306,11 @@ fn tell_start(
     remembering.notes.drain(..).for_each(&*tell.all);
 }
 
-/// The two ways to tell what has happened.
+/// The two ways to report an event.
 struct Tellers {
-    /// To everybody.
+    /// To people and programs.
     all: Tell,
-    /// To programs alone, and to who asks later.
+    /// To programs alone, and to readers of the log.
     programs: Tell,
 }
 

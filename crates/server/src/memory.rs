@@ -12,19 +12,19 @@ use engine::units::{Buffer, ShardId};
 use std::sync::Arc;
 use words::{size, typed_size};
 
-/// Scratch memory of a shard, at least.
+/// Minimum scratch memory of a shard.
 const SCRATCH_BYTES_MIN: usize = 16 << 20;
 
-/// Payload memory of an array, at least.
+/// Minimum payload memory of an array.
 const PAYLOAD_BYTES_MIN: u64 = 8 << 20;
-/// Payload memory of a shard, at least: a quarter of it, which one request may take, has to be 1 MiB
+/// Minimum payload memory of a shard: one request may take a quarter of it, and that has to be 1 MiB
 /// ([`exports::nbd::server::maximum_payload_bytes`]).
 const SHARD_PAYLOAD_BYTES_MIN: u64 = 4 << 20;
 
-/// Refuses payload memory with which a shard could not carry out a request of 1 MiB.
+/// Refuses so little payload memory that a shard could not carry out a request of 1 MiB.
 ///
 /// # Errors
-/// One sentence with the least.
+/// One sentence that names the minimum.
 pub(super) fn refuse_less_than_is_needed(payload_bytes: u64, shards: u8) -> Result<()> {
     let least = PAYLOAD_BYTES_MIN.max(u64::from(shards) * SHARD_PAYLOAD_BYTES_MIN);
     if payload_bytes >= least {
@@ -38,11 +38,11 @@ pub(super) fn refuse_less_than_is_needed(payload_bytes: u64, shards: u8) -> Resu
     )
 }
 
-/// Refuses payload memory that does not fit beside the rest into what can be had without swapping: the kernel would end
-/// the process, or others, while the memory is being filled.
+/// Refuses payload memory that, with everything else, exceeds the memory available without swapping: the kernel would
+/// kill this process, or others, while the memory is being filled.
 ///
 /// # Errors
-/// One sentence with what there is.
+/// One sentence that says how much memory is available.
 pub(super) fn refuse_more_than_there_is(payload_bytes: u64, shards: u8) -> Result<()> {
     let beside = u64::from(BAND_BYTES_MAX) + u64::from(shards) * 2 * SCRATCH_BYTES_MIN as u64;
     let Some(available) = available_memory_bytes() else {
@@ -66,24 +66,24 @@ pub(super) struct Memory {
     shards: usize,
 }
 
-/// One shard's part.
+/// The part of one shard.
 pub(super) struct MemoryShare {
     pub arena: Arc<Arena>,
-    /// A block of zeros, everybody's.
+    /// A block of zeros, which all shards share.
     pub zeros: Buffer,
-    /// First byte and length.
+    /// First byte and length of the scratch memory.
     pub scratch: (Buffer, u64),
-    /// Payload.
+    /// Payload memory.
     pub pool: Pool,
 }
 
 impl Memory {
-    /// Memory for an array with this record.
+    /// Allocates memory for an array with this record.
     ///
     /// # Errors
-    /// The system has not enough.
+    /// The system does not have enough memory.
     pub fn new(record: &Record, options: RunOptions) -> Result<Memory> {
-        // Half of it is in reserve for the time when a drive hangs and keeps the other half.
+        // Half of the scratch memory is a reserve for the case that a hung drive ties up the other half.
         let scratch_bytes =
             2 * Setup::scratch_bytes_min(&record.volumes).max(SCRATCH_BYTES_MIN as u64) as usize;
         let shards = options.shards as usize;
@@ -100,7 +100,7 @@ impl Memory {
         })
     }
 
-    /// A shard's part.
+    /// The part of one shard.
     pub fn share(&self, shard: ShardId) -> MemoryShare {
         let at = shard.0 as usize;
         let scratch_from = BAND_BYTES_MAX as usize + at * self.scratch_bytes;

@@ -1,9 +1,9 @@
-//! Events on their way from the data threads to the one that tells them.
+//! Passes events from the data threads to the thread that reports them.
 //!
-//! A data thread never waits for the teller. Most events are rare: they come from decisions of the controller,
-//! and orders wait for their answers, so every one of them is delivered. Reports of single blocks are not:
-//! a client can cause one with every request. Of those, [`REPORTS_MAX`] may be on their way; what comes
-//! beyond is counted, and the count delivered.
+//! A data thread never waits for that thread. Most events are rare: they come from decisions of the controller, and
+//! orders wait for their answers, so every one of them is delivered. Reports of single blocks are different: a client
+//! can cause one with every request. Of those, at most [`REPORTS_MAX`] may be in the queue. Further ones are dropped
+//! and counted, and the count is delivered.
 
 use super::watch::Notice;
 use container::persist::Inexpressible;
@@ -13,22 +13,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Reports of blocks that wait to be told.
+/// Maximum number of reports of single blocks in the queue.
 pub(super) const REPORTS_MAX: u64 = 1000;
 
-/// What the teller hears.
+/// What the data threads and the watch have to report.
 #[derive(Debug)]
 pub(super) enum News {
     /// From the engine.
     Engine(Event),
     /// From the watch.
     Watch(MemberId, Notice),
-    /// A record that nothing was written of.
+    /// A record that the metadata cannot express, so that nothing of it was written.
     NotExpressible(Inexpressible),
 }
 
 impl News {
-    /// Whether it is about single blocks.
+    /// Whether it is about a single block.
     fn is_report(&self) -> bool {
         matches!(
             self,
@@ -63,7 +63,7 @@ pub(super) struct NewsReceiver {
     reports: Arc<Reports>,
 }
 
-/// A way for news.
+/// A queue for news.
 pub(super) fn news() -> (NewsSender, NewsReceiver) {
     let (sender, receiver) = channel();
     let reports = Arc::new(Reports::default());
@@ -79,21 +79,21 @@ pub(super) fn news() -> (NewsSender, NewsReceiver) {
 }
 
 impl NewsSender {
-    /// Sends news, or counts a report that is too many.
+    /// Sends news, or drops and counts a report if the queue has too many of them.
     pub fn send(&self, news: News) {
         if news.is_report() && self.reports.waiting.fetch_add(1, Ordering::Relaxed) >= REPORTS_MAX {
             self.reports.waiting.fetch_sub(1, Ordering::Relaxed);
             self.reports.left_out.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        // The teller outlives every sender.
+        // The receiving thread outlives every sender.
         let _ = self.news.send(news);
     }
 }
 
 impl NewsReceiver {
-    /// The next news and how many reports have been left out since the ones before; `None` when nobody is
-    /// left who could send any.
+    /// The next news, and how many reports have been dropped since the previous call; `None` when no sender
+    /// is left.
     pub fn next(&self) -> Option<(News, u64)> {
         let news = self.news.recv().ok()?;
         if news.is_report() {

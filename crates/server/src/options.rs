@@ -12,9 +12,9 @@ use std::time::Duration;
 pub struct ServeOptions {
     /// Specifications of the drives of one array, in any order.
     pub drives: Vec<String>,
-    /// A new array of this level is made on the drives, which all lie in memory, and is gone when serving ends.
+    /// Make a new array of this level on the drives, which must all be in memory; it is gone when serving ends.
     pub scratch: Option<Level>,
-    /// Drives that take a failed member's place; one that cannot be taken is reported.
+    /// Drives that may take a failed member's place; one that cannot be used is reported.
     pub spares: Vec<String>,
     /// How clients reach the volumes.
     pub exports: Vec<Bind>,
@@ -22,22 +22,22 @@ pub struct ServeOptions {
     pub socket: Option<PathBuf>,
     /// Data threads.
     pub shards: u8,
-    /// Memory for payload, of all data threads together.
+    /// Payload memory of all data threads together.
     pub payload_bytes: u64,
     /// How data threads learn of completed I/O.
     pub completion: CompletionMode,
-    /// What is accepted of an array that is not whole.
+    /// Which defects of an array are accepted at its start.
     pub start: StartOptions,
-    /// Nothing at all is written to the drives.
+    /// Nothing is written to the drives.
     pub read_only: bool,
-    /// Spares are taken without an order.
+    /// Spares replace failed members without an order.
     pub auto_rebuild: bool,
-    /// Limit of background work on each member; 0 is unlimited. Without it, what was ordered last counts.
+    /// Limit of background work on each member; 0 is unlimited. If absent, the limit ordered last applies.
     pub rate_bytes_per_s: Option<u64>,
-    /// A member that does not answer for so long is failed.
+    /// A member that does not answer for this long is failed.
     pub member_deadline: Duration,
-    /// Runs by `sh -c` for every event.
+    /// The event hook: run by `sh -c` for every event.
     pub on_event: Option<String>,
-    /// Folder for copies of what a drive held that joins by force.
+    /// Folder for backups of drives that join by force.
     pub backup: Option<PathBuf>,
 }

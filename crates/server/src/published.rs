@@ -1,18 +1,19 @@
-//! Copies of what one thread knows, for others to look at.
+//! Copies of one thread's state, for other threads to read.
 //!
-//! A data thread must never wait for those who look, however long they stand still in the middle of it. So there
-//! are three copies. The one thread that knows fills a copy that is neither the newest nor being read, and then
-//! calls it the newest; everybody else reads the newest. Both sides only ever try a lock: who publishes leaves it for
-//! its next turn when both older copies are being read, and who reads looks again which copy is the newest.
-//! So nobody is ever asleep before one of the locks, and giving one back is never a system call either.
+//! A data thread must never wait for readers, however long one of them is interrupted while reading. So there are
+//! three copies. The one thread that owns the state fills a copy that is neither the newest nor being read, and then
+//! declares it the newest; all other threads read the newest. Both sides only ever try a lock: if both older copies
+//! are being read, the publishing thread tries again in its next turn, and a reader that finds a copy locked looks
+//! again which one is the newest. So no thread ever sleeps on one of the locks, and unlocking never needs a system
+//! call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, TryLockError};
 
-/// One to be read, one to be filled, and one for those who began to read before.
+/// One to be read, one to be filled, and one for readers that began earlier.
 const COPIES: usize = 3;
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Published<T> {
     copies: [RwLock<T>; COPIES],
@@ -20,7 +21,7 @@ pub(super) struct Published<T> {
 }
 
 impl<T> Published<T> {
-    /// Copies that are all as `make` makes them.
+    /// Copies that are all in the state that `make` returns.
     pub fn new(make: impl Fn() -> T) -> Published<T> {
         Published {
             copies: std::array::from_fn(|_| RwLock::new(make())),
@@ -28,15 +29,15 @@ impl<T> Published<T> {
         }
     }
 
-    /// Has `fill` bring a copy up to date, whatever older state it is in, and calls it the newest. False, and nothing
-    /// is filled, when all older copies are being read. Only one thread may publish.
+    /// Has `fill` bring a copy up to date, from whatever older state it is in, and declares it the newest. Returns
+    /// false, without calling `fill`, when all older copies are being read. Only one thread may publish.
     pub fn publish(&self, fill: impl FnOnce(&mut T)) -> bool {
         let newest = self.newest.load(Ordering::Relaxed);
         for step in 1..COPIES {
             let at = (newest + step) % COPIES;
             let mut copy = match self.copies[at].try_write() {
                 Ok(copy) => copy,
-                // Whoever panicked in the middle of filling it: it is filled as a whole now.
+                // The thread panicked while it filled this copy; `fill` sets all of it now.
                 Err(TryLockError::Poisoned(copy)) => copy.into_inner(),
                 Err(TryLockError::WouldBlock) => continue,
             };
@@ -48,7 +49,7 @@ impl<T> Published<T> {
         false
     }
 
-    /// Lets `look` see the newest copy.
+    /// Calls `look` with the newest copy.
     pub fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         loop {
             if let Some(copy) = self.copy_if_newest(self.newest.load(Ordering::Acquire)) {
@@ -58,9 +59,9 @@ impl<T> Published<T> {
         }
     }
 
-    /// The copy that was the newest a moment ago, if it still is. It may have been filled again since, without being
-    /// called the newest yet: who read it then would read an older one next time. As long as it is held it is filled no
-    /// more.
+    /// The copy with this index, if it is still the newest once it is locked. It may have been filled again in the
+    /// meantime without having been declared the newest yet: a thread that read it then would read an older copy next
+    /// time. While the lock is held, the copy is not filled.
     fn copy_if_newest(&self, at: usize) -> Option<RwLockReadGuard<'_, T>> {
         let copy = match self.copies[at].try_read() {
             Ok(copy) => copy,

@@ -1,8 +1,8 @@
-//! Who turns the engine's record into bytes: the controller's data thread, and nobody else.
+//! Turns the engine's record into bytes, on the controller's data thread alone.
 //!
-//! What writes the record belongs to that thread, so that nobody can hold it up there. Drives that join come by
-//! message ([`Recorder::mail`]), from whoever brings them. What the metadata cannot express is news like everything
-//! else that a data thread has to say.
+//! The persister belongs to that thread, so that no other thread can make it wait. Drives that join are announced to
+//! it by message ([`Recorder::mail`]), by the thread that adds them. If the metadata cannot express a record, that is
+//! news, like everything else that a data thread has to report.
 
 use super::news::{News, NewsSender};
 use container::log;
@@ -13,7 +13,7 @@ use engine::units::MemberId;
 use metadata::imsm::SectorSize;
 use std::any::Any;
 
-/// What the data threads encode with.
+/// The encoders that the data threads use.
 pub(super) struct Encoders {
     recorder: Option<Recorder>,
     container_family: u32,
@@ -29,8 +29,8 @@ impl Encoders {
         }
     }
 
-    /// For the record: the first who asks, which must be the controller's thread. The others are never asked to
-    /// write it.
+    /// The encoder of the record, for the first caller, which must be the controller's thread. Other threads get one
+    /// that is never called.
     pub fn take(&mut self) -> Encoder {
         match self.recorder.take() {
             Some(recorder) => Box::new(recorder),
@@ -40,17 +40,17 @@ impl Encoders {
         }
     }
 
-    /// For write-hole logs.
+    /// The encoder of write-hole logs.
     pub fn of_logs(&self) -> LogEncoder {
         Box::new(log::encoder(self.container_family, self.sector))
     }
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 struct Recorder {
     persister: Persister,
     events: NewsSender,
-    /// What was told last, and of which record.
+    /// What could not be expressed and was reported last, and the generation of that record.
     told: Option<(u64, Inexpressible)>,
 }
 
@@ -68,7 +68,7 @@ impl Encode for Recorder {
     /// `record` for `member`: see [`Persister::encode`].
     fn encode(&mut self, member: MemberId, record: &Record) -> Result<Parts, NotExpressible> {
         self.persister.encode(member, record).map_err(|error| {
-            // The same is asked for every member.
+            // Encoding fails in the same way for every member, so it is reported once.
             let of = (record.generation, error);
             if self.told.as_ref() != Some(&of) {
                 self.events.send(News::NotExpressible(of.1.clone()));
@@ -78,7 +78,7 @@ impl Encode for Recorder {
         })
     }
 
-    /// The drive with the next number has joined: its [`Identity`].
+    /// The drive with the next number has joined: the message is its [`Identity`].
     fn mail(&mut self, message: Box<dyn Any + Send>) {
         let drive: Box<Identity> = message.downcast().expect("nobody writes of anything else");
         self.persister.add_drive(*drive);

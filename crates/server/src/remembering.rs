@@ -1,6 +1,6 @@
-//! What this server knows from the one before, and tells the next: events, and what was ordered for good.
+//! State that a server takes over from the one before and leaves to the next: events, and settings.
 //!
-//! The files are the [`crate::state_folder`]'s. An array that is gone when the process ends has none.
+//! The files are described in [`crate::state_folder`]. An array that is gone when the process ends has none.
 
 use super::events::{Told, tell_start_note};
 use crate::api::EventLog;
@@ -10,25 +10,26 @@ use container::state_folder;
 use std::sync::Arc;
 use words::size;
 
-/// Whom everything is told that happens.
+/// Reports an event to everybody.
 pub(super) type Tell = Arc<dyn Fn(Told) + Send + Sync>;
 
-/// What the start has to do with what is remembered.
+/// What the start needs of the state that was kept.
 #[derive(Default)]
 pub(super) struct Remembering {
-    /// Who keeps it from now on, if anybody does.
+    /// Keeps the state from now on; `None` if it is not kept.
     pub keeper: Option<Arc<Keeper>>,
-    /// The limit of background work that was ordered for good.
+    /// The limit of background work that an operator set, for this and later servers.
     pub rate_bytes_per_s: Option<u64>,
-    /// What is to be told of the start, before everything else: that this is one. People see that they have started it.
+    /// The event that the server starts, to be reported before everything else. People see for themselves that they
+    /// have started it.
     pub beginning: Option<Told>,
-    /// What people should know.
+    /// Notes that people should see.
     pub notes: Vec<Told>,
 }
 
 impl Remembering {
-    /// Lets `log` go on where the server before has ended; `container_uuid` is that of the array, if it lasts.
-    /// Whatever goes wrong is a note.
+    /// Lets `log` continue where the server before ended; `container_uuid` is that of the array, if it outlasts the
+    /// process. Whatever goes wrong becomes a note.
     pub fn begin(container_uuid: Option<&str>, log: &EventLog, tell: &Tell) -> Remembering {
         let Some(uuid) = container_uuid else {
             return Remembering {
@@ -58,7 +59,7 @@ impl Remembering {
         }
     }
 
-    /// The limit to begin with: `option`, else what is remembered, else none. People learn where it comes from.
+    /// The limit to begin with: `option`, else the one that was kept, else none. A note says where it comes from.
     pub fn choose_rate(&mut self, option: Option<u64>) -> u64 {
         let note = match (option, self.rate_bytes_per_s) {
             (Some(option), Some(ordered)) if option != ordered => format!(

@@ -1,5 +1,5 @@
-//! The running array: one thread per shard, a thread that hears events, a watch on idle drives
-//! ([`super::watch`]), and a handle through which the API orders things.
+//! The running array: one thread per shard, a thread that handles events, a watch on idle drives
+//! ([`super::watch`]), and a handle through which the API gives orders.
 
 mod listener;
 mod shard;
@@ -44,11 +44,11 @@ use std::time::Duration;
 pub struct RunOptions {
     /// Data threads.
     pub shards: u8,
-    /// Memory for payload in all.
+    /// Total payload memory.
     pub payload_bytes: usize,
     /// How data threads learn of completions.
     pub completion: CompletionMode,
-    /// The engine's.
+    /// Options of the engine.
     pub engine: Options,
 }
 
@@ -60,20 +60,20 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// What the threads share.
 pub struct Shared {
     facts: Mutex<Facts>,
-    /// Of the controller's data thread.
+    /// The controller's state, published by its data thread.
     snapshot: Published<Snapshot>,
-    /// Of each data thread.
+    /// The counters of each data thread.
     stats: Vec<Published<Stats>>,
-    /// What exports are called, by number, and what each data thread's port of each has counted.
+    /// The kind of each export, by number, and the counters of each data thread's ports.
     export_kinds: Vec<&'static str>,
     export_statistics: Vec<Published<Vec<Statistics>>>,
-    /// By [`MemberId`]; nothing where a drive has been let go of.
+    /// By [`MemberId`]; `None` for a drive that has been released.
     drives: Mutex<Vec<Option<Arc<Drive>>>>,
     waiting: Mutex<HashMap<u64, Sender<Result<(), Refused>>>>,
     next_ticket: AtomicU64,
     mail: Vec<MailSender>,
     claims: Arc<Claims>,
-    /// What is remembered of scrubs.
+    /// The state of scrubs.
     pub scrubs: Scrubs,
     quit: AtomicBool,
     stopped: AtomicBool,
@@ -81,7 +81,7 @@ pub struct Shared {
     ended_failed: Mutex<Vec<String>>,
 }
 
-/// A mutex whose holder panicked still holds what it held.
+/// Locks a mutex, even if a thread panicked while holding it: the content is still there.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -89,9 +89,9 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The array and its threads.
 pub struct Runtime {
     shared: Arc<Shared>,
-    /// Each returns what drives have not given back.
+    /// Each returns the commands that drives have not answered.
     threads: Vec<JoinHandle<Result<(usize, MemberSet)>>>,
-    /// Writes down what is remembered of scrubs.
+    /// Stores the state of scrubs on the drives.
     scrub_keeper: JoinHandle<()>,
 }
 
@@ -100,14 +100,14 @@ pub type MakePort<P> = Arc<dyn Fn(ShardId, Pool) -> Result<P> + Send + Sync>;
 
 /// How clients reach the data threads.
 pub struct Clients<P> {
-    /// What each export is called, by the number of its port.
+    /// The kind of each export, by the number of its port.
     pub kinds: Vec<&'static str>,
-    /// Makes the port of all exports together.
+    /// Makes one port that stands for all exports.
     pub make_port: MakePort<P>,
 }
 
 impl Runtime {
-    /// Starts serving `container`; `told` hears every event and must not block.
+    /// Starts serving `container`; `told` is called with every event and must not block.
     ///
     /// # Errors
     /// No memory, no io_uring, or a thread that cannot be started.
@@ -202,7 +202,7 @@ impl Runtime {
         };
         for _ in 0..shards {
             match started.recv() {
-                // They are all alike.
+                // All shards report the same.
                 Ok(report) => lock(&runtime.shared.facts).ring = report.to_string(),
                 Err(_) => {
                     return Err(end(&runtime.shared, runtime.threads)
@@ -220,10 +220,10 @@ impl Runtime {
         self.shared.clone()
     }
 
-    /// Flushes, marks clean and refuses everything from now on; then ends the threads.
+    /// Flushes, marks volumes clean and refuses all requests from now on; then ends the threads.
     ///
     /// # Errors
-    /// A data thread has failed, or the array did not come to rest in time.
+    /// A data thread has failed, or the array could not be stopped in time.
     pub fn stop(self, within: Duration) -> Result<Ended> {
         self.shared
             .command(Command::Stop)
@@ -243,8 +243,8 @@ impl Runtime {
             threads,
             scrub_keeper,
         } = self;
-        // The end of a scrub that is not written down would have the next process go on with it. Its orders are
-        // answered as long as the data threads are there.
+        // Wait for the keeper first: if the end of a scrub were not stored, the next process would continue that scrub.
+        // The keeper's orders are answered as long as the data threads run.
         scrub_keeper.thread().unpark();
         let kept = scrub_keeper.join();
         let failed = std::mem::take(&mut *lock(&shared.ended_failed));
@@ -273,7 +273,7 @@ fn end(
 }
 
 impl Shared {
-    /// What is known; the default before anything is.
+    /// The status; the default before the first snapshot.
     #[must_use]
     pub fn status(&self) -> Arc<Status> {
         let snapshot = self.snapshot();
@@ -289,13 +289,13 @@ impl Shared {
         Arc::new(status)
     }
 
-    /// What the controller knew a moment ago.
+    /// A recent copy of the controller's state.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.snapshot.read(Snapshot::clone)
     }
 
-    /// How many times what [`Shared::status`] says has been brought up to date.
+    /// How many times the state behind [`Shared::status`] has been published.
     #[must_use]
     pub fn updates(&self) -> u64 {
         self.snapshot.read(|snapshot| snapshot.number)
@@ -307,22 +307,22 @@ impl Shared {
         self.mail.clone()
     }
 
-    /// Tells where volumes can be reached.
+    /// Sets the addresses at which volumes can be reached.
     pub fn set_exports(&self, exports: Vec<String>) {
         lock(&self.facts).exports = exports;
     }
 
-    /// Tells with which limit of background work the next server begins.
+    /// Sets the limit of background work with which the next server begins, for the status.
     pub fn set_remembered_rate(&self, bytes_per_s: Option<u64>) {
         lock(&self.facts).remembered_rate_bytes_per_s = bytes_per_s;
     }
 
-    /// A name for an order or a question.
+    /// A new ticket for an order or a query.
     pub(super) fn new_ticket(&self) -> u64 {
         self.next_ticket.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Data threads.
+    /// Number of data threads.
     pub(super) fn shards(&self) -> u8 {
         self.mail.len() as u8
     }
@@ -335,7 +335,7 @@ impl Shared {
     /// Gives an order to the controller and waits for its answer.
     ///
     /// # Errors
-    /// The order is refused, or nobody answers.
+    /// The order is refused, or there is no answer in time.
     pub fn command(&self, command: Command) -> Result<(), NotDone> {
         let ticket = self.new_ticket();
         let (answer, answered) = channel();
@@ -348,7 +348,7 @@ impl Shared {
             .map_err(NotDone::Refused)
     }
 
-    /// Every drive by its number; nothing where one has been let go of.
+    /// Every drive by its number; `None` for a drive that has been released.
     #[must_use]
     pub fn drives(&self) -> Vec<Option<Arc<Drive>>> {
         lock(&self.drives).clone()
@@ -360,13 +360,13 @@ impl Shared {
         self.quit.load(Ordering::Relaxed)
     }
 
-    /// Whether the array has come to rest: nothing is read or written any more.
+    /// Whether the array has been stopped: nothing is read or written any more.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         self.stopped.load(Ordering::Acquire) || self.has_quit()
     }
 
-    /// What each export has counted, all data threads together.
+    /// The counters of each export, summed over all data threads.
     #[must_use]
     pub fn export_statistics(&self) -> Vec<(&'static str, Statistics)> {
         let of = |(at, kind): (usize, &&'static str)| {
@@ -385,7 +385,7 @@ impl Shared {
         MemberId(lock(&self.drives).len() as u8)
     }
 
-    /// Attaches a drive that has been opened for service and returns its number. It is not a spare before
+    /// Attaches a drive that has been opened for service and returns its number. It becomes a spare only by
     /// [`Command::AddSpare`].
     pub fn attach(&self, drive: Drive, identity: Identity) -> MemberId {
         let drive = Arc::new(drive);
@@ -400,7 +400,8 @@ impl Shared {
         let member = MemberId(drives.len() as u8);
         drives.push(Some(drive.clone()));
         lock(&self.facts).drives.push(name);
-        // Under the lock, because whoever encodes counts them. That is the controller's data thread.
+        // While the lock is held, because the encoder numbers drives in the order of these messages. It belongs to the
+        // controller's data thread.
         self.mail[0].send(Mail::Encoder(Box::new(identity)));
         drop(drives);
         self.mail
@@ -409,7 +410,7 @@ impl Shared {
         member
     }
 
-    /// Lets go of a drive that no volume uses any more: it is closed once its I/O in flight is answered.
+    /// Releases a drive that no volume uses any more: it is closed once its I/O in flight is answered.
     pub fn detach(&self, member: MemberId) {
         if let Some(place) = lock(&self.drives).get_mut(member.0 as usize) {
             place.take();
@@ -419,8 +420,8 @@ impl Shared {
             .for_each(|mail| mail.send(Mail::Detach(member)));
     }
 
-    /// Brings up to date what others see of `engine`, without waiting for them. False when something could not be
-    /// because too many were reading.
+    /// Publishes the state of `engine` for other threads, without waiting for them. Returns false when a part could not
+    /// be published because its copies were all being read.
     fn publish(&self, shard: ShardId, engine: &Engine, port: &impl Counted, now: Nanos) -> bool {
         let stats = &self.stats[usize::from(shard.0)];
         let mut is_done = stats.publish(|stats| *stats = *engine.stats());

@@ -1,8 +1,8 @@
 //! An array that lasts as long as its process: `serve --scratch LEVEL ram:1g ram:1g`.
 //!
-//! For trying out, for clients' tests, and for measuring what lies between a client and the drives. Its
-//! record is made as `create` makes one and is then found on the drives as any other, so everything that
-//! `serve` does with an array it does with this one.
+//! It is meant for trying out fullstripe, for tests of clients, and for measuring everything between a client and the
+//! drives. Its record is made as `create` makes one and is then read from the drives like any other, so `serve`
+//! treats this array like every other one.
 
 use anyhow::{Context, Result, anyhow, bail};
 use assembly::level::in_format;
@@ -18,16 +18,16 @@ use metadata::imsm::{Mpb, RecordPrint, VolumeName};
 const NAME: &str = "scratch";
 /// 128 KiB, as `create` chooses.
 const STRIP_SECTORS: u32 = 256;
-/// Nobody but this process will ever see the container.
+/// No other process will ever see the container.
 const IDENTITY: ContainerIdentity = ContainerIdentity {
     family_num: 1,
     creation_time: 0,
 };
 
-/// Makes one volume of all `drives`, in their order. They are new: equal, so in sync.
+/// Makes one volume of all `drives`, in their order. The drives are new, so their content is equal and in sync.
 ///
 /// # Errors
-/// A drive that others could use or that lasts, or a shape that is not possible.
+/// A drive that others could use or that outlasts the process, or a shape that is not possible.
 pub fn make(level: Level, drives: &mut [Probed]) -> Result<()> {
     if let Some(probed) = drives.iter().find(|probed| probed.path().is_some()) {
         bail!(
@@ -55,7 +55,7 @@ pub fn make(level: Level, drives: &mut [Probed]) -> Result<()> {
         Mpb::create(&members, &spec, IDENTITY).map_err(|error| anyhow!("--scratch: {error}"))?;
     write_record(&mpb, &drives.iter().collect::<Vec<_>>())?;
     for probed in drives {
-        // Not read back: a null drive has forgotten it.
+        // Not read back from the drive: a null drive does not store anything.
         probed.found = Ok(Some(Found {
             mpb: mpb.clone(),
             print: RecordPrint::default(),

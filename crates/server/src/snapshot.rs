@@ -1,24 +1,24 @@
-//! What the controller knows, copied out for others to look at.
+//! A copy of the controller's state for other threads.
 //!
-//! The first shard's data thread takes a snapshot now and then. It must not wait or allocate for those who
-//! look, so it copies into memory that is there already and that nobody reads ([`super::published`]). Words and
-//! sums are made by the reader, on the reader's thread.
+//! The first shard's data thread takes a snapshot now and then. It must not wait or allocate for
+//! the readers, so it copies into memory that exists already and that no thread reads ([`super::published`]). The
+//! reader turns the copy into sentences and sums, on its own thread.
 
 use engine::control::Controller;
 use engine::control::jobs::JobStatus;
 use engine::control::record::{Record, VolumeRecord};
 use engine::units::{MemberId, MemberSet, Nanos, VolumeId};
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// How many have been taken before this one; 0 means none.
+    /// The number of this snapshot, from 1; 0 means that none has been taken.
     pub number: u64,
-    /// When.
+    /// When it was taken.
     pub now: Nanos,
     /// The record as the controller wants it.
     pub record: Record,
-    /// Drives that are not used any more, be it on record or not: the failure that a volume has failed by is not.
+    /// Drives that are no longer used, whether on record or not: a failure beyond redundancy is not recorded.
     pub failed: MemberSet,
     /// By volume: whether it has failed, and its background work.
     pub volumes: Vec<(bool, Option<JobStatus>)>,
@@ -29,7 +29,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Room for what `record` may become.
+    /// An empty snapshot with enough memory for everything that `record` may grow to.
     #[must_use]
     pub fn with_room_for(record: &Record) -> Snapshot {
         let mut record = record.clone();
@@ -48,7 +48,7 @@ impl Snapshot {
         }
     }
 
-    /// Copies what `controller` knows at `now` into this, the snapshot with that number; allocates nothing.
+    /// Copies the state of `controller` at `now` into this snapshot and gives it that number; allocates nothing.
     pub fn take(&mut self, controller: &Controller, number: u64, now: Nanos) {
         self.number = number;
         self.now = now;

@@ -1,4 +1,4 @@
-//! The drives that the options name: the array's, and spares for it, which it does not need to start.
+//! The drives that the options name: the array's, and spares, which the array does not need to start.
 
 use super::events::{Told, tell_spare_refused};
 use super::options::ServeOptions;
@@ -9,18 +9,18 @@ use anyhow::Result;
 use container::open::{for_change, for_reading, refuse_twins};
 use container::probe::Probed;
 
-/// What `--spare` has named.
+/// The drives that `--spare` names and that are not part of the array yet.
 #[derive(Default)]
 pub(super) struct NamedSpares {
-    /// Those that are yet to be added.
+    /// Those that are still to be added.
     pub new: Vec<String>,
-    /// What to tell of those that cannot be opened.
+    /// Reports of those that cannot be opened.
     pub refused: Vec<Told>,
 }
 
-/// The array's drives, opened, and the spares that are yet to be added. A spare that has a record already
-/// belongs to the drives: it may have taken a failed member's place since the same command line was first used.
-/// An array does not need its spares, so it starts without one that cannot be opened.
+/// Opens the array's drives, and returns them with the spares still to be added. A spare that has a record already is
+/// returned with the array's drives: it may have taken a failed member's place since the same command line was first
+/// used. An array does not need its spares to start, so one that cannot be opened is only reported.
 pub(super) fn open_drives(options: &ServeOptions) -> Result<(Vec<Probed>, NamedSpares)> {
     refuse_twins(&[&options.drives[..], &options.spares].concat())?;
     let open = match options.read_only {
@@ -48,7 +48,7 @@ pub(super) fn open_drives(options: &ServeOptions) -> Result<(Vec<Probed>, NamedS
     Ok((drives, spares))
 }
 
-/// Adds the drives that `--spare` names and that are not the array's already; one that cannot be taken is told.
+/// Adds the drives that `--spare` names and that are not part of the array yet; refusals are reported.
 pub(super) fn add_spares(
     options: &ServeOptions,
     (shared, spares): (&Shared, &Spares),

@@ -1,4 +1,4 @@
-//! What a serving process says about itself: the one set of types behind `status`, the API, the metrics
+//! The state of a serving process: the one set of types that `status`, the API, the metrics
 //! and the web console.
 
 use super::health::Health;
@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use words::and;
 
-/// State of a serving process. `version` changes when a field changes its meaning or goes away.
+/// State of a serving process. `version` changes when a field changes its meaning or is removed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// Version of this schema: 1.
     pub version: u32,
-    /// How the array is, in a word and a sentence.
+    /// The health of the array, in a word and a sentence.
     #[serde(default)]
     pub health: Health,
     /// UUID of the container, as mdadm prints it.
@@ -66,20 +66,20 @@ pub struct MemberStatus {
     pub size_bytes: u64,
     /// `active`, `spare`, `failed` or `removed`.
     pub state: String,
-    /// Why it has failed, if it has in this process.
+    /// Why it has failed, if that was in this process.
     #[serde(default)]
     pub cause: Option<String>,
     /// How its I/O reaches the kernel: `ring`, `inline` (on the data thread) or `helpers` (on threads of
     /// its own).
     pub io_path: String,
-    /// It is a file that has been deleted: its content is gone when the process ends.
+    /// It is a file that has been deleted: its content is lost when the process ends.
     #[serde(default)]
     pub deleted: bool,
-    /// Ranges of it that are on record as lost: reads of them are answered from other drives, or are errors,
-    /// until they are written.
+    /// Ranges of it that are on record as lost: until they are written, reads of them are answered from other drives,
+    /// or fail.
     #[serde(default)]
     pub bad_blocks: Vec<BadBlocks>,
-    /// Bytes of these together.
+    /// Total length of these ranges.
     #[serde(default)]
     pub bad_block_bytes: u64,
 }
@@ -109,10 +109,10 @@ pub struct VolumeStatus {
     /// `optimal`, `degraded`, `not protected` (redundancy not established yet), `writes stopped` (the metadata
     /// cannot express what they depend on), `failed` or `not started`.
     pub state: String,
-    /// Why it is not started, and what to do, a sentence: it is not served, and stays as it is.
+    /// Why it is not started and what to do, in a sentence; a volume that is not started is not served and not changed.
     #[serde(default)]
     pub not_started: Option<String>,
-    /// Why it has failed, its writes are stopped, or its last rebuild was given up, if so, and what to do.
+    /// Why it has failed, its writes are stopped or its last rebuild was given up, and what to do; absent otherwise.
     #[serde(default)]
     pub cause: Option<String>,
     /// Whether the metadata says that writes may be under way.
@@ -135,7 +135,7 @@ pub struct SlotStatus {
     pub member: Option<u8>,
     /// `in sync`, `rebuilding`, `failed` or `missing`.
     pub state: String,
-    /// Whether the volume goes on without what this slot has.
+    /// Whether the volume can work without this slot's drive.
     #[serde(default)]
     pub can_be_lost: bool,
 }
@@ -147,27 +147,27 @@ pub struct JobStatus {
     pub kind: String,
     /// The slot that is rebuilt or replaced.
     pub slot: Option<u8>,
-    /// Number of the drive that is being filled for it.
+    /// Number of the drive that is being rebuilt or copied to.
     pub member: Option<u8>,
-    /// Whether it runs now; it may be paused, or wait for another job.
+    /// Whether it runs now; otherwise it is paused or waits for another job.
     pub running: bool,
     /// Paused by an operator.
     pub paused: bool,
-    /// Bytes of each member that are done.
+    /// Bytes of each member that are complete.
     pub done_bytes: u64,
     /// Bytes of each member in all.
     pub total_bytes: u64,
-    /// Bytes of each member per second, since it began in this process, was resumed or its limit changed.
+    /// Bytes of each member per second, since it started in this process, was resumed, or had its limit changed.
     pub rate_bytes_per_s: u64,
     /// Seconds until it is done at this rate; absent while unknown.
     pub remaining_s: Option<u64>,
     /// Stripes whose redundancy did not match.
     pub mismatches: u64,
-    /// Stripes that could not be done.
+    /// Stripes that could not be processed.
     pub failures: u64,
 }
 
-/// What the engine does not know about the drives.
+/// What is known about a drive beside the engine's record.
 #[derive(Clone, Debug)]
 pub struct DriveName {
     /// What the user called it.
@@ -182,7 +182,7 @@ pub struct DriveName {
     pub failure: Option<String>,
 }
 
-/// Everything that does not change while the array runs, and names.
+/// Everything that does not change while the array runs, names, and what events have said.
 #[derive(Debug, Default)]
 pub struct Facts {
     /// UUID of the container.
@@ -195,26 +195,26 @@ pub struct Facts {
     pub volume_uuids: Vec<String>,
     /// By [`MemberId`].
     pub drives: Vec<DriveName>,
-    /// URIs.
+    /// URIs at which volumes can be reached.
     pub exports: Vec<String>,
-    /// Data threads.
+    /// Number of data threads.
     pub shards: u8,
     /// How they learn of completions.
     pub completion: String,
     /// What the kernel granted their rings.
     pub ring: String,
-    /// What the metadata could not express last.
+    /// What the metadata could not express most recently.
     pub not_expressible: Option<String>,
     /// Why the last rebuild was given up, by volume.
     pub given_up: Vec<Option<String>>,
-    /// Whose bad blocks there was no room for since the last rebuild began.
+    /// The drive for whose bad blocks the log has had no room, since the last rebuild began.
     pub bad_block_log_full: Option<MemberId>,
-    /// The limit of background work with which the next server begins, if there is one.
+    /// The limit of background work with which the next server begins, if one is stored.
     pub remembered_rate_bytes_per_s: Option<u64>,
 }
 
 impl Facts {
-    /// Facts of an array that starts with what `persister` writes.
+    /// The facts of an array that starts with the metadata of `persister`.
     #[must_use]
     pub fn new(persister: &Persister, volume_names: Vec<String>, drives: Vec<DriveName>) -> Facts {
         let mpb = persister.mpb();
@@ -236,7 +236,7 @@ pub fn describe(snapshot: &Snapshot, facts: &Facts, stats: &Stats) -> Status {
     let record = &snapshot.record;
     Status {
         version: 1,
-        // What is said of scrubs has to be there first.
+        // Computed by the caller, because it depends on the status of scrubs too.
         health: Health::default(),
         container_uuid: facts.container_uuid.clone(),
         generation: record.generation,
@@ -259,7 +259,7 @@ pub fn describe(snapshot: &Snapshot, facts: &Facts, stats: &Stats) -> Status {
     }
 }
 
-/// What a drive is now; a drive by which a volume has failed is still in use on record.
+/// The present state of a drive; a drive whose failure made a volume fail is still in use on record.
 fn state_of(snapshot: &Snapshot, id: MemberId) -> MemberState {
     let member = snapshot.record.members.get(id.0 as usize);
     match member.map_or(MemberState::Absent, |member| member.state) {
@@ -374,8 +374,8 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
     }
 }
 
-/// Which drives a failed volume lacks, those with the same cause together, and what to do. Those that were in use to the
-/// last are in use on record: their data count when they come back.
+/// Which drives a failed volume lacks, grouped by cause, and what to do. Drives that were in use when the volume failed
+/// are still in use on record: their data are valid when they come back.
 fn why_failed(snapshot: &Snapshot, facts: &Facts, volume: &VolumeRecord) -> String {
     let mut lost: Vec<(&str, Vec<String>)> = Vec::new();
     let mut needed = Vec::new();

@@ -1,13 +1,13 @@
-//! Looks after drives of which nothing is asked: an idle drive that vanishes gives no other sign.
+//! Watches idle drives: an idle drive that vanishes gives no other sign.
 //!
-//! Each drive has a thread that asks it once a second whether it is still there. A file whose file system
-//! hangs does not answer, and then that thread hangs and nothing else. The watch itself never asks: it
-//! starts these threads, and notices which of them have been waiting for too long. That is told, and no
-//! reason to fail the drive, because nothing is at stake: the next I/O will have a deadline.
+//! Each drive has a thread that checks once a second whether the drive is still there. If a file's file system
+//! hangs, only that thread hangs. The watch itself never calls a drive: it starts these threads, and notices
+//! which of them have been waiting for too long. That is reported, but is no
+//! reason to fail the drive, because no request depends on it: the next I/O will have a deadline.
 //!
-//! A file that is deleted while it serves is told of as well, once, and kept. It can be read and written until this
-//! process ends, so to fail it would give up redundancy that is there; and nobody can bring it back, so there is
-//! nothing to wait for. What has to be done only an operator can do: `replace` the drive while it still has its data.
+//! A file that is deleted while it serves is reported as well, once, and stays in use. It can be read and written until
+//! this process ends, so failing it would only reduce redundancy, and it cannot come back, so waiting does
+//! not help. Only an operator can act: `replace` the drive while it still has its data.
 
 use super::runtime::{Shared, lock};
 use drives::drive::Drive;
@@ -19,27 +19,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// How often drives are asked.
+/// How often drives are checked.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// A drive that is silent for this long is told of: far beyond what a healthy one takes, and before an
-/// operator asks.
+/// A drive that is silent for this long is reported: far longer than a healthy drive takes, and sooner than an
+/// operator would look.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// A sleep that lasts longer than it should by this means that the whole process was stopped.
+/// If a sleep lasts longer than it should by this much, the whole process was stopped.
 const STOOD_STILL_AFTER: Duration = Duration::from_millis(500);
 
-/// What the watch has to say about a drive.
+/// What the watch reports about a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// It has not answered for [`SILENT_AFTER`].
+    /// It has not answered a check for [`SILENT_AFTER`].
     Silent,
-    /// It has answered after all.
+    /// It has answered after it was reported as silent.
     AnswersAgain,
     /// It is a file that has been deleted.
     Deleted,
 }
 
-/// A drive and the thread that asks it.
+/// A drive and the thread that checks it.
 struct Watched {
     drive: Weak<Drive>,
     asking: Arc<Asking>,
@@ -47,16 +47,16 @@ struct Watched {
     is_deleted: bool,
 }
 
-/// What the thread has found out.
+/// The state of that thread.
 #[derive(Default)]
 struct Asking {
-    /// Since when it has been waiting for an answer.
+    /// When the check under way began; `None` if there is none.
     since: Mutex<Option<Instant>>,
     /// See [`Drive::is_deleted`].
     is_deleted: AtomicBool,
 }
 
-/// Starts the watch over the drives of `shared`; `noticed` hears what is noticed.
+/// Starts the watch over the drives of `shared`; `noticed` is called with each report.
 ///
 /// # Errors
 /// The system starts no more threads.
@@ -73,7 +73,7 @@ pub fn start(
                 let began = Instant::now();
                 std::thread::sleep(ASK_EVERY);
                 if began.elapsed() > ASK_EVERY + STOOD_STILL_AFTER {
-                    // The threads that ask stood still as well; what they wait for may be there already.
+                    // The checking threads stood still as well; the answers they wait for may have arrived already.
                     std::thread::sleep(ASK_EVERY);
                 }
             }
@@ -81,7 +81,7 @@ pub fn start(
     Ok(())
 }
 
-/// One look at all drives.
+/// Looks at the threads of all drives once.
 fn look(
     shared: &Arc<Shared>,
     watched: &mut Vec<Option<Watched>>,
@@ -111,14 +111,14 @@ fn look(
                     noticed(member, Notice::Deleted);
                 }
             }
-            // Where no thread is to be had, the next look tries again.
+            // If no thread can be started, the next look tries again.
             (Some(drive), _) => *place = watch(shared, member, drive).ok(),
             (None, _) => *place = None,
         }
     }
 }
 
-/// Starts the thread that asks a drive.
+/// Starts the thread that checks a drive.
 fn watch(shared: &Arc<Shared>, member: MemberId, drive: &Arc<Drive>) -> io::Result<Watched> {
     let asking = Arc::new(Asking::default());
     let one = Watched {
@@ -130,13 +130,13 @@ fn watch(shared: &Arc<Shared>, member: MemberId, drive: &Arc<Drive>) -> io::Resu
     let (shared, drive) = (Arc::downgrade(shared), one.drive.clone());
     let thread = std::thread::Builder::new().name(format!("watch-{}", member.0));
     thread.spawn(move || {
-        // Neither the array nor the drive stays because of this thread, unless it hangs.
+        // This thread keeps neither the array nor the drive alive, unless it hangs.
         while let (Some(shared), Some(drive)) = (shared.upgrade(), drive.upgrade())
             && !shared.has_quit()
         {
             ask(&shared, member, &drive, &asking);
             if !drive.volatile_cache() && drive.volatile_cache_now() {
-                // The controller takes it up once.
+                // The controller acts on the first such message only.
                 let message = Message::CacheTurnedVolatile(member);
                 shared.mail()[0].send(Mail::Engine(message));
             }
@@ -147,7 +147,7 @@ fn watch(shared: &Arc<Shared>, member: MemberId, drive: &Arc<Drive>) -> io::Resu
     Ok(one)
 }
 
-/// Asks a drive whether it is there, and has it failed when it is not.
+/// Checks whether a drive is still there, and fails it if it is not.
 fn ask(shared: &Shared, member: MemberId, drive: &Drive, asking: &Asking) {
     *lock(&asking.since) = Some(Instant::now());
     let answer = drive.is_alive();

@@ -1,48 +1,50 @@
-//! The fault budget: what an array has to survive in which state. One table; whatever a history wants
-//! beyond it is left out in [`Mode::Survivable`](crate::history::Mode::Survivable).
+//! The fault budget: what an array has to survive in which state. In
+//! [`Mode::Survivable`](crate::history::Mode::Survivable), faults that the table does not allow are left out of a
+//! history.
 //!
 //! | state of a volume | members that may be lost or unreadable besides | process crash, power cut |
 //! |---|---|---|
 //! | RAID 0 | 0 | yes |
-//! | RAID 0 beside a volume that survives something | as that one; its own requests may fail then | as that one |
+//! | RAID 0 beside a redundant volume | as for that volume; requests to the RAID 0 may fail then | as for that volume |
 //! | RAID 1, RAID 10, in sync or a resync under way or due | all but one of each mirror | yes |
 //! | RAID 5, in sync | 1 | yes |
 //! | any, initial sync under way; RAID 5, resync under way | 0 | yes |
-//! | any, rebuilding, until it is on record and every shard knows that it has ended | 0 where the rebuild reads; its target may be lost | as degraded |
+//! | any, rebuilding, until its end is on record and every shard has adopted it | 0 of the drives that the rebuild reads; its target may be lost | as degraded |
 //! | RAID 5, degraded or about to be, clean | 0 | yes |
-//! | RAID 5, degraded or about to be, dirty, no write-hole log | 0 | no: it would be refused |
-//! | RAID 5, dirty, with a write-hole log | 1, but for what is in flight to it | yes, unless a drive that stays is defective |
-//! | any, a metadata update under way | - | yes, but no drive may be meddled with then |
-//! | any, a drive has been replaced and its job not ended | as if it were in service, and it counts as one of them | yes |
+//! | RAID 5, degraded or about to be, dirty, no write-hole log | 0 | no: the start would be refused |
+//! | RAID 5, dirty, with a write-hole log | 1, but writes in flight to it may be lost | yes, unless a remaining drive is defective |
+//! | any, a metadata update under way | - | yes, but no drive may be tampered with then |
+//! | any, after a replacement whose job has not ended | the replaced drive counts as a member in service | yes |
 //!
-//! A drive is defective when it cannot be read somewhere, or fails some commands: what its log says, or what it
-//! is about, may then be unreadable at the start. A drive that is gone is no such thing.
+//! A drive is defective when some of its sectors cannot be read, or when it fails some commands: then its log, or
+//! the data that the log describes, may be unreadable at the start. A drive that is gone does not count as
+//! defective.
 //!
-//! A member counts as lost from the moment when something may make the array drop it, whether or not the
-//! array knows.
+//! A member counts as lost from the moment at which a fault may make the array drop it, whether or not the array
+//! has noticed the fault.
 
 use engine::control::record::{Record, SyncKind, VolumeRecord};
 use engine::layout::Level;
 use engine::units::{MemberId, Slot, SlotSet};
 
-/// What the budget looks at.
+/// The state that the budget depends on.
 pub struct State<'a> {
-    /// What the array wants its metadata to say.
+    /// The record that the array wants to be durable.
     pub record: &'a Record,
-    /// By member: it may be dropped, or cannot be read somewhere.
+    /// By member: it may be dropped, or some of its sectors cannot be read.
     pub suspect: &'a [bool],
-    /// Some drive that serves, or would be found after a crash, fails some commands.
+    /// Some drive that is in service, or would be found after a crash, is defective.
     pub has_defective: bool,
-    /// By volume: slots that are current in every record that a crash may leave, and for every shard.
+    /// By volume: slots that are current in every record that a crash may leave, and in the view of every shard.
     pub durable_slots: &'a [SlotSet],
-    /// By volume: it survives nothing, and nothing is asked of it but that it reads no wrong bytes.
+    /// By volume: it has no redundancy, and the only requirement is that it returns no wrong bytes.
     pub lenient: &'a [bool],
     /// No update of the metadata is under way.
     pub is_durable: bool,
 }
 
-/// Whether what a volume's slots hold together does not hang on one of them for want of a sync. Copies of a mirror
-/// that a crash has left unequal are both right, and become equal where they are read.
+/// Whether a volume's redundancy is established, so that it does not depend on a sync. Copies of a mirror that a
+/// crash has left unequal are both right, and become equal where they are read.
 fn has_redundancy(volume: &VolumeRecord) -> bool {
     let is_parity = volume.geometry.level == Level::Raid5;
     match volume.sync.map(|sync| sync.kind) {
@@ -68,7 +70,7 @@ impl State<'_> {
             .unwrap_or(false)
     }
 
-    /// Slots with a drive that is current and will stay.
+    /// Slots with a current drive that is not suspect, not counting `without`.
     fn sure_slots(&self, volume: &VolumeRecord, without: Option<MemberId>) -> SlotSet {
         let sure = |slot: &Slot| {
             volume.slots[slot.0 as usize]
@@ -92,13 +94,14 @@ impl State<'_> {
             if !volume.slots[slot.0 as usize].current {
                 return true;
             }
-            // A slot whose rebuild has just ended is not current yet for a shard that has not heard of it.
+            // A slot whose rebuild has just ended is not current yet for a shard that has not adopted the new
+            // view.
             let left = SlotSet(self.sure_slots(volume, Some(member)).0 & durable.0);
             has_redundancy(volume) && volume.geometry.survives(left)
         })
     }
 
-    /// Whether what an interrupted write leaves is settled: there is no parity, or a log that can be replayed.
+    /// Whether an interrupted write leaves no wrong parity: the volume has none, or a log that can be replayed.
     fn is_settled_by_log(&self, volume: &VolumeRecord) -> bool {
         let is_synced = volume
             .sync
@@ -113,22 +116,22 @@ impl State<'_> {
         self.judged().all(|(volume, durable)| {
             let sure = SlotSet(self.sure_slots(volume, None).0 & durable.0);
             let whole = sure.count() == u32::from(volume.geometry.members);
-            // A mark that is being taken back is still on the drives.
+            // While an update clears the dirty mark, the mark is still on some drives.
             let dirty = volume.dirty || !self.is_durable;
             let parity_doubtful = dirty && !self.is_settled_by_log(volume);
             volume.geometry.survives(sure) && (whole || !parity_doubtful)
         })
     }
 
-    /// Whether drives may be meddled with while the array does not run, after it was stopped in order
-    /// or not.
+    /// Whether a drive may be tampered with while the array does not run; `stopped` says whether it was stopped
+    /// in order.
     #[must_use]
     pub fn may_meddle(&self, member: MemberId, stopped: bool) -> bool {
         let doubtful = |volume: &VolumeRecord| {
             let stays_dirty = volume.then_resync || volume.sync.is_some();
             let interrupted = volume.dirty && !stopped && !self.is_settled_by_log(volume);
-            // A mirror that a resync makes equal may lose a drive; with an old record on one, nothing tells who is
-            // right.
+            // A mirror that a resync is making equal may lose a drive, but if one drive has an old record,
+            // nothing tells which copy is right.
             let is_unequal = volume.then_resync
                 || (volume.sync).is_some_and(|sync| !matches!(sync.kind, SyncKind::Rebuild(_)));
             let is_parity = volume.geometry.level == Level::Raid5;

@@ -1,5 +1,5 @@
-//! Many seeds, on several threads. A history runs on one thread and knows of no other, so what comes out
-//! does not depend on how many there are.
+//! Runs many seeds on several threads. A history runs on one thread and shares nothing with others, so the result
+//! does not depend on the number of threads.
 
 use crate::history::draw::Wish;
 use crate::history::{History, Mode};
@@ -15,12 +15,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Failures that are shrunk; the others are only named.
+/// Failures that are shrunk; for others only the seed is reported.
 const SHRUNK_MAX: usize = 3;
-/// Failures after which no more seeds are begun.
+/// Number of failures after which no more seeds are started.
 const FAILURES_MAX: usize = 100;
 
-/// What is to be run.
+/// What to run.
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// The seeds.
@@ -44,18 +44,18 @@ pub struct FailedSeed {
     pub mode: Mode,
     /// What went wrong.
     pub failure: Failure,
-    /// The smallest history found that fails so, and the end of its log.
+    /// The smallest history found that fails in the same way, and the end of its log.
     pub shrunk: Option<(History, Vec<String>)>,
 }
 
-/// What came of a campaign.
+/// The result of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Histories run, a repetition not counted.
+    /// Histories run, not counting repetitions.
     pub histories: u64,
     /// Hash of all event logs.
     pub hash: u64,
-    /// What was done how often.
+    /// How often what was done.
     pub counts: Counts,
     /// Seeds that failed, in order.
     pub failures: Vec<FailedSeed>,
@@ -65,7 +65,7 @@ thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// The seed that this thread runs, for whoever reports a panic.
+/// The seed that this thread runs, for reports of panics.
 #[must_use]
 pub fn current_seed() -> Option<u64> {
     SEED.get()
@@ -84,8 +84,8 @@ impl Campaign {
         History::draw(seed, Wish { level, mode })
     }
 
-    /// Runs all seeds; `progress` hears how many have been run, `endless` of a seed that does not end, which nobody
-    /// can stop but by ending the process. The first failures are shrunk.
+    /// Runs all seeds. `progress` is called with the number of histories run, `endless` with a seed that does not
+    /// end; such a seed can only be stopped by ending the process. The first failures are shrunk.
     pub fn run(&self, progress: impl Fn(u64) + Sync, endless: impl Fn(u64) + Sync) -> Summary {
         let mut summary = self.run_without_shrinking(progress, endless);
         for failed in summary.failures.iter_mut().take(SHRUNK_MAX) {
@@ -98,7 +98,7 @@ impl Campaign {
         summary
     }
 
-    /// As [`Campaign::run`]; who only counts failures need not see them small.
+    /// As [`Campaign::run`], for callers that only count failures and do not need them shrunk.
     pub fn run_without_shrinking(
         &self,
         progress: impl Fn(u64) + Sync,
@@ -145,7 +145,7 @@ impl Campaign {
         let mut summary = lock(summary);
         summary.histories += 1;
         summary.counts.add(&outcome.counts);
-        // A sum does not depend on the order in which threads come.
+        // A sum does not depend on the order in which threads finish.
         summary.hash = summary.hash.wrapping_add(mix(outcome.hash ^ mix(seed)));
         if let Some(failure) = outcome.failure {
             summary.failures.push(FailedSeed {
@@ -169,7 +169,7 @@ fn lock(summary: &Mutex<Summary>) -> std::sync::MutexGuard<'_, Summary> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Runs a history; a broken assertion of the engine is a failure like others.
+/// Runs a history. A broken assertion of the engine counts as a failure of the history.
 fn guarded(history: &History) -> Outcome {
     let outcome = catch_unwind(AssertUnwindSafe(|| run(history, false)));
     outcome.unwrap_or_else(|panic| {

@@ -1,10 +1,10 @@
-//! The event log of a history: a hash of everything that happened, and the last of it in words.
+//! The event log of a history: a hash of all entries, and the last entries as text.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 
-/// Entries kept in words.
+/// Entries kept as text.
 const KEPT: usize = 6000;
 
 /// A hash that is the same on every machine.
@@ -58,7 +58,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// An empty log; with `words`, its end can be read.
+    /// An empty log; with `words`, its last entries are kept as text.
     #[must_use]
     pub fn new(words: bool) -> Journal {
         Journal {
@@ -68,7 +68,7 @@ impl Journal {
         }
     }
 
-    /// Notes that something happened.
+    /// Adds an entry.
     pub fn note<T: Hash + Debug>(&mut self, now_ns: u64, what: &T) {
         self.hash.write_u64(now_ns);
         what.hash(&mut self.hash);
@@ -82,7 +82,7 @@ impl Journal {
         }
     }
 
-    /// The hash of everything so far.
+    /// The hash of all entries so far.
     #[must_use]
     pub fn hash(&self) -> u64 {
         crate::random::mix(self.hash.finish() ^ self.entries)
@@ -94,7 +94,7 @@ impl Journal {
         self.entries
     }
 
-    /// The last entries in words.
+    /// The last entries as text.
     pub fn tail(&self) -> impl Iterator<Item = &str> {
         self.words.iter().flatten().map(String::as_str)
     }

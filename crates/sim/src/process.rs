@@ -1,4 +1,4 @@
-//! The array's process: its shards, its memory, and how it starts from what lies on the drives.
+//! The array's process: its shards, its memory, and its start from the content of the drives.
 
 use crate::container::probe::{Probed, probe};
 use crate::machine::{Ending, Machine};
@@ -32,7 +32,7 @@ use std::rc::Rc;
 pub const SLOTS: usize = 24;
 /// Largest request.
 pub const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// How often a drive that fails is asked for its metadata.
+/// How often reading a drive's metadata is tried.
 const TRIES: usize = 8;
 /// From the end of one turn with work to the beginning of the next.
 const TURN_NS: u64 = 1_500;
@@ -42,14 +42,14 @@ const TURN_NS: u64 = 1_500;
 pub struct StartWith {
     /// Number of shards.
     pub shards: u8,
-    /// What the operator accepts.
+    /// The options of the start that the operator has given.
     pub accept: StartOptions,
     /// The engine's options.
     pub engine: Options,
     /// Sector size of all drives.
     pub sector: SectorSize,
-    /// Scratch memory of each shard, in multiples of the least that the engine can do with: then one parity plan runs
-    /// at a time.
+    /// Scratch memory of each shard, in multiples of the engine's minimum, with which one parity plan runs at a
+    /// time.
     pub scratch_times: u64,
 }
 
@@ -59,16 +59,16 @@ pub struct Process {
     shards: Vec<Shard<SimWorld>>,
     payload_from: u64,
     next_ticket: u64,
-    /// The array as it was at the start.
+    /// The metadata record at the start.
     mpb: Mpb,
     sector: SectorSize,
 }
 
 impl Process {
-    /// Assembles what is on the drives in the given bays and starts to serve it.
+    /// Assembles the array from the drives in the given bays and starts to serve it.
     ///
     /// # Errors
-    /// The array must not be assembled or started.
+    /// If the array must not be assembled or started.
     pub fn start(
         machine: &Rc<RefCell<Machine>>,
         bays: &[usize],
@@ -77,7 +77,7 @@ impl Process {
         let probed: Vec<Probed> = bays
             .iter()
             .filter_map(|&bay| {
-                // A read that fails once is tried again, as anybody would.
+                // Reads that fail are tried again, as an operator would do.
                 (0..TRIES).find_map(|_| probe(machine, bay, with.sector))
             })
             .collect();
@@ -94,7 +94,7 @@ impl Process {
             let mut machine = machine.borrow_mut();
             let shards = with.shards as usize;
             machine.begin_life(shards, memory_bytes, bays, container.persister);
-            // What the replay of a log has done is a note, and so are the others.
+            // Assembly reports replayed logs, resyncs by bitmap and returned drives as notes.
             let count = |words: &str| {
                 let notes = container.notes.iter();
                 notes.filter(|note| note.contains(words)).count() as u64
@@ -134,10 +134,10 @@ impl Process {
         })
     }
 
-    /// As [`Process::start`]; it is an error if a volume is not started that is `needed`.
+    /// As [`Process::start`], but fails if a `needed` volume is not started.
     ///
     /// # Errors
-    /// The array must not be assembled, or something must not be started.
+    /// If the array must not be assembled, or a `needed` volume must not be started.
     pub fn start_all(
         machine: &Rc<RefCell<Machine>>,
         bays: &[usize],
@@ -153,7 +153,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Ends it, without ceremony.
+    /// Ends the process without stopping the array in order.
     pub fn end(self, ending: Ending) {
         self.machine.borrow_mut().end_life(ending);
     }
@@ -184,19 +184,19 @@ impl Process {
     /// The controller.
     ///
     /// # Panics
-    /// Never: the first shard has it.
+    /// Never: the first shard has the controller.
     #[must_use]
     pub fn controller(&self) -> &Controller {
         self.shards[0].engine.controller().expect("shard 0 has it")
     }
 
-    /// What the array wants its metadata to say.
+    /// The record that the array wants to be durable.
     #[must_use]
     pub fn record(&self) -> &Record {
         self.controller().wanted()
     }
 
-    /// Gives an order to the controller, which will answer under the ticket that is returned.
+    /// Gives an order to the controller, which will answer with the returned ticket.
     pub fn order(&mut self, command: Command) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -205,7 +205,7 @@ impl Process {
         ticket
     }
 
-    /// Somebody has noticed that a drive is not there any more.
+    /// Reports to the controller that a drive is gone.
     pub fn report_gone(&mut self, member: MemberId) {
         let message = Message::MemberFailed {
             member,
@@ -215,7 +215,7 @@ impl Process {
         self.machine.borrow_mut().tell(0, Input::Message(message));
     }
 
-    /// A fresh drive joins, as a spare once the controller agrees.
+    /// Adds a new drive, which becomes a spare if the controller accepts it.
     pub fn attach(&mut self, bay: usize) -> Option<MemberId> {
         self.machine.borrow_mut().record_like_others(bay);
         let probed = probe(&self.machine, bay, self.sector)?;
@@ -223,8 +223,9 @@ impl Process {
         Some(member)
     }
 
-    /// A drive that holds something joins: as one that comes back if it lacks only what bitmaps mark, and otherwise, or
-    /// `by_force`, as a spare. Returns its number, the ticket of the order, and whether it comes back.
+    /// Adds a drive that has been a member before: as a returning drive if it lacks only what bitmaps mark, and
+    /// otherwise, or `by_force`, as a spare. Returns its number, the ticket of the order, and whether it was
+    /// added as a returning drive.
     pub fn attach_again(&mut self, bay: usize, by_force: bool) -> Option<(MemberId, u64, bool)> {
         let probed = (0..TRIES).find_map(|_| probe(&self.machine, bay, self.sector))?;
         let returns = returning(&probed, &self.mpb).filter(|_| !by_force);
@@ -245,7 +246,7 @@ impl Process {
             let machine = self.machine.borrow();
             logged_volumes(machine.persister.as_ref()?.mpb(), self.sector)
         };
-        // An old log must not be replayed once the drive serves.
+        // An old log must not be replayed after the drive has joined.
         initialise_all(&logged, &[probed]).ok()?;
         let identity = Identity::of(probed);
         let mut machine = self.machine.borrow_mut();
@@ -266,7 +267,7 @@ impl Process {
         Some((member, ticket))
     }
 
-    /// Where the payload of a client's request lies.
+    /// The payload buffer of a client's request.
     #[must_use]
     pub fn payload(&self, slot: usize) -> Buffer {
         Buffer(self.payload_from + slot as u64 * u64::from(REQUEST_BYTES_MAX))

@@ -1,9 +1,9 @@
-//! Making a failing history small: parts of it are left out as long as it still fails in the same way.
+//! Makes a failing history small by leaving out parts as long as it still fails in the same way.
 
 use crate::history::{Act, Action, Area, Fault, History, Order};
 use crate::run::{Failure, run};
 
-/// Runs that shrinking may take.
+/// Largest number of runs for shrinking.
 const RUNS_MAX: u32 = 300;
 
 /// The smallest history found that fails like `history`, which fails with `failure`.
@@ -84,7 +84,7 @@ impl Shrinking {
     }
 }
 
-/// The volume that an action is about; 0 for those that are about none.
+/// The volume that an action is about; 0 if it is about none.
 fn volume_of(action: &Action) -> u8 {
     match &action.act {
         Act::Ask(ask) => ask.volume,
@@ -96,7 +96,7 @@ fn volume_of(action: &Action) -> u8 {
             | Order::Rebuild(volume),
         )
         | Act::Fault(Fault::BadArea(_, Area::Log(volume, _) | Area::Bitmap(volume))) => *volume,
-        // Its place on the drive may lie in the second volume; it does no harm where there is none.
+        // The sectors may lie in the second volume; without that volume they do no harm.
         Act::Fault(Fault::BadSectors(..)) => 0,
         Act::Fault(_) | Act::Order(_) => 0,
     }

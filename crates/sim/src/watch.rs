@@ -1,5 +1,5 @@
-//! Notices a history that does not end. A fault of the engine can keep a core busy for ever within one turn: virtual
-//! time stands still then, and no limit in it is ever reached.
+//! Detects a history that does not end. A bug of the engine can keep a core busy for ever within one turn.
+//! Virtual time does not advance then, so no limit in virtual time helps.
 
 use std::io::Write;
 use std::sync::Mutex;
@@ -7,26 +7,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// A history takes milliseconds, and seconds in a debug build on a busy machine. Whatever takes so long never ends.
+/// A history takes milliseconds, or seconds in a debug build on a busy machine. One that takes this long never
+/// ends.
 pub const ENDLESS_AFTER: Duration = Duration::from_secs(300);
-/// How often somebody looks.
+/// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Ends the process, and says why past a test's capture of its output: a panic would wait for the thread that never
-/// ends.
+/// Ends the process with a message that bypasses a test's output capture. A panic would wait for the thread that
+/// never ends.
 pub fn end_process(seed: u64) {
     let _ = writeln!(std::io::stderr(), "seed {seed} does not end");
     std::process::exit(1);
 }
 
-/// The seeds that threads are running, and since when.
+/// The seeds that threads are running, and when each began.
 pub struct Watch {
     running: Vec<Mutex<Option<(u64, Instant)>>>,
     is_over: AtomicBool,
 }
 
 impl Watch {
-    /// Of so many threads.
+    /// A watch over this many threads.
     #[must_use]
     pub fn new(threads: usize) -> Watch {
         Watch {
@@ -35,7 +36,7 @@ impl Watch {
         }
     }
 
-    /// A thread begins with a seed, or with none.
+    /// Notes that a thread begins with a seed, or has none any more.
     pub fn begins(&self, thread: usize, seed: Option<u64>, now: Instant) {
         let entry = seed.map(|seed| (seed, now));
         *self.running[thread].lock().expect("nobody panics with it") = entry;
@@ -50,7 +51,8 @@ impl Watch {
         })
     }
 
-    /// Looks until it is over, and tells of the first seed that does not end.
+    /// Checks in a thread of its own until [`Watch::is_over`] is called, and calls `tell` with the first seed
+    /// that does not end.
     pub fn look<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -66,7 +68,7 @@ impl Watch {
         })
     }
 
-    /// All have ended: nobody needs to look any more.
+    /// Ends the checks, because all threads have ended.
     pub fn is_over(&self, looks: &ScopedJoinHandle<'_, ()>) {
         self.is_over.store(true, Ordering::Release);
         looks.thread().unpark();

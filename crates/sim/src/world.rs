@@ -1,4 +1,4 @@
-//! The engine's border to the [`Machine`]: one [`SimWorld`] for each shard.
+//! The interface between the engine and the [`Machine`]: one [`SimWorld`] for each shard.
 
 use crate::machine::{Machine, Note};
 use engine::control::message::Message;

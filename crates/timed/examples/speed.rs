@@ -1,5 +1,5 @@
-//! How fast virtual time runs: commands of modelled drives on a modelled platform for each second of user time on
-//! one thread, and what the array did meanwhile.
+//! Measures how fast virtual time runs: commands of modelled drives on a modelled platform per second of user
+//! time on one thread, and the array's requests per second of virtual time.
 //!
 //! usage: cargo run --release -p timed --example speed [MILLISECONDS of virtual time, 400] [ROW, 1 to 10; all]
 
@@ -22,7 +22,7 @@ use timed::stacks::none::NoRaid;
 const MS: u64 = 1_000_000;
 const PROFILE: &str = include_str!("../../../profiles/drives/p4510.toml");
 const PLATFORM: &str = include_str!("../../../profiles/platforms/s2600wft-8170.toml");
-/// About what the engine's classes cost: enough to make turns last, and no prediction.
+/// Rough costs of the engine's work, so that turns take some time; not for predictions.
 const PRICES: [(&str, f64); 4] = [
     ("turns", 400.0),
     ("singles_read", 150.0),
@@ -132,7 +132,7 @@ fn user_time_s() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit_once(')').context("a process's state")?.1;
     let ticks = fields.split_whitespace().nth(11).context("its user time")?;
-    /// Of Linux on all of its machines.
+    /// The same on all machines with Linux.
     const TICKS_PER_S: f64 = 100.0;
     Ok(ticks.parse::<f64>()? / TICKS_PER_S)
 }

@@ -1,4 +1,4 @@
-//! The array of a run, as the engine is given it: a record, as if it had just been assembled.
+//! The array of a run: the record that the engine gets, as if the array had just been assembled.
 
 use engine::claims::Claims;
 use engine::control::bad_blocks::BadBlocks;
@@ -14,13 +14,13 @@ use engine::units::{Buffer, MemberId, Nanos, ShardId, Slot};
 
 use super::world::TimedWorld;
 
-/// Room behind the data on each drive: metadata and logs.
+/// Space after the data on each drive, for metadata and logs.
 const RESERVE_BYTES: u64 = 16 << 20;
-/// Of each member, behind the data.
+/// Space for the log on each member, after the data.
 const LOG_AREA_BYTES: u32 = 1 << 20;
-/// Rebuilds are said to have reached a multiple of this: whole rows of any chunk.
+/// The initial position of a rebuild is a multiple of this, which is whole rows for any chunk size.
 const CHECKPOINT_BYTES: u64 = 1 << 30;
-/// Memory of plans: only addresses, nothing lies there.
+/// Scratch memory of plans: only addresses, without storage.
 const SCRATCH: (Buffer, u64) = (Buffer(1 << 44), 256 << 20);
 const ZEROS: Buffer = Buffer(1 << 45);
 
@@ -37,7 +37,7 @@ pub struct Array {
     pub component_bytes: u64,
     /// With the write-hole log (RAID 5).
     pub logged: bool,
-    /// Whether the drives have a cache that forgets; flushes are sent to such only.
+    /// Whether the drives have a volatile cache; flushes are sent only to such drives.
     pub volatile_cache: bool,
     /// The slot whose drive is missing.
     pub missing: Option<u8>,
@@ -61,7 +61,7 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// When the level cannot have so many drives, or chunks of that size.
+    /// When the level cannot have this many drives, or chunks of this size.
     pub fn geometry(&self) -> Result<Geometry, GeometryError> {
         let mut shape = Geometry {
             level: self.level,
@@ -79,12 +79,12 @@ impl Array {
         Geometry::new(shape)
     }
 
-    /// How far a rebuild is when a run begins: in the middle, where half of the array is whole already.
+    /// The position of a rebuild when a run begins: the middle, so that half of the array is already redundant.
     fn rebuilt_bytes(&self) -> u64 {
         self.component_bytes / 2 / CHECKPOINT_BYTES * CHECKPOINT_BYTES
     }
 
-    /// What is on record about it, with this layout.
+    /// The record of the array with this layout.
     #[must_use]
     pub fn record(&self, geometry: Geometry) -> Record {
         let is_missing = |slot: u8| self.missing == Some(slot);
@@ -146,7 +146,7 @@ impl Array {
             .collect())
     }
 
-    /// The engines that are told `record` of it, at time zero.
+    /// The engines of an array with this `record`, at time zero.
     #[must_use]
     pub fn engines(&self, record: &Record, options: Options) -> Vec<Engine> {
         let options = Options {

@@ -1,4 +1,4 @@
-//! Laws that hold in every run, whatever is modelled: see [`super`].
+//! Checks the laws that hold in every run, whatever is modelled: see [`super`].
 
 use anyhow::{Result, ensure};
 use engine::plan::StepKind;
@@ -18,7 +18,7 @@ pub(super) struct Audit {
     read_bytes: u64,
     writes: u64,
     write_bytes: u64,
-    /// Commands of drives; the stack's metadata are not among them.
+    /// Commands of drives, not counting the stack's metadata.
     pub commands: u64,
 }
 
@@ -28,14 +28,14 @@ impl Audit {
         self.last_ns = now_ns;
     }
 
-    /// A client has issued a request.
+    /// Counts a request that a client has issued.
     pub fn issue(&mut self, now_ns: u64) {
         self.pass_to(now_ns);
         self.outstanding += 1;
         self.issued += 1;
     }
 
-    /// A client has been answered.
+    /// Counts an answer to a client.
     pub fn answer(&mut self, issued_ns: u64, now_ns: u64) {
         self.pass_to(now_ns);
         self.outstanding -= 1;
@@ -43,7 +43,7 @@ impl Audit {
         self.latencies_ns += u128::from(now_ns - issued_ns);
     }
 
-    /// A drive has been given a command of the stack.
+    /// Counts a command from the stack to a drive.
     #[inline]
     pub fn command(&mut self, kind: StepKind, length_bytes: u64) {
         self.commands += 1;
@@ -60,11 +60,11 @@ impl Audit {
         }
     }
 
-    /// Judges a run in which nothing is under way any more.
+    /// Checks a run in which nothing is in flight any more.
     ///
     /// # Errors
     ///
-    /// The law that does not hold, with both sides.
+    /// The law that does not hold, with the values of both sides.
     pub fn judge(&self, stack: &Stats) -> Result<()> {
         ensure!(
             self.outstanding == 0 && self.issued == self.answered,
@@ -85,7 +85,7 @@ impl Audit {
             self.issued,
             stack.request_errors
         );
-        // A stack counts what it writes into logs apart.
+        // A stack counts writes to logs separately.
         let writes = stack.member_writes + stack.log_units;
         let write_bytes = stack.member_write_bytes + stack.log_bytes;
         let sides = [

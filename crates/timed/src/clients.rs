@@ -1,4 +1,4 @@
-//! Clients' threads: each has a core of its own and issues what its [`Generator`] says.
+//! Clients' threads: each has a core of its own and issues the requests of its [`Generator`].
 
 use engine::request::{Operation, Request};
 use engine::units::{Buffer, VolumeId};
@@ -8,12 +8,12 @@ use lab::workload::generator::{Command, Generator};
 /// Payload memory of a client: addresses only.
 const PAYLOAD: Buffer = Buffer(1 << 40);
 
-/// All threads, and their requests under way.
+/// All threads, and their requests in flight.
 pub struct Clients {
     generator: Generator,
-    /// By thread: what it is making just now.
+    /// By thread: the request that it is preparing now.
     making: Vec<Option<Request>>,
-    /// By thread: when it has been promised to be woken.
+    /// By thread: the time of its pending wake-up.
     wake_at_ns: Vec<Option<u64>>,
     /// By tag.
     requests: Vec<Option<Command>>,
@@ -21,7 +21,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// The threads of a generator, none of which does anything yet.
+    /// The threads of a generator, all of them idle.
     #[must_use]
     pub fn new(generator: Generator) -> Clients {
         Clients {
@@ -39,8 +39,8 @@ impl Clients {
         self.generator.threads()
     }
 
-    /// A thread begins to make its next request, if it has one now and is not at another. Returns whether it
-    /// does.
+    /// Makes a thread begin to prepare its next request, if it has one now and is not preparing another. Returns
+    /// whether it does.
     pub fn begin(&mut self, thread: u32, now_ns: u64) -> bool {
         let making = &mut self.making[thread as usize];
         if making.is_some() {
@@ -69,12 +69,12 @@ impl Clients {
         true
     }
 
-    /// The request that a thread has made.
+    /// Takes the request that a thread has prepared.
     pub fn made(&mut self, thread: u32) -> Option<Request> {
         self.making[thread as usize].take()
     }
 
-    /// A request has been answered: which one that was. `None` if there is none of that tag.
+    /// Notes the answer to a request, and returns the request. `None` if no request has this tag.
     pub fn answered(&mut self, tag: u64) -> Option<Command> {
         let command = self.requests.get_mut(tag as usize)?.take()?;
         self.free_tags.push(tag);
@@ -82,8 +82,8 @@ impl Clients {
         Some(command)
     }
 
-    /// When a thread that has nothing to do now is to be woken, if that is in the future and has not been
-    /// asked for yet.
+    /// When to wake a thread that has nothing to do now. `None` if that is not in the future or the wake-up is
+    /// pending already.
     pub fn sleep(&mut self, thread: u32, now_ns: u64) -> Option<u64> {
         let at_ns = self.generator.wake_ns(thread)?;
         let promised = &mut self.wake_at_ns[thread as usize];
@@ -94,7 +94,7 @@ impl Clients {
         Some(at_ns)
     }
 
-    /// Requests that are due and have not been issued.
+    /// Number of requests that are due and have not been issued.
     pub fn backlog(&mut self, now_ns: u64) -> u64 {
         self.generator.backlog(now_ns)
     }

@@ -1,9 +1,9 @@
-//! What it costs that every drive has one counter of commands under way for all cores, as kernels had before 4.14: a
-//! core that passes a command on changes it, and again when the answer comes. Each such line is a server of its own
-//! ([`SharedLine`]).
+//! The cost of one counter of commands in flight for each drive, shared by all cores, as Linux had it before
+//! 4.14. A core changes the counter when it passes a command on, and again when the answer comes. The cache line
+//! of each counter is modelled as a server ([`SharedLine`]).
 //!
-//! Both changes are booked when the command is passed on: with many commands under way, who was the last to change a
-//! line does not depend on which of a command's changes is meant.
+//! Both changes are charged when the command is passed on. With many commands in flight, this does not affect
+//! which core has changed the line last.
 
 use super::host::Host;
 use engine::world::Io;
@@ -16,7 +16,7 @@ pub struct DriveCounters {
 }
 
 impl DriveCounters {
-    /// Counters of so many drives that so many cores use; none where the host's kernel has none.
+    /// The counters of this many drives, used by this many cores; none if the host's kernel has no such counters.
     #[must_use]
     pub fn new(host: &Host, drives: usize, cores: usize) -> DriveCounters {
         let line = SharedLine::new(cores, host.line_ns, host.sockets);
@@ -27,15 +27,15 @@ impl DriveCounters {
         }
     }
 
-    /// For how long the busiest of them has been kept by changes.
+    /// How long the busiest counter's line has been occupied by changes.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
         let lines = self.lines.iter().map(SharedLine::busy_ns);
         lines.max().unwrap_or(0)
     }
 
-    /// When a core that passes these commands on from `ready_ns` on has counted them. `now_ns` never falls from call to
-    /// call, and `ready_ns` is never before it.
+    /// When a core that passes these commands on, beginning at `ready_ns`, has counted them. `now_ns` must not
+    /// decrease from call to call, and `ready_ns` must not be before it.
     pub fn counted_ns(&mut self, now_ns: u64, ready_ns: u64, core: usize, commands: &[Io]) -> u64 {
         let mut at_ns = ready_ns;
         for io in commands {

@@ -1,4 +1,4 @@
-//! What happens in a run, one thing at a time.
+//! The events of a run.
 
 use engine::control::message::Message;
 use engine::token::Token;
@@ -14,22 +14,22 @@ pub enum Event {
     Persisted(MemberId),
     /// A thread may have something to do.
     Wake(u32),
-    /// A thread has made its request.
+    /// A thread has finished preparing its request.
     Made(u32),
-    /// A turn ends, and clients are told what it has answered.
+    /// A turn ends, and clients get its answers.
     Told(u16),
-    /// A core has been given something to do by another one.
+    /// Another core has given this core something to do.
     Woken(u16),
     /// A message between shards arrives.
     Delivered(ShardId, Box<Message>),
-    /// The window begins.
+    /// The measured window begins.
     Begins,
-    /// It ends, and with it the load.
+    /// The measured window ends, and with it the load.
     Ends,
 }
 
 impl Event {
-    /// What it is and whom it is about, for a digest.
+    /// The kind of event and the number that it concerns, for a digest.
     #[must_use]
     pub fn name(&self) -> u64 {
         let (kind, whom) = match *self {

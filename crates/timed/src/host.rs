@@ -1,43 +1,44 @@
-//! What a request costs outside of the engine and the drives, and who is charged.
+//! The cost of a request outside the engine and the drives, and the account that is charged.
 
-/// Processor time of clients and of the kernel. All figures are of one processor.
+/// Processor time of clients and of the kernel. All figures are times of one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// The client's own time for a request, from making it to seeing it answered.
+    /// The client's own time for a request, from preparing it to handling its answer.
     pub client_request_ns: u64,
     /// The kernel's time to pass a command on to a drive.
     pub submit_command_ns: u64,
-    /// Its time for each page of a request's memory after the first.
+    /// The kernel's time for each page of a request's memory after the first.
     pub page_ns: u64,
-    /// The kernel's time to take a drive's answer.
+    /// The kernel's time to handle a drive's answer.
     pub answer_command_ns: u64,
-    /// The kernel's time to be entered, once per turn that passes commands on.
+    /// The time of a system call, once per turn that passes commands on.
     pub enter_ns: u64,
-    /// From a drive's answer, or a client's request, to a shard that sleeps noticing it: an interrupt and a
-    /// wake-up. Zero where the shard keeps looking.
+    /// From a drive's answer, or a client's request, until a sleeping shard notices it: an interrupt and a
+    /// wake-up. Zero if the shard polls.
     pub notice_ns: u64,
-    /// The kernel's time for that interrupt and wake-up, before the shard goes on.
+    /// The kernel's processor time for that interrupt and wake-up, before the shard continues.
     pub wake_ns: u64,
-    /// Of the time in which a shard has nothing to do, the part in thousandths that it spends looking.
+    /// The share of a shard's idle time that it spends polling, in thousandths.
     pub look_per_mille: u64,
-    /// The kernel's and the server's time on a core of the stack for a read of a client in another process.
+    /// Time of the kernel and the server, on a core of the stack, for a read by a client in another process.
     pub serve_read_ns: u64,
-    /// The same for a write.
+    /// The same time for a write.
     pub serve_write_ns: u64,
-    /// Idle time after which a core sleeps deeply.
+    /// Idle time after which a core enters a deep sleep state.
     pub deep_idle_after_ns: u64,
-    /// What waking from that takes, before anything is noticed.
+    /// Time to leave that state, before anything is noticed.
     pub deep_idle_exit_ns: u64,
-    /// Changes, for each command and its answer, of a counter that its drive has one of for all cores.
+    /// How often each command and its answer change the drive's counter that all cores share.
     pub drive_counter_changes: u64,
-    /// What one takes that this core, another one of its socket, or one of another socket has changed last.
+    /// Time of such a change if the line was last changed by the same core, by another core of its socket, or by
+    /// a core of another socket.
     pub line_ns: [u64; 3],
-    /// Sockets over which cores are dealt out in turn.
+    /// Number of sockets; cores are assigned to them in turn.
     pub sockets: usize,
 }
 
 impl Host {
-    /// How long it takes to notice something after so much idle time.
+    /// How long it takes to notice something after this much idle time.
     #[must_use]
     pub fn notice_after_ns(&self, idle_ns: u64) -> u64 {
         if idle_ns >= self.deep_idle_after_ns {
@@ -47,26 +48,26 @@ impl Host {
         }
     }
 
-    /// Processor time that goes into looking during so much idle time.
+    /// Processor time spent polling during this much idle time.
     #[must_use]
     pub fn looking_ns(&self, idle_ns: u64) -> u64 {
         idle_ns / 1000 * self.look_per_mille + idle_ns % 1000 * self.look_per_mille / 1000
     }
 }
 
-/// Processor time spent, by who has to account for it.
+/// Processor time spent, by account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Books {
-    /// Making requests and taking answers.
+    /// Preparing requests and handling answers.
     pub client_ns: u64,
-    /// Passing commands on, taking drives' answers, waking up, looking in vain.
+    /// Passing commands on, handling drives' answers, waking up, polling without result.
     pub kernel_ns: u64,
     /// The engine.
     pub raid_ns: u64,
 }
 
 impl Books {
-    /// What has been spent since `before`.
+    /// The time spent since `before`.
     #[must_use]
     pub fn since(self, before: Books) -> Books {
         Books {

@@ -1,8 +1,8 @@
-//! A modelled machine around modelled drives: drives share the platform's links and memory, and the operating
-//! system costs what the host's profile says.
+//! A modelled machine around modelled drives: drives share the platform's links and memory, and the costs of the
+//! operating system come from the host's profile.
 //!
-//! [`drives_in_bays`] puts drives into a platform; what comes out are the drives of a run. Their own ports are not
-//! used: the platform's links are instead. [`host`] makes the costs of a run's [`Host`] from a host's profile.
+//! [`drives_in_bays`] puts drives into a platform and returns them as the drives of a run. The platform's links
+//! replace the drives' own ports. [`host`] computes a run's [`Host`] from a host's profile.
 
 use super::host::Host;
 use crate::modelled::command;
@@ -16,7 +16,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use virtual_time::timing::{Place, Timing};
 
-/// Hops that follow each other before a drive knows a command: doorbell, request for the entry, entry.
+/// Hops in sequence before a drive has received a command: the doorbell, the drive's request for the queue entry,
+/// and the entry.
 const HOPS_TO_COMMAND: u64 = 3;
 
 /// A platform that its drives share.
@@ -43,7 +44,7 @@ impl Timing for InBay {
         let seen_ns = now_ns + HOPS_TO_COMMAND * hop_ns;
         let done_ns = self.drive.submit_by(command, seen_ns, &mut way).done_ns;
         match command.operation {
-            // The answer follows the data closely.
+            // The completion follows directly after the data.
             Operation::Read => done_ns,
             _ => done_ns + hop_ns,
         }
@@ -58,12 +59,12 @@ impl Timing for InBay {
     }
 }
 
-/// Drives in the bays of a machine, in the order of both, and the machine to be asked afterwards. They have been
-/// made with [`models::port::Port::unlimited`], or any other: it is not used.
+/// Puts drives into the bays of a machine, in the order of both. Returns the drives, and the machine for later
+/// queries. The ports of the drives, such as [`models::port::Port::unlimited`], are not used.
 ///
 /// # Errors
 ///
-/// When there are more drives than bays, or buffers on a socket that is not there.
+/// When there are more drives than bays, or buffers on a socket that does not exist.
 pub fn drives_in_bays(
     drives: Vec<Drive>,
     links: &[DriveLink],
@@ -89,7 +90,7 @@ pub fn drives_in_bays(
     Ok((drives, platform))
 }
 
-/// What a host costs a run on a machine whose busy threads (clients, and shards with cores of their own) are so many.
+/// The host's costs of a run with this many busy threads (clients, and shards with cores of their own).
 #[must_use]
 pub fn host(
     profile: &models::host::Host,
@@ -98,7 +99,7 @@ pub fn host(
     completion: Completion,
 ) -> Host {
     let costs = profile.costs(&graph.cores, threads, completion);
-    // Drives of one machine hang on alike paths; the dearest interrupt counts.
+    // All drives of a machine are attached in a similar way, so the most expensive interrupt is used for all.
     let shared_ns = graph.bays.iter().map(|bay| bay.interrupt_ns).max();
     let interrupts = costs.interrupt_ns > 0 && completion == Completion::Interrupt;
     let shared_ns = if interrupts {
@@ -117,7 +118,7 @@ pub fn host(
         look_per_mille: costs.look_per_mille,
         serve_read_ns: 0,
         serve_write_ns: 0,
-        // A core that looks now and then does not sleep deeply.
+        // A core that polls does not enter a deep sleep state.
         deep_idle_after_ns: if completion == Completion::Interrupt {
             graph.cores.deep_idle_after_ns
         } else {

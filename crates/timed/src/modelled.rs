@@ -1,10 +1,10 @@
-//! A drive as fast as the model of a real one ([`models::drive`]).
+//! The model of a real drive ([`models::drive`]) as the timing of a run's drive.
 
 use engine::plan::StepKind;
 use models::drive::{Command, Drive, Operation};
 use virtual_time::timing::{Place, Timing};
 
-/// The engine's command as the model gets it. Zeroing moves no payload, like deallocating.
+/// Converts the engine's command to the model's. Zeroing moves no payload, so it counts as deallocating.
 #[must_use]
 pub fn command(kind: StepKind, place: Place) -> Command {
     let operation = match kind {
@@ -20,7 +20,7 @@ pub fn command(kind: StepKind, place: Place) -> Command {
     }
 }
 
-/// A modelled drive as a drive's timing.
+/// A modelled drive that implements [`Timing`].
 #[derive(Clone, Debug)]
 pub struct Modelled(pub Drive);
 

@@ -1,8 +1,8 @@
-//! What the engine's work costs: each of its counters has a price (`fullstripe bench --cost-table`), and a
-//! processor has a time per instruction.
+//! The cost of the engine's work: each of its counters has a price in instructions (`fullstripe bench
+//! --cost-table`), and a processor has a time per instruction.
 //!
-//! Sums are whole femtoseconds and what is below a nanosecond is carried over, so nothing depends on how work
-//! is cut into turns.
+//! Sums are whole femtoseconds, and fractions of a nanosecond are carried over, so results do not depend on how
+//! work is divided into turns.
 
 use anyhow::{Context, Result, ensure};
 use engine::stats::Stats;
@@ -10,17 +10,17 @@ use serde::Deserialize;
 
 const COUNTERS: usize = Stats::HELP.len();
 const FEMTOSECONDS_IN_NS: f64 = 1e6;
-/// Of a cost table.
+/// The schema of cost tables that is read here.
 const TABLE_SCHEMA: u32 = 1;
-/// Of a nanosecond.
+/// Femtoseconds in a nanosecond.
 const NS_FS: u64 = 1_000_000;
 
-/// Prices of what the engine counts, and the memory that it touches.
+/// The prices of the engine's counters, in time and in bytes of memory touched.
 #[derive(Clone, Debug)]
 pub struct Prices {
-    /// Counters that cost something, and femtoseconds for each of what they count.
+    /// Counters that cost time, and femtoseconds per count.
     costs_fs: Vec<(usize, u64)>,
-    /// Counters, and bytes that are read and written for each of what they count.
+    /// Counters, and bytes read and written per count.
     touches: Vec<(usize, u64)>,
 }
 
@@ -34,11 +34,11 @@ impl Prices {
         }
     }
 
-    /// The same, and so many bytes read and written for each of what a counter counts.
+    /// Adds the bytes that are read and written per count of a counter.
     ///
     /// # Errors
     ///
-    /// When a name is no counter.
+    /// When a name is not a counter.
     pub fn touching<'a>(
         mut self,
         bytes: impl IntoIterator<Item = (&'a str, u64)>,
@@ -49,12 +49,12 @@ impl Prices {
         Ok(self)
     }
 
-    /// Prices from instructions by counter, on a processor that takes so many nanoseconds for one. Counters that
-    /// are not named cost nothing.
+    /// Prices from instructions by counter, on a processor that takes `instruction_ns` for one. Counters that are
+    /// not named cost nothing.
     ///
     /// # Errors
     ///
-    /// When a name is no counter, or a price is negative, or no number, or above a second.
+    /// When a name is not a counter, or a price is negative, not a number, or a second or more.
     pub fn new<'a>(
         instructions: impl IntoIterator<Item = (&'a str, f64)>,
         instruction_ns: f64,
@@ -77,7 +77,7 @@ impl Prices {
     ///
     /// # Errors
     ///
-    /// When that is no such table, or has no such level, and as [`Prices::new`].
+    /// When the text is not such a table, or lacks the level, and as [`Prices::new`].
     pub fn of_table(table: &str, level: u8, instruction_ns: f64) -> Result<Prices> {
         let table: Table = serde_json::from_str(table).context("a cost table")?;
         ensure!(
@@ -99,13 +99,13 @@ impl Prices {
     }
 }
 
-/// The place of a counter among all.
+/// The index of a counter among all counters.
 fn position(name: &str) -> Result<usize> {
     let at = Stats::HELP.iter().position(|(known, _)| *known == name);
     at.with_context(|| format!("{name}: the engine counts no such thing"))
 }
 
-/// What a plan reads of a cost table; the rest says how it was made.
+/// The parts of a cost table that are read here; the rest says how it was made.
 #[derive(Deserialize)]
 struct Table {
     schema: u32,
@@ -126,16 +126,16 @@ struct Class {
     bytes_written: f64,
 }
 
-/// What work takes.
+/// The cost of some work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Of a processor that waits for nothing.
+    /// Time of a processor that never waits for memory.
     pub instructions_ns: u64,
-    /// Bytes that it reads and writes in memory meanwhile.
+    /// Bytes of memory that the work reads and writes.
     pub touched_bytes: u64,
 }
 
-/// What is charged for a counter, and what that was when it was charged last.
+/// The price of a counter, and its value when it was last charged.
 #[derive(Clone, Debug)]
 struct Charged {
     counter: usize,
@@ -153,7 +153,7 @@ impl Charged {
         each.collect()
     }
 
-    /// The price of what has been counted since.
+    /// The price of everything counted since the last call.
     fn charge(&mut self, now: &[u64; COUNTERS]) -> u64 {
         let now = now[self.counter];
         (now - std::mem::replace(&mut self.before, now)) * self.price
@@ -169,7 +169,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Nothing has been done yet.
+    /// A meter of a shard that has not worked yet.
     #[must_use]
     pub fn new(prices: &Prices) -> Meter {
         Meter {
@@ -179,7 +179,7 @@ impl Meter {
         }
     }
 
-    /// What has been counted since the last call.
+    /// The cost of everything counted since the last call.
     pub fn charge(&mut self, stats: &Stats) -> Work {
         let now = stats.values();
         let charge =

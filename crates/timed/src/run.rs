@@ -1,4 +1,4 @@
-//! A run: a workload on drives behind a stack, for a while.
+//! A run: a workload on drives behind a stack, for a given time.
 
 use super::audit::Audit;
 use super::clients::Clients;
@@ -19,9 +19,9 @@ use repeatable::random::mix;
 use virtual_time::queue::Queue;
 use virtual_time::timing::{Place, Timing};
 
-/// One drive's metadata: an anchor and what lies before it.
+/// Bytes of a metadata update on one drive: the anchor and the rest of the record before it.
 const METADATA_BYTES: u64 = 4096;
-/// What is under way when a run ends has so long to come back, or the run has stalled.
+/// Requests in flight when the load ends must be answered within this time, or the run counts as stalled.
 const DRAIN_NS: u64 = 600_000_000_000;
 
 /// What runs.
@@ -30,50 +30,48 @@ pub struct Setup {
     pub stack: Box<dyn Stack>,
     /// The drives, in the order of their slots.
     pub drives: Vec<Box<dyn Timing>>,
-    /// What everything around the stack costs.
+    /// The costs of everything around the stack.
     pub host: Host,
     /// What clients do.
     pub workload: Workload,
-    /// Chooses the clients' random numbers.
+    /// The seed of the clients' random numbers.
     pub seed: u64,
 }
 
 /// The part of a run that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Not measured before this.
+    /// Start of the measurement.
     pub from_ns: u64,
-    /// Measured until this.
+    /// End of the measurement.
     pub until_ns: u64,
 }
 
-/// What a run says.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Of the clients, in the window.
+    /// Measurements of the clients, in the window.
     pub figures: Figures,
     /// Processor time spent in the window.
     pub books: Books,
-    /// Energy that drives used in the window, in nanojoules; 0 where they do not say.
+    /// Energy that drives used in the window, in nanojoules; 0 if their model does not compute it.
     pub energy_nj: u64,
-    /// What drives have left to write before they have to collect, at the window's begin and end; the least of
-    /// all drives. `None` where they do not say.
+    /// Bytes that can be written before drives have to collect garbage, at the window's begin and end; the least
+    /// of all drives. `None` if their model has no such pool.
     pub pool_bytes: [Option<u64>; 2],
-    /// For how long the busiest of the stack's lines that cores share has been kept by changes, from the first to
-    /// the last.
+    /// How long the busiest of the stack's shared cache lines has been occupied by changes, during the whole run.
     pub stack_lines_busy_ns: u64,
-    /// The same of the drives' counters.
+    /// How long the busiest line of the drives' counters has been occupied by changes, during the whole run.
     pub drive_counters_busy_ns: u64,
-    /// How far a rebuild was at the window's begin and end; `None` where there was none.
+    /// The progress of a rebuild at the window's begin and end; `None` without one.
     pub rebuilt: Option<[Rebuilt; 2]>,
-    /// Answers over time, from the first moment to the window's end.
+    /// Answers over time, from the start of the run to the window's end.
     pub series: Series,
-    /// Commands that drives have carried out, from the first to the last.
+    /// Commands that drives have carried out during the whole run.
     pub commands: u64,
-    /// The stack's counters, likewise.
+    /// The stack's counters for the whole run.
     pub counters: Stats,
-    /// Of everything that has happened, and when: the same run has the same one, on every machine and in every
-    /// build.
+    /// A digest of all events and their times: the same for the same run, on every machine and in every build.
     pub digest: u64,
 }
 
@@ -82,12 +80,13 @@ pub struct Outcome {
 struct Core {
     /// When the turn under way ends.
     free_at_ns: u64,
-    /// When the next one begins, as far as known.
+    /// When the next turn begins, if one is planned.
     turn_at_ns: Option<u64>,
-    /// When else one was to begin until something came up: that event is still to come, and need not be asked for
-    /// again. Mostly it is the engine's next look at its deadlines, which every turn asks for.
+    /// The time of a turn that was planned before an earlier one replaced it. Its event is still in the queue,
+    /// and need not be queued again. Mostly this is the engine's next check of its deadlines, which every turn
+    /// asks for.
     asked_for_ns: Option<u64>,
-    /// The kernel's work for answers that the next turn will take.
+    /// The kernel's time for inputs of the next turn: answers, requests and the wake-up.
     owed_ns: u64,
 }
 
@@ -108,7 +107,7 @@ struct Run {
     digest: u64,
 }
 
-/// What has been used up when a window begins or ends.
+/// The totals when a window begins or ends.
 #[derive(Clone, Copy, Default)]
 struct Used {
     books: Books,
@@ -121,8 +120,8 @@ struct Used {
 ///
 /// # Errors
 ///
-/// When stack or workload are impossible, when something failed although nothing fails here, or when a law of
-/// [`super`] does not hold.
+/// When the stack or the workload is impossible, when something failed although a run has no faults, or when a
+/// law of [`super`] does not hold.
 pub fn run(setup: Setup, window: Window) -> Result<Outcome> {
     let workload = setup.workload.clone();
     let mut run = Run::new(setup, window)?;
@@ -214,7 +213,7 @@ impl Run {
         })
     }
 
-    /// What has been used up by now.
+    /// The totals so far.
     fn used(&mut self) -> Used {
         let now_ns = self.queue.now_ns();
         let drives = self.drives.iter_mut();
@@ -266,7 +265,7 @@ impl Run {
         Ok(())
     }
 
-    /// Lets a thread go on until its core is busy or nothing may be issued.
+    /// Lets a thread issue requests until its core is busy or it has no more requests for now.
     fn issue(&mut self, thread: u32) -> Result<()> {
         let now_ns = self.queue.now_ns();
         let takes_ns = self.host.client_request_ns;
@@ -290,8 +289,8 @@ impl Run {
         Ok(())
     }
 
-    /// When a thread's core can do something for the client. Where the stack works on the same core, its turn
-    /// under way comes first.
+    /// When a thread's core can work for the client. If the stack works on the same core, its present turn ends
+    /// first.
     fn thread_is_free_at_ns(&self, thread: u32) -> u64 {
         let now_ns = self.queue.now_ns();
         if self.stack.is_on_clients_cores() {
@@ -300,7 +299,7 @@ impl Run {
         now_ns
     }
 
-    /// Keeps the stack from a thread's core until then, if it works on that.
+    /// Occupies a thread's core until then, if the stack works on the same core.
     fn occupy_thread(&mut self, thread: u32, until_ns: u64) {
         if self.stack.is_on_clients_cores() {
             let core = &mut self.cores[thread as usize];
@@ -308,7 +307,7 @@ impl Run {
         }
     }
 
-    /// A thread's request goes to the thread's core of the stack.
+    /// Hands a thread's request to that thread's core of the stack.
     fn hand_over(&mut self, thread: u32) -> Result<()> {
         let request = self.clients.made(thread).context("a thread made nothing")?;
         let core = thread as usize % self.cores.len();
@@ -338,7 +337,7 @@ impl Run {
                 meter.completed(&command, now_ns);
             }
             if self.stack.is_on_clients_cores() && u32::from(core) != command.thread {
-                // The thread sleeps in the kernel, and another one has its answer.
+                // The thread sleeps in the kernel, and another core has its answer.
                 self.rouse(command.thread as u16);
             }
             self.issue(command.thread)?;
@@ -348,18 +347,18 @@ impl Run {
         Ok(())
     }
 
-    /// Hands a core something, and has it turn.
+    /// Gives a core an input, and schedules a turn.
     fn tell(&mut self, number: u16, input: Input) {
         let world = self.stack.world(usize::from(number));
         world.inputs.push_back(input);
         self.rouse(number);
     }
 
-    /// Has a core turn as soon as it notices that there is something to do.
+    /// Schedules a turn of a core for when it notices that there is work.
     fn rouse(&mut self, number: u16) {
         let now_ns = self.queue.now_ns();
         let core = &mut self.cores[usize::from(number)];
-        // Whoever has done something until now looks once more before sleeping.
+        // A core that was busy until now checks for work once more before it sleeps.
         let is_awake = core.free_at_ns >= now_ns || core.turn_at_ns == Some(now_ns);
         let mut notice_ns = 0;
         if !is_awake {
@@ -372,7 +371,7 @@ impl Run {
         self.turn_at(number, now_ns + notice_ns);
     }
 
-    /// Has a core turn at this time, or when it is free, unless it will sooner.
+    /// Schedules a turn of a core for this time, or when the core is free, unless an earlier one is planned.
     fn turn_at(&mut self, number: u16, at_ns: u64) {
         let core = &mut self.cores[usize::from(number)];
         let at_ns = at_ns.max(core.free_at_ns);
@@ -391,7 +390,7 @@ impl Run {
         let core = &mut self.cores[usize::from(number)];
         core.turn_at_ns = None;
         if core.free_at_ns > now_ns {
-            // The client was first, on a core that both use.
+            // The client occupied the core first; both use it.
             self.turn_at(number, now_ns);
             return Ok(());
         }
@@ -425,7 +424,7 @@ impl Run {
         Ok(())
     }
 
-    /// What a turn asked for happens when it ends.
+    /// Carries out the outputs of a turn when it ends.
     fn carry_out(&mut self, core: u16, end_ns: u64) {
         let world = self.stack.world(usize::from(core));
         for io in &world.commands {
@@ -441,11 +440,11 @@ impl Run {
         }
         world.commands.clear();
         if !world.completions.is_empty() {
-            // Before the next turn begins, which may be at the same time.
+            // Queued before the next turn, which may begin at the same time.
             self.queue.at(end_ns, Event::Told(core));
         }
         if !world.asks_others() {
-            // As nearly all turns.
+            // True for nearly all turns.
             return;
         }
         for other in world.wakes.drain(..) {

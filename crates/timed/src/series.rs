@@ -1,6 +1,6 @@
-//! Answers over time: what tells whether a run has settled.
+//! Answers over time, which show whether a run has reached a steady state.
 
-/// Parts of a run that are counted apart.
+/// Number of parts of a run that are counted separately.
 const PARTS: u64 = 400;
 
 /// Answers in equal parts of a run, from its first moment.
@@ -11,7 +11,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Of a run that lasts until then.
+    /// An empty series for a run that ends at this time.
     #[must_use]
     pub fn until(until_ns: u64) -> Series {
         Series {
@@ -20,7 +20,7 @@ impl Series {
         }
     }
 
-    /// A request is answered. After the end nothing is counted.
+    /// Counts an answer. Answers after the end are not counted.
     #[inline]
     pub fn answered(&mut self, now_ns: u64) {
         if let Some(answers) = self.answers.get_mut((now_ns / self.part_ns) as usize) {
@@ -28,8 +28,8 @@ impl Series {
         }
     }
 
-    /// Answers per second from one moment to another, those in the middle counting most: so it hardly shows that a
-    /// period lies there only in part. 0 if there is no whole part between them.
+    /// Answers per second from one moment to another. Answers in the middle have most weight, so a period that is
+    /// only partly inside hardly affects the result. 0 if there is no whole part between them.
     #[must_use]
     pub fn smooth_rate(&self, from_ns: u64, until_ns: u64) -> f64 {
         let parts = (from_ns / self.part_ns) as usize..(until_ns / self.part_ns) as usize;
@@ -37,7 +37,8 @@ impl Series {
         let count = answers.len() as f64;
         let [mut weights, mut weighted] = [0.0; 2];
         for (at, answers) in answers.iter().enumerate() {
-            // A bell that begins and ends at 0 without a bend; no cosine, which not all machines compute alike.
+            // A bell curve whose value and slope are 0 at both ends. A cosine would not be the same on all
+            // machines.
             let place = (at as f64 + 0.5) / count;
             let weight = (place * (1.0 - place)).powi(2);
             weights += weight;

@@ -1,5 +1,5 @@
-//! A shard's world: what is asked of it within a turn is collected, and carried out at the turn's end by
-//! [`super::run`]. Memory is addresses only.
+//! A shard's world: it collects the outputs of a turn, and [`super::run`] carries them out at the turn's end.
+//! Memory is addresses only.
 
 use engine::control::message::Message;
 use engine::control::record::Record;
@@ -13,20 +13,20 @@ use engine::units::{Buffer, MemberId, Nanos, ShardId};
 use engine::world::{Input, Io, World};
 use std::collections::VecDeque;
 
-/// The memory that the kernel pins at a time.
+/// Size of a page, the unit in which the kernel pins memory.
 const PAGE_BYTES: u64 = 4096;
 
-/// Ways through the kernel, of requests or of commands.
+/// Requests or commands that pass through the kernel.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Entered {
     /// How many.
     pub count: u64,
-    /// Pages of their memory after each one's first.
+    /// Pages of their memory, not counting each one's first.
     pub further_pages: u64,
 }
 
 impl Entered {
-    /// One more.
+    /// Adds a request or command of this length.
     #[inline]
     pub fn add(&mut self, length_bytes: u64) {
         self.count += 1;
@@ -39,7 +39,7 @@ impl Entered {
 pub struct TimedWorld {
     /// When the turn began.
     pub now_ns: u64,
-    /// What waits for the next turn.
+    /// Inputs of the next turn.
     pub inputs: VecDeque<Input>,
     /// Commands for drives.
     pub commands: Vec<Io>,
@@ -47,20 +47,20 @@ pub struct TimedWorld {
     pub completions: Vec<Completion>,
     /// Messages to other shards.
     pub mail: Vec<(ShardId, Message)>,
-    /// Drives whose metadata are to be written.
+    /// Drives whose metadata is to be written.
     pub persists: Vec<MemberId>,
-    /// What a run without faults must not see.
+    /// An event that must not occur in a run without faults.
     pub trouble: Option<Event>,
-    /// Other cores that have something to do when the turn ends.
+    /// Other cores that get work when the turn ends.
     pub wakes: Vec<u16>,
-    /// What has gone through the kernel in the turn, where that is not its commands.
+    /// What has passed through the kernel in the turn, if that is not the turn's commands.
     pub entered: Option<Entered>,
-    /// Whether what turns take includes the kernel's work for commands and their answers.
+    /// Whether the time of turns already includes the kernel's work for commands and their answers.
     pub kernel_is_paid: bool,
 }
 
 impl TimedWorld {
-    /// What has gone through the kernel in the turn and is to be charged.
+    /// Takes what has passed through the kernel in the turn and is to be charged.
     #[inline]
     #[must_use]
     pub fn take_entered(&mut self) -> Entered {
@@ -76,7 +76,7 @@ impl TimedWorld {
         })
     }
 
-    /// Whether a turn has asked for something beside commands and answers.
+    /// Whether a turn has outputs other than commands and answers.
     #[inline]
     #[must_use]
     pub fn asks_others(&self) -> bool {
@@ -92,7 +92,7 @@ impl World for TimedWorld {
 
     #[inline]
     fn reap(&mut self, inputs: &mut Vec<Input>) {
-        // Mostly one or two.
+        // Usually there are one or two inputs.
         for _ in 0..REAP_MAX {
             match self.inputs.pop_front() {
                 Some(input) => inputs.push(input),

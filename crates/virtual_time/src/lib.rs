@@ -1,8 +1,8 @@
-//! Virtual time: what the fault world and the planning world have in common.
+//! Virtual time, which the fault world and the planning world share.
 //!
-//! Both run the engine's own shards without a clock: time goes on from one event to the next ([`queue`]), and a drive
-//! says when it will have carried out a command ([`timing`]). What a command does, and what may go wrong with it, is
-//! the fault world's alone; what drives and processors are made of is the planning world's.
+//! Both run the engine's own shards without a real clock: time advances from one event to the next ([`queue`]),
+//! and the model of a drive says when a command will be complete ([`timing`]). The effects and faults of commands
+//! are part of the fault world; the models of drives and processors are part of the planning world.
 
 pub mod queue;
 pub mod timing;

@@ -1,5 +1,5 @@
-//! Virtual time: what happens next. Whole nanoseconds, and what happens at the same one happens in the
-//! order in which it was asked for.
+//! The queue of events in virtual time. Times are whole nanoseconds; events at the same time happen in the order
+//! in which they were queued.
 //!
 //! ```text
 //! slots of 2 us ─ 2048 of them are a fine wheel of 4 ms ─┐
@@ -7,10 +7,10 @@
 //!                                                    beyond that, a heap
 //! ```
 //!
-//! An event waits where its time is first told apart from the present: in the slot of the coarse wheel that it has in
-//! common with others, then, when that begins, in one of the fine wheel. So it costs the same however many there are.
-//! A slot is one stretch of memory, and is sorted when it begins: with thousands of events to come, memory is what
-//! takes time.
+//! An event waits in the finest structure that can tell its time from the present slot: in a slot of the coarse
+//! wheel, and when that slot begins, in one of the fine wheel. So the cost of an event does not depend on the
+//! number of events. A slot is one contiguous list, sorted when the slot begins, because with thousands of events
+//! memory accesses dominate the cost.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -54,10 +54,10 @@ impl<E> Ord for Entry<E> {
     }
 }
 
-/// Slots with their events, in no order.
+/// Slots with their events, unsorted.
 struct Wheel<E> {
     slots: Vec<Vec<Entry<E>>>,
-    /// Which of them hold something.
+    /// Bit set of the slots with events.
     occupied: [u64; WORDS],
 }
 
@@ -75,13 +75,13 @@ impl<E> Wheel<E> {
         self.occupied[place / 64] |= 1 << (place % 64);
     }
 
-    /// Exchanges what a slot holds for an empty list.
+    /// Exchanges the events of a slot for an empty list.
     fn take(&mut self, place: usize, empty: &mut Vec<Entry<E>>) {
         std::mem::swap(&mut self.slots[place], empty);
         self.occupied[place / 64] &= !(1 << (place % 64));
     }
 
-    /// The first slot from this one on that holds something.
+    /// The first slot with events, from this one on.
     fn next_from(&self, place: usize) -> Option<usize> {
         let mut at = place / 64;
         let mut word = self.occupied[at] & (!0 << (place % 64));
@@ -97,14 +97,14 @@ impl<E> Wheel<E> {
 pub struct Queue<E> {
     now_ns: u64,
     number: u64,
-    /// The slot of the fine wheel under way, counted from time zero.
+    /// The present slot of the fine wheel, counted from time zero.
     slot: u64,
-    /// What happens in it, the next one last.
+    /// The events of the present slot, the next one last.
     current: Vec<Entry<E>>,
     fine: Wheel<E>,
     coarse: Wheel<E>,
     far: BinaryHeap<Entry<E>>,
-    /// Memory of a slot that has been dealt out.
+    /// The empty list of a slot whose events have been distributed, kept for its memory.
     spare: Vec<Entry<E>>,
 }
 
@@ -154,7 +154,7 @@ impl<E> Queue<E> {
             event,
         };
         if slot_of(at_ns) == self.slot {
-            // The newest of its time comes after the others.
+            // Among events at the same time, the new one comes last.
             let behind = |other: &Entry<E>| other.at_ns > at_ns;
             let place = self.current.partition_point(behind);
             self.current.insert(place, entry);
@@ -168,7 +168,7 @@ impl<E> Queue<E> {
         self.at(self.now_ns + after_ns, event);
     }
 
-    /// Puts an event where its time is told apart from the slot under way.
+    /// Puts an event into the finest structure that can tell its time from the present slot.
     #[inline]
     fn wait(&mut self, entry: Entry<E>) {
         let slot = slot_of(entry.at_ns);
@@ -192,7 +192,7 @@ impl<E> Queue<E> {
         Some(entry.event)
     }
 
-    /// Goes on to the next slot that holds something.
+    /// Moves to the next slot with events.
     fn next_slot(&mut self) -> Option<()> {
         let found = loop {
             match self.fine.next_from(place(self.slot)) {
@@ -207,7 +207,7 @@ impl<E> Queue<E> {
         Some(())
     }
 
-    /// The fine wheel is empty: deals out the next slot of the coarse one that holds something.
+    /// Called when the fine wheel is empty: distributes the next slot of the coarse wheel that has events.
     fn next_turn(&mut self) -> Option<()> {
         let coarse = self.slot >> WHEEL_SHIFT;
         let Some(found) = self.coarse.next_from(place(coarse)) else {
@@ -223,8 +223,8 @@ impl<E> Queue<E> {
         Some(())
     }
 
-    /// Both wheels are empty: goes on to the first event of the heap, and deals out what is of the same turn of the
-    /// coarse wheel.
+    /// Called when both wheels are empty: moves to the first event of the heap, and distributes the events of the
+    /// same turn of the coarse wheel.
     fn far_away(&mut self) -> Option<()> {
         self.slot = first_of_turn(slot_of(self.far.peek()?.at_ns));
         while let Some(entry) = self.far.peek()

@@ -1,8 +1,8 @@
-//! How long a drive takes. It knows nothing of bytes or faults.
+//! How long a drive takes for commands, independent of their data and of faults.
 
 use engine::plan::StepKind;
 
-/// Where on a drive a command works.
+/// The range of a command on a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// First byte.
@@ -11,17 +11,17 @@ pub struct Place {
     pub length_bytes: u64,
 }
 
-/// Says when commands end.
+/// Computes when commands end.
 pub trait Timing {
     /// When a command of this kind and place, started now, will be answered.
     fn finish_ns(&mut self, now_ns: u64, kind: StepKind, place: Place) -> u64;
 
-    /// Energy used until then, in nanojoules; 0 where nothing is known of it.
+    /// Energy used until then, in nanojoules; 0 if the model does not compute it.
     fn energy_nj(&mut self, _until_ns: u64) -> u64 {
         0
     }
 
-    /// Bytes that can be written before anything has to be collected; `None` where there is no such thing.
+    /// Bytes that can be written before garbage has to be collected; `None` if the model has no such pool.
     fn pool_bytes(&self) -> Option<u64> {
         None
     }

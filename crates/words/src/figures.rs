@@ -1,6 +1,6 @@
 //! Figures of measurements and predictions.
 
-/// A figure as people read it.
+/// A figure in few digits, with a prefix from ten thousand on: `12.3`, `1.235 M`.
 #[must_use]
 pub fn number(value: f64) -> String {
     match value.abs() {

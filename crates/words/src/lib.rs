@@ -1,6 +1,6 @@
-//! How fullstripe writes sizes, times and the parts of its sentences, wherever they come from: commands, errors, events.
+//! How fullstripe writes sizes, times and the parts of its sentences in commands, errors and events.
 
-// `println!` and `eprintln!` panic where nobody reads, and a library has nobody to print for.
+// `println!` and `eprintln!` panic when the stream is closed, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod figures;

@@ -1,6 +1,6 @@
 //! Parts of sentences.
 
-/// The things in a row: `a`, `a and b`, `a, b and c`.
+/// A list of things: `a`, `a and b`, `a, b and c`.
 #[must_use]
 pub fn and<T: AsRef<str>>(things: &[T]) -> String {
     let things: Vec<&str> = things.iter().map(AsRef::as_ref).collect();
@@ -18,14 +18,14 @@ pub fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{plural}")
 }
 
-/// As [`count`], of what may be more than memory holds.
+/// As [`count`], for a 64-bit number.
 #[must_use]
 pub fn count_of(number: u64, thing: &str) -> String {
     count(usize::try_from(number).unwrap_or(usize::MAX), thing)
 }
 
-/// `text` without the numbers that the standard library puts behind the system's sentences: of
-/// `Permission denied (os error 13)` people need the first half.
+/// `text` without the error numbers that the standard library appends: `Permission denied (os error 13)` becomes
+/// `Permission denied`.
 #[must_use]
 pub fn without_error_number(text: &str) -> String {
     let mut parts = text.split(" (os error ");

@@ -1,11 +1,11 @@
-//! Sizes: for reading, as they are typed, and what was meant by one that makes no sense.
+//! Sizes: written for reading, written as the user types them, and suggestions for a mistyped one.
 
 use std::ops::RangeInclusive;
 
 /// Units of sizes, the smallest first.
 const UNITS: [(&str, u32); 4] = [("k", 10), ("m", 20), ("g", 30), ("t", 40)];
 
-/// `bytes` for people: exact where it is a whole number of KiB, MiB, GiB or TiB, else with one decimal.
+/// `bytes` for reading: exact if it is a whole number of KiB, MiB, GiB or TiB, otherwise rounded down to one decimal.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
@@ -21,7 +21,7 @@ pub fn size(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// `bytes` as it may be typed, exactly, in the largest unit of which it is a whole number: `64k`.
+/// `bytes` as a user may type it: exact, in the largest unit that divides it: `64k`.
 #[must_use]
 pub fn typed_size(bytes: impl Into<u64>) -> String {
     let bytes = bytes.into();
@@ -32,7 +32,7 @@ pub fn typed_size(bytes: impl Into<u64>) -> String {
     }
 }
 
-/// The same for reading: `64 KiB`.
+/// As [`typed_size`], but for reading: `64 KiB`.
 #[must_use]
 pub fn exact_size(bytes: u64) -> String {
     let typed = typed_size(bytes);
@@ -43,11 +43,11 @@ pub fn exact_size(bytes: u64) -> String {
     }
 }
 
-/// What somebody meant who typed `bytes` without a unit where only sizes of a range make sense, as the end of a
-/// sentence: `; did you mean 64k?`. Empty if no unit helps.
+/// Suggests what a user meant who typed `bytes` without a unit, where only sizes in `possible` make sense. It is the
+/// end of a sentence: `; did you mean 64k?`. Empty if no unit helps.
 #[must_use]
 pub fn did_you_mean(bytes: u64, possible: &RangeInclusive<u64>) -> String {
-    // Whole KiB were typed with a unit, or are no slip.
+    // A multiple of 1 KiB was either typed with a unit, or is meant as it is.
     let has_unit = bytes >= 1024 && bytes.is_multiple_of(1024);
     let units = UNITS.iter().filter(|_| !has_unit);
     let with_unit = units.filter(|(_, shift)| {
@@ -64,10 +64,10 @@ pub fn did_you_mean(bytes: u64, possible: &RangeInclusive<u64>) -> String {
     }
 }
 
-/// Refuses what is too small or too large for `what`, like "a volume", with what was meant.
+/// Refuses a size that is too small or too large for `what`, like "a volume", and suggests what was meant.
 ///
 /// # Errors
-/// The sentence.
+/// The error is a sentence for the user.
 pub fn check_range(what: &str, bytes: u64, possible: &RangeInclusive<u64>) -> Result<(), String> {
     if possible.contains(&bytes) {
         return Ok(());

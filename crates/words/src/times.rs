@@ -4,10 +4,10 @@ use jiff::fmt::friendly::{Designator, SpanPrinter};
 use jiff::{RoundMode, Span, SpanRound, Timestamp, Unit};
 
 const DAY_S: u64 = 86_400;
-/// Whoever asks for more days than this gets this many: no clock runs so long.
+/// The most days that [`duration`] shows; no clock runs so long.
 const DAYS_MAX: u64 = 7_000_000;
 
-/// `12s`, `3m 20s`, `2h 5m`, `7d 3h`: the two largest units, what is less is left out.
+/// `12s`, `3m 20s`, `2h 5m`, `7d 3h`: the two largest units; smaller ones are cut off.
 #[must_use]
 pub fn duration(seconds: u64) -> String {
     let seconds = seconds.min(DAYS_MAX * DAY_S);
@@ -27,8 +27,8 @@ pub fn duration(seconds: u64) -> String {
     printer.span_to_string(&span)
 }
 
-/// The seconds of a duration as people write it: `90m`, `36h`, `7d`, `1d 12h`, `2 weeks`. A day has 24 hours. Nothing if
-/// it is none, not longer than nothing, or has parts of seconds.
+/// The seconds of a duration as people write it: `90m`, `36h`, `7d`, `1d 12h`, `2 weeks`. A day has 24 hours. `None` if
+/// `text` is no duration, is zero or negative, or has fractions of a second.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<u64> {
     let span: Span = text.parse().ok()?;
@@ -43,7 +43,7 @@ pub fn parse_duration(text: &str) -> Option<u64> {
 #[must_use]
 pub fn date(unix_seconds: u64) -> String {
     let seconds = i64::try_from(unix_seconds).unwrap_or(i64::MAX);
-    // The last is the year 9999's.
+    // The latest timestamp is in the year 9999.
     let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
     time.strftime("%F %T UTC").to_string()
 }

@@ -1,5 +1,5 @@
-"""The bad-block log: what one side records, the other finds, answers with errors where nothing else has the data, and
-takes off the record when it is written.
+"""The bad-block log: one side finds what the other has recorded, answers with errors where no other member has the
+data, and removes an entry from the record when its blocks are written.
 """
 import os
 import re
@@ -16,11 +16,12 @@ from .common import (
 MD_SIZE_MIB = 6
 SECTOR = 512
 BLOCK = 4096
-# Sectors of a member: bad in one slot, and in two rows bad in two slots that have nothing else between them.
+# Sectors of a member: a range that is bad in one slot, and in two rows ranges that are bad in two slots, so that their
+# data is lost.
 ALONE = (1050, 20)
 BOTH = [(4096, 16), (8192, 8)]
 
-# What md's own tool reads of the log on each drive, and what the kernel knows of those of a running array.
+# What mdadm reads of the log on each drive, and what the kernel knows of the bad blocks of a running array.
 BAD = """
 for drive in $drives; do
     echo "@@BAD $drive"
@@ -34,7 +35,7 @@ for drive in $drives; do
     if [ -e $list ]; then echo "KNOWN $drive" $(cat $list); fi
 done
 """
-# Reads all of it, zeros in place of blocks that cannot be read.
+# Reads the whole volume, with zeros in place of blocks that cannot be read.
 SALVAGE = """
 dd if=/dev/$md of=%s bs=4096 conv=noerror,sync 2> /dev/null
 sync
@@ -42,7 +43,7 @@ sync
 
 
 def require_same_log(bench, text, count):
-    """What mdadm prints of the log of each drive is what we read there: `count` ranges in all."""
+    """The log that mdadm prints for each drive equals the log that fullstripe reads there: `count` ranges in all."""
     ours = recorded(bench)
     listed = re.findall(r"^@@BAD (\S+)\n(.*?)^@@", text, flags=re.MULTILINE | re.DOTALL)
     require(listed, f"the job did not end: {said(text)}")
@@ -55,7 +56,7 @@ def require_same_log(bench, text, count):
 
 
 def recorded(bench):
-    """Sectors of each drive by the newest record, neighbours together."""
+    """Bad sectors of each drive by the newest record, with adjacent ranges joined."""
     record = bench.record()
     found = {}
     for entry in record["bad_blocks"]:
@@ -65,8 +66,8 @@ def recorded(bench):
 
 
 def lost(volume, slots, begin, end):
-    """Bytes of the volume that nobody has if the members' bytes from `begin` to `end` are gone in all `slots`; of
-    RAID 1 and 10 a pair."""
+    """Bytes of the volume that are lost if the members' bytes from `begin` to `end` are bad in all `slots` (for RAID 1
+    and 10 a pair)."""
     found = []
     for row in range(begin // volume.chunk, -(-end // volume.chunk)):
         first, last = max(begin, row * volume.chunk), min(end, (row + 1) * volume.chunk)
@@ -79,7 +80,7 @@ def lost(volume, slots, begin, end):
 
 
 def span(place):
-    """First sector, and the one behind the last."""
+    """The first sector, and the one after the last."""
     return place[0], place[0] + place[1]
 
 
@@ -92,7 +93,7 @@ def without(data, ranges):
 
 
 def we_salvage(bench, server):
-    """All that we read, zeros in place of what we answer with an error."""
+    """Reads everything through fullstripe, with zeros in place of errors."""
     target = os.path.join(bench.folder, "salvaged")
     command = ["qemu-img", "convert", "--salvage", "-q", "-f", "raw", "-O", "raw", server.uri("vol"), target]
     subprocess.run(command, check=True, timeout=LIMIT_SECONDS, capture_output=True)
@@ -112,20 +113,20 @@ def written(data, place, seed):
 
 
 def row_of(volume, begin):
-    """The bytes of the volume that lie in the row with the members' byte `begin`."""
+    """The bytes of the volume in the row that contains the members' byte `begin`."""
     length = len(volume.data_slots(0)) * volume.chunk
     at = begin // volume.chunk * length
     return at, at + length
 
 
-# As if the drive could not be written there: mdmon has to put it on record before md goes on.
+# Simulates a failed write: mdmon has to record the bad blocks before md continues.
 RECORD = """
 echo "%d %d" > /sys/block/$md/md/dev-${drive##*/}/unacknowledged_bad_blocks
 """
 
 
 def mds(level):
-    """md records bad blocks and writes some; we have what is left, and write that; md has it."""
+    """md records bad blocks and writes some; fullstripe reads the rest and writes it; md reads that."""
     pair = (0, 2) if level == 5 else (0, 1)
 
     def run(bench):
@@ -136,7 +137,7 @@ def mds(level):
         script += f"idle $md\nput {bench.file('data', data)} $md 0\n"
         script += "until_md array_state clean\n"
         script += "".join(f"drive=$d{slots[slot]}\n{RECORD % place}" for slot, place in marks)
-        # mdmon looks when the array is written to.
+        # mdmon checks the array when it is written to.
         script += "dd if=/dev/$md of=/dev/$md bs=4096 count=1 conv=notrunc,fsync 2> /dev/null\n"
         text = yield bench.job(f"{script}settle\n{KNOWN}stop_arrays\n{BAD}")
         require("NOT CREATED" not in text, said(text))
@@ -151,14 +152,14 @@ def mds(level):
         for at, end in (rows[0], rows[2]):
             name = bench.file(f"row{at}", data[at:end])
             script += f"put {name} $md {at >> 10} && echo WRITTEN {at} || echo REFUSED {at}\n"
-        # What md could not write is not what it keeps in its memory.
+        # Drops the kernel's cache, which holds what md could not write.
         script += f"settle\nblockdev --flushbufs /dev/$md\n{SALVAGE % salvaged}"
         text = yield bench.job(f"{script}stop_arrays\n{BAD}")
         require(f"WRITTEN {rows[0][0]}\n" in text, f"md does not write what one slot lacks: {said(text)}")
         refused = f"REFUSED {rows[2][0]}\n" in text
         require(refused == (level == 5), f"md writes what two slots lack, or does not: {said(text)}")
         if refused:
-            # Nothing of it has been written: the block beside the lost ones in the same row is what it was.
+            # Nothing of it was written: the block next to the lost ones in the same row is unchanged.
             for begin, end in lost(volume, range(len(slots)), *(at * SECTOR for at in span(BOTH[1]))):
                 data = overwrite(data, old[begin:end], begin)
         else:
@@ -184,7 +185,8 @@ def mds(level):
 
 
 def ours(level):
-    """We rebuild from a drive with a block that cannot be read; md has what that records, and so do we."""
+    """fullstripe rebuilds from a drive with an unreadable block; md honours the record of it, and fullstripe does
+    too."""
     bad, lost_slot = 2 * MIB + 8 * BLOCK, 1
 
     def run(bench):
@@ -219,7 +221,7 @@ stop_arrays
 {BAD}
 """
         text = yield bench.job(script, drives=[*left, spare])
-        # The sectors are only on record as bad: with all drives there is nothing that md lacks.
+        # The sectors are only recorded as bad: with all drives there md can read everything.
         require_sum(text, data)
         require_same_log(bench, text, 1)
         require_salvaged("md reads", bench, data, gone)
@@ -227,7 +229,7 @@ stop_arrays
         with bench.serve(drives=drives) as server:
             we_salvage(bench, server)
             require_salvaged("we read", bench, data, gone)
-            # What the other drive lacks, this one cannot get.
+            # What the other drive lacks cannot be rebuilt.
             server.order("add-spare", "--force", bench.spec(left[0]))
             server.order("rebuild", "--wait", "vol")
             we_salvage(bench, server)

@@ -1,4 +1,5 @@
-"""Drives and volumes beyond 2 TiB, in sparse files: pieces at both ends and around every border are compared."""
+"""Drives and volumes beyond 2 TiB, in sparse files: pieces at both ends and around every multiple of 1 TiB are
+compared."""
 import hashlib
 
 from ..case import Case
@@ -14,7 +15,7 @@ LEVELS = {0: (2, 2), 1: (2, 1), 10: (4, 2), 5: (3, 2)}
 
 
 def places(size):
-    """Where pieces lie: the first and last MiB, and across every whole number of TiB."""
+    """Where pieces are: the first and last MiB, and across every multiple of 1 TiB."""
     borders = [at - PIECE_BYTES // 2 for at in range(TIB, size - MIB, TIB)]
     return [0, *borders, (size - PIECE_BYTES) & -65536]
 
@@ -34,7 +35,7 @@ def md_writes(bench, parts):
         f"put {bench.file(f'piece{number}', data)} $md {at >> 10}" for number, (at, data) in enumerate(parts))
 
 
-# md compares a window of each member around sector %d.
+# Makes md compare a window of each member around sector %d.
 WINDOW = """
 echo %d > /sys/block/$md/md/sync_min
 echo %d > /sys/block/$md/md/sync_max
@@ -46,7 +47,7 @@ echo idle > /sys/block/$md/md/sync_action
 
 
 def window(level, member_byte):
-    # RAID 10 counts sectors of the volume.
+    # For RAID 10 md counts sectors of the volume.
     sector = (member_byte // 512) * (2 if level == 10 else 1) // 2048 * 2048
     return WINDOW % (sector - 4096, sector + 4096, sector + 4096)
 
@@ -82,7 +83,7 @@ def case(level, made_by_us):
             size = component * columns
             parts = pieces(size, 50)
             chunk = f"-c{chunk_kib}" if level != 1 else ""
-            # Drives that hold zeros are in sync.
+            # Drives that contain only zeros are in sync.
             clean = "--assume-clean" if level else ""
             script = f"""
 mdadm -q -C /dev/md/c -e imsm -n{len(slots)} {words(slots)} -R

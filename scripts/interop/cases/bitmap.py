@@ -1,4 +1,4 @@
-"""Arrays with a write-intent bitmap, which mdadm's md reads and firmware does not."""
+"""Arrays with a write-intent bitmap, which mdadm and md read and firmware does not."""
 from ..case import Case
 from . import clean, crash
 from .common import REDUNDANT

@@ -1,4 +1,4 @@
-"""Arrays that were stopped in order, handed over and back: every level, every chunk size, both sector sizes."""
+"""Arrays that were stopped in order, handed over and handed back: every level, every chunk size, both sector sizes."""
 from ..case import Case
 from ..bench import pattern
 from ..requirement import require
@@ -77,7 +77,7 @@ def cases():
     for level, drives in LEVELS.items():
         for at, chunk_kib in enumerate(CHUNKS_KIB if level != 1 else [64]):
             chunk = f", chunk {chunk_kib} KiB" if level != 1 else ""
-            # In CI two or three chunk sizes of each level.
+            # In CI only two or three chunk sizes of each level.
             long = level != 1 and at in ((1, 2, 3) if level == 5 else (1, 2, 3, 4))
             name = f"RAID {level}{chunk}"
             yield Case("clean", name, "ours", drives, ours(level, chunk_kib), long=long)

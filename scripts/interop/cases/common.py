@@ -1,4 +1,4 @@
-"""What several groups of cases use."""
+"""Functions that several groups of cases use."""
 import re
 
 from ..bench import md5
@@ -9,9 +9,9 @@ from ..volume import MIB
 # Level and number of members.
 LEVELS = {0: 4, 1: 2, 10: 4, 5: 4}
 REDUNDANT = {1: 2, 10: 4, 5: 4}
-# How many members' data a volume holds.
+# By level and number of members: how many members' worth of data a volume holds.
 COLUMNS = {(0, 2): 2, (0, 4): 4, (1, 2): 1, (10, 4): 2, (5, 4): 3, (5, 3): 2}
-# Neither slots nor the order in which md finds drives is that of their names.
+# Neither the slots nor the order in which md finds drives follow the drives' names.
 SLOTS = [2, 0, 3, 1]
 FOUND = [3, 1, 0, 2]
 
@@ -33,7 +33,7 @@ def require_sum(text, data):
 
 
 def said(text):
-    """What a job printed of its own."""
+    """The lines of a job's output that describe its result."""
     lines = [line for line in text.splitlines() if re.match("(STATE|SUM|MISMATCHES|mdadm|NOT|[A-Z]+ )", line)]
     return "; ".join(line for line in lines if "No md superblock" not in line)
 
@@ -47,14 +47,14 @@ def require_at_rest(text):
 
 
 def require_volume(bench, data, index=0, by="us", earlier=()):
-    """The drives hold what was written by us or by md, with parity that matches."""
+    """The drives hold what fullstripe or md wrote, with matching parity."""
     volume = bench.volume(index)
     require_content(volume, data, f"the drives do not hold what was written by {by}", earlier)
     require_no_wrong_rows(volume)
 
 
 def require_served(bench, data, name="vol", more=None, **serving):
-    """We read all of it, scrub it to zero mismatches, and perhaps write."""
+    """fullstripe reads everything, scrubs it to zero mismatches, and perhaps writes."""
     with bench.serve(**serving) as server:
         require("optimal" in server.text(), f"not optimal: {server.text()}")
         require(server.read(name) == data, "we read other bytes")
@@ -65,8 +65,8 @@ def require_served(bench, data, name="vol", more=None, **serving):
 
 
 def require_rebuilt(bench, data, drives=None):
-    """md has rebuilt it, and we find everything in order. Now and then mdmon does not record the end of a rebuild
-    (docs/interop.md): then we do it once more. Returns what to add to the outcome."""
+    """After a rebuild by md, fullstripe finds everything in order. Sometimes mdmon does not record the end of a rebuild
+    (docs/interop.md): then fullstripe rebuilds once more. Returns what to add to the outcome."""
     migration = bench.record()["volumes"][0]["migration"]
     is_recorded = migration is None or migration["kind"] != "rebuild"
     if not is_recorded:
@@ -77,7 +77,7 @@ def require_rebuilt(bench, data, drives=None):
 
 
 def md_create(level, slots, size_mib, chunk_kib=64, policy="", spares=()):
-    """A job's lines that make a container and a volume; `spares` go into the container only."""
+    """The lines of a job that create a container and a volume; `spares` go into the container only."""
     chunk = f"-c{chunk_kib}" if level != 1 else ""
     drives = words(list(slots) + list(spares))
     return f"""
@@ -89,11 +89,11 @@ if [ -z "$md" ]; then echo "NOT CREATED"; exit 1; fi
 
 
 def md_size(level, members, size_mib):
-    """Bytes of a volume with so much on each member."""
+    """Bytes of a volume with `size_mib` on each member."""
     return COLUMNS[level, members] * size_mib * MIB
 
 
-# Starts the array, tells what md is about to do, reads it all and compares it.
+# Starts the array, prints what md is about to do, reads everything and compares it.
 JUDGE = """
 speed 10
 assemble %s

@@ -1,4 +1,4 @@
-"""The writer died or the power went in the middle of writes: the other side brings redundancy back."""
+"""The writer died or the power was cut in the middle of writes: the other side restores redundancy."""
 import os
 import subprocess
 import time
@@ -17,14 +17,14 @@ SECTOR = 512
 WRITES_BEFORE_DEATH = 200
 PATIENCE_SECONDS = 30
 MD_SIZE_MIB = 6
-# What the writer that dies writes, as long as it can.
+# The byte that the dying writer writes, until it dies.
 NEW = 0x5A
-# Rows whose redundancy is overwritten before the other side gets the drives: it has to look at every row.
+# Rows whose redundancy is overwritten before the other side gets the drives: a resync has to visit every row.
 SPOILED_ROWS = [1, 7]
 
 
 def die_in_writes(bench, server, sizes, at, length=None):
-    """Kills the server while fio writes behind `at`, up to `length` bytes from there."""
+    """Kills the server while fio writes from `at` on, at most `length` bytes."""
     before = server.status()["counters"]["writes"]
     with open(os.path.join(bench.folder, "fio.log"), "w") as out:
         writer = subprocess.Popen(
@@ -44,7 +44,7 @@ def die_in_writes(bench, server, sizes, at, length=None):
 
 
 def require_old_or_new(found, old, new, at, most=None):
-    """What was durable is there; behind `at`, each sector is old or new."""
+    """Everything before `at` is unchanged; from `at` on, each sector is old or new."""
     require(found[:at] == old[:at], "what was flushed is not there")
     count = 0
     for sector in range(at, len(found), SECTOR):
@@ -90,7 +90,7 @@ def ours(level, policy=(), sizes="4k-64k"):
     return run
 
 
-# The job ends, and with it the power, in the midst of them.
+# The job ends in the middle of these writes, and the power is cut.
 WRITER = """
 (
     seed=7; count=0
@@ -109,7 +109,7 @@ MD_WRITES_BEFORE_DEATH = 40
 
 
 def md_dies(bench, level, policy, blocks):
-    """Yields the job after which md's array is dirty; gives what was there before, what was written, and where."""
+    """Yields the job after which md's array is dirty; returns the content before it, what was written, and where."""
     slots = order(len(bench.paths), SLOTS)
     size = md_size(level, len(slots), MD_SIZE_MIB)
     old, new = pattern(3, size), pattern(5, size)
@@ -171,8 +171,8 @@ def ours_logged(sizes):
 
 
 def md_starts_replayed(bench, content, torn=0):
-    """md starts the array without a resync, and all rows are right. It may resync where units are `torn`: kill -9 cuts a
-    long write to a file in memory off between two pages, and md trusts no log then, as we do not."""
+    """md starts the array without a resync, and all rows are right. md may resync if units are `torn`: kill -9 cuts a
+    long write to a file in memory between two pages. md does not trust a torn log then, and neither does fullstripe."""
     text = yield bench.job(JUDGE % words(order(len(bench.paths), FOUND)))
     require("STATE idle none ppl" in text or (torn and "STATE resync " in text), f"md resyncs, or keeps no log: {said(text)}")
     require_consistent(text)

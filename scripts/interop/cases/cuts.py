@@ -1,8 +1,8 @@
-"""States that a power cut can leave, a sample of each operation and level (`fullstripe sim cuts --keep`): md starts
-each, makes it whole, and must read nothing but what fullstripe's oracle allows.
+"""States that a power cut can leave, a sample for each operation and level (`fullstripe sim cuts --keep`): md starts
+each and makes it whole, and must read only what fullstripe's oracle allows.
 
-Where md makes something else of it than fullstripe, it has to be for a reason that is named here. What md does not start
-is started by fullstripe, and md gets what that leaves.
+If md makes something else of a state than fullstripe does, the reason must be one of those named here. A state that md
+does not start is started by fullstripe, and then handed to md.
 """
 import json
 import os
@@ -17,7 +17,7 @@ from .common import LEVELS, said
 
 SECTOR = 512
 STATES_OF_A_JOB = 4
-# Of each operation, for every change and in the long run.
+# Samples of each operation: for every change in CI, and in long runs.
 SAMPLES = 1
 SAMPLES_LONG = 12
 OPERATIONS = {
@@ -27,17 +27,17 @@ OPERATIONS = {
                "start-return"],
     "records": ["create", "clean"],
 }
-# Why md may leave an array alone, or copies different.
+# Reasons why md may not start an array, or leave copies different.
 NOTHING = "no array yet"
 BACK = "a failed drive that is back, which md fills at once"
 REGIONS = "a bitmap of regions smaller than md takes them for"
 TORN = "a torn record, whose drive md leaves out"
 EMPTIED = "a log in the middle of being emptied, with which md does not start"
 FAMILIES = "records of two families, a spare half taken in, with which md does not start"
-# What fullstripe brings in order when it starts the array.
+# Reasons that fullstripe removes when it starts the array.
 MENDED = (TORN, EMPTIED, FAMILIES)
 
-# What a job does with the drives of a state: files, which it gives the names that the records know.
+# What a job does with the drives of a state. They are files, to which it gives the names that the records contain.
 JUDGE = """
 state() {
     name=$1; place=$2; shift 2; at=0; drives=
@@ -58,7 +58,7 @@ state() {
         cat /dev/$md > $place/$name/first || echo "NOT READ"
         if ! md_says level raid0; then
             synchronised $md
-            # A spare is taken in its own time.
+            # md takes a spare after some time.
             if ! md_says degraded 0; then settle; fi
             check $md
         fi
@@ -73,7 +73,7 @@ state() {
 
 
 class State:
-    """A state of the manifest."""
+    """A state from the manifest."""
 
     def __init__(self, bench, folder, entry):
         self.bench = bench
@@ -96,7 +96,7 @@ class State:
         require(holds, f"{self.name} (cut {self.entry['cut']}, state {self.entry['state']}): {what}")
 
     def heard(self, text):
-        """What md made of it; why it is not what we make of it, if it is not."""
+        """Checks what md made of the state; returns the reason if md makes something else of it than fullstripe."""
         looks = re.findall(r"^@@(?:BEFORE|AFTER)\n(.*?)^@@", text, flags=re.MULTILINE | re.DOTALL)
         self.require(len(looks) == 2, f"the job did not end: {brief(text)}")
         self.bench.agree(f"{self.name}, before md", looks[0], self.before)
@@ -107,7 +107,7 @@ class State:
         self.require(self.start is not None, "md starts an array that was not made yet")
         self.require("NOT READ" not in text, f"md cannot read it: {said(text)}")
         missing = int(re.search(r"^BEGINS missing (\d+)$", text, flags=re.MULTILINE)[1])
-        # The drives of failed members are there, and md may have filled one again by then.
+        # The drives of failed members are there, and md may have rebuilt one again by then.
         self.require(missing in (0, self.start["missing"]), f"md misses {missing} drives, and we {self.start}")
         first, last = self.read("first"), self.read("last")
         self.judge("before it is whole", first)
@@ -143,15 +143,15 @@ class State:
                 self.require(allowed, f"{when}, md reads in sector {sector} what must not be there")
 
     def let_us_start_it(self):
-        """Brings the records in order, as a start does."""
+        """Puts the records in order, by starting and stopping fullstripe."""
         Server(self.bench, self.specs, ()).stop()
         self.before = self.examine()
 
     def why_not(self, text):
         if self.start is None:
             return NOTHING
-        # What `examine` takes for a torn record is one that mdadm does not take at all. A drive that has taken a slot
-        # stands behind the first members.
+        # mdadm does not accept a record at all that `examine` reports as torn. A drive that has taken a slot comes
+        # after the first members.
         if any(drive["damaged"] for drive in self.before):
             return TORN
         if has_two_families(self.before):
@@ -161,7 +161,7 @@ class State:
 
 
 def states_of(bench, level, operations, samples):
-    """Has fullstripe cut the power; the states that are kept."""
+    """Makes fullstripe cut the power; returns the states that were kept."""
     states = []
     for operation in operations:
         place = os.path.join(bench.folder, operation)
@@ -173,7 +173,7 @@ def states_of(bench, level, operations, samples):
 
 
 def judged(bench, states):
-    """Yields jobs; gives the states of which md makes something else, with the reasons."""
+    """Yields jobs; returns the states of which md makes something else, with the reasons."""
     reasons, problems = [], []
     for at in range(0, len(states), STATES_OF_A_JOB):
         part = states[at : at + STATES_OF_A_JOB]
@@ -212,6 +212,6 @@ def cases():
             if level or name in ("writes", "records"):
                 for samples in (SAMPLES, SAMPLES_LONG):
                     more = "" if samples == SAMPLES else ", many"
-                    # They bring drives of their own; the number says how many of these cases share a machine.
+                    # These cases bring drives of their own; the number limits how many of them share a machine.
                     yield Case("cuts", f"RAID {level}, power cut in {name}{more}", "ours", 4,
                                ours(level, operations, samples), long=samples == SAMPLES_LONG)

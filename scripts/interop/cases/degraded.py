@@ -1,4 +1,4 @@
-"""Arrays without one of their members: lost, failed, failed and back again, and made whole by the other side."""
+"""Arrays without one of their members: lost, failed, failed and back again; the other side rebuilds them."""
 from ..case import Case
 from ..bench import pattern
 from ..difference import require_content, require_no_wrong_rows
@@ -10,7 +10,7 @@ from .common import (
 
 MD_SIZE_MIB = 6
 LOST_SLOT = 1
-# Where each owner overwrites something while the array is degraded.
+# The parts that each side overwrites while the array is degraded.
 PARTS = [(1 * MIB, 320 << 10), (2 * MIB + (64 << 10), 448 << 10), (5 * MIB, 256 << 10)]
 
 
@@ -23,7 +23,7 @@ def written(data, number):
 
 
 def ours_fails_a_drive(bench, level, slots):
-    """A degraded array of ours; what it holds."""
+    """Makes a degraded array of fullstripe; returns its content."""
     chunk = ["--chunk", "64k"] if level != 1 else []
     bench.create("vol", level, *chunk, drives=slots)
     data = pattern(1, bench.volume().size)
@@ -37,7 +37,7 @@ def ours_fails_a_drive(bench, level, slots):
 
 
 def ours(level):
-    """We lose a drive, md goes on without it, we take a new one, md finds everything in order."""
+    """fullstripe loses a drive, md continues without it, fullstripe takes a new one, md finds everything in order."""
     def run(bench):
         spare = len(bench.paths) - 1
         slots = order(spare, SLOTS)
@@ -67,7 +67,7 @@ def ours(level):
 
 
 def ours_returned(level, failed_first):
-    """The drive that we failed is there again when md starts."""
+    """The drive that fullstripe failed is there again when md starts."""
     def run(bench):
         slots = order(len(bench.paths), SLOTS)
         data = ours_fails_a_drive(bench, level, slots)
@@ -121,7 +121,8 @@ put {bench.file('part', part(0))} $md {PARTS[0][0] >> 10}
 
 
 def mds(level):
-    """md loses a drive, we go on while it is back, md takes a new one, we find everything in order."""
+    """md loses a drive, fullstripe continues while it is back, md takes a new one, fullstripe finds everything in
+    order."""
     def run(bench):
         spare = len(bench.paths) - 1
         slots = order(spare, SLOTS)

@@ -1,7 +1,7 @@
-"""Write-intent bitmaps of several regions: after a crash the other side synchronises what is marked, and nothing else.
+"""Write-intent bitmaps of several regions: after a crash the other side synchronises the marked regions and no others.
 
-That is proven by two rows with spoiled redundancy: one in the marked region, which has to be made right, and one in
-another region, which has to be left alone.
+Two rows with spoiled redundancy prove that: one in the marked region, which has to be repaired, and one in another
+region, which has to be left alone.
 """
 import copy
 
@@ -15,7 +15,7 @@ from .sync import Spoiled
 
 REGION_BYTES = 64 * MIB
 REGIONS = 3
-# The last region is being written when the end comes; this one is at rest.
+# The last region is being written when the crash comes; the other one is at rest.
 QUIET, BUSY = 1, REGIONS - 1
 PIECE_BYTES = MIB
 BITS_OFFSET_BYTES = 12288
@@ -23,7 +23,7 @@ NEW_BYTES = 64 << 10
 
 
 def component_bytes(level):
-    """Regions are parts of each member, those of RAID 10 parts of the volume."""
+    """Bytes of the volume on each member. Regions are parts of each member, for RAID 10 parts of the volume."""
     return REGIONS * REGION_BYTES // (2 if level == 10 else 1)
 
 
@@ -36,24 +36,25 @@ def volume_bytes(level):
 
 
 def marked(volume):
-    """Regions with a bit on any member."""
+    """Regions that have a bit on any member."""
     bits = [volume.read(slot, volume.component + BITS_OFFSET_BYTES, 1)[0] for slot in range(volume.members)]
     return [region for region in range(REGIONS) if any(byte >> region & 1 for byte in bits)]
 
 
 def pieces(level):
-    """What is written into each region while all is well: where, and what."""
+    """What is written into each region before the crash: offset and data."""
     return [(region * volume_bytes(level) + 3 * MIB, pattern(70 + region, PIECE_BYTES)) for region in range(REGIONS)]
 
 
 def busy_range(level):
-    """The bytes of the volume that are being written when the end comes."""
+    """The bytes of the volume that are being written when the crash comes."""
     at = BUSY * volume_bytes(level) + 8 * MIB
     return at, at + 6 * MIB
 
 
 def region_of(volume, region):
-    """A region as if it were the whole volume: the rows of one are a multiple of the members."""
+    """A region as if it were the whole volume: the number of rows of a region is a multiple of the number of
+    members."""
     length = member_bytes(10 if volume.level == 1 and volume.members > 2 else volume.level)
     part = copy.copy(volume)
     part.start, part.component = volume.start + region * length, length
@@ -61,14 +62,14 @@ def region_of(volume, region):
 
 
 def spoil(bench, level):
-    """Spoils a row in the busy and one in the quiet region; the latter's."""
+    """Spoils a row in the busy and a row in the quiet region; returns the latter."""
     first_row = lambda region: region * member_bytes(level) // bench.volume().chunk
     Spoiled(bench, first_row(BUSY) + 5)
     return Spoiled(bench, first_row(QUIET) + 7)
 
 
 def require_only_marked(bench, spoiled):
-    """The busy region has been made right, the quiet one's row not; it is put right after that."""
+    """The busy region has been repaired, the row in the quiet region has not; the row is put right after that."""
     volume = bench.volume()
     require(not region_of(volume, BUSY).wrong_rows(), "the marked region has not been synchronised")
     require(region_of(volume, QUIET).wrong_rows() == [7], "a region without a mark has been synchronised")
@@ -93,12 +94,13 @@ def require_reads(text, parts):
 
 
 def after_the_end(bench, level):
-    """Only the busy region is marked. Spoils what shows what is done; gives that, and what the busy region holds."""
+    """Checks that only the busy region is marked, and spoils both rows. Returns the quiet row, and the busy region's
+    content."""
     volume = bench.volume()
     require(volume.report["dirty"], "the record says clean")
     require(marked(volume) == [BUSY], f"regions {marked(volume)} are marked, and not {BUSY}")
     busy = region_of(volume, BUSY)
-    # A part of it that has all that is being written.
+    # A part of the region that contains everything that is being written.
     busy.component = 16 * MIB
     first = BUSY * volume_bytes(level)
     begin, end = busy_range(level)
@@ -134,12 +136,12 @@ def ours(level):
     return run
 
 
-# Until md has cleared the bits, which it does in its own time.
+# Waits until md has cleared the bits, which it does after some time.
 CLEARED = """
 bits() { blockdev --flushbufs $d0; dd if=$d0 bs=1 skip=%d count=1 2> /dev/null | hexdump -e '1/1 "%%d"'; }
 while [ $(($(bits) & %d)) != 0 ]; do pause; pause; pause; pause; pause; done
 """
-# Writes all over one region until the end.
+# Writes to random places of one region until the crash.
 WRITER = """
 (
     seed=7; count=0

@@ -1,4 +1,4 @@
-"""Spares: their records, who takes them, and what is left when the power goes or the process dies while they are taken."""
+"""Spares: their records, who takes them, and the state after a power cut or a crash of the process that takes one."""
 import time
 
 from ..case import Case
@@ -19,7 +19,7 @@ def require_spare(bench, drive):
 
 
 def ours_taken_by_md(level):
-    """We write the spare's record; md loses a drive and takes the spare."""
+    """fullstripe writes the spare's record; md loses a drive and takes the spare."""
     def run(bench):
         spare = len(bench.paths) - 1
         slots = order(spare, SLOTS)
@@ -51,7 +51,7 @@ check $md
 
 
 def mds_taken_by_us(level):
-    """md writes the spare's record; we take the spare when a drive fails, and md finds everything in order."""
+    """md writes the spare's record; fullstripe takes the spare when a drive fails, and md finds everything in order."""
     def run(bench):
         spare = len(bench.paths) - 1
         slots = order(spare, SLOTS)
@@ -76,7 +76,7 @@ def mds_taken_by_us(level):
 
 
 def ours_killed(level, after_ms):
-    """Our process dies while it takes a spare; md goes on with whatever record that left."""
+    """fullstripe's process dies while it takes a spare; md continues with whatever record that left."""
     def run(bench):
         spare = len(bench.paths) - 1
         bench.fill([spare])
@@ -122,7 +122,7 @@ def ours_killed(level, after_ms):
 
 
 def wait_until_looked_at(bench, drive):
-    """Until something is written where the spare's record goes."""
+    """Waits until something is written where the spare's record goes."""
     end = time.monotonic() + LIMIT_SECONDS
     before = tail(bench, drive)
     while tail(bench, drive) == before:
@@ -136,7 +136,7 @@ def tail(bench, drive):
 
 
 def mds_killed(level, after_s):
-    """The power goes while md takes a spare; we go on with whatever record that left."""
+    """The power is cut while md takes a spare; fullstripe continues with whatever record that left."""
     def run(bench):
         spare = len(bench.paths) - 1
         bench.fill([spare])

@@ -1,7 +1,8 @@
-"""Initial synchronisation and rebuild, begun by one side and ended by the other where it had got to.
+"""Initial synchronisation and rebuild, begun by one side and continued by the other from the recorded position.
 
-That it did not begin anew is proven: behind the first side's position redundancy is still what an earlier owner
-left, and before it one row is spoiled. The other side has to make the former right and leave the latter alone.
+The cases prove that the other side does not begin anew: behind the first side's position, redundancy is still what an
+earlier owner left, and before it one row is spoiled. The other side has to repair the former and leave the latter
+alone. md may begin a little before the recorded position, but never after it.
 """
 import re
 import time
@@ -18,12 +19,12 @@ from .common import (
 MD_SIZE_MIB = 6
 RATE = "4m"
 HALF = 0.4
-# md may begin a little before the position that is recorded, never after it.
+# Longest wait for a job of fullstripe to reach its position.
 PATIENCE_SECONDS = 30
 
 
 class Spoiled:
-    """A row that the first side has done: its redundancy is overwritten, and put right again later."""
+    """A row before the position: its redundancy is overwritten, and restored later."""
 
     def __init__(self, bench, row, slot=None):
         self.volume = bench.volume()
@@ -34,12 +35,12 @@ class Spoiled:
         self.volume.write(self.slot, self.at, pattern(9, 4096))
 
     def require_sum(self, text, data):
-        """A mirror's readers may get either copy, so it is not asked."""
+        """Checks what md read, except for mirrors, where a read may return either copy."""
         if self.volume.level == 5:
             require_sum(text, data)
 
     def require_alone(self):
-        """It is the only wrong row: the other side did the rest, and no more."""
+        """It is the only wrong row: the other side has done the rest, and only the rest."""
         wrong = self.volume.wrong_rows()
         require(self.row in wrong, "the other side began anew")
         require(wrong == [self.row], f"rows {wrong[:9]} are wrong")
@@ -48,7 +49,7 @@ class Spoiled:
 
 
 def wait_for(server, fraction):
-    """Until the job of the only volume has done so much."""
+    """Waits until the job of the only volume has done this fraction."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         job = server.status()["volumes"][0]["job"]
@@ -59,7 +60,7 @@ def wait_for(server, fraction):
 
 
 def begun(bench, kind):
-    """How far the record says that the job is, in percent."""
+    """The recorded progress of the job, in percent."""
     volume = bench.volume()
     migration = volume.report["migration"]
     require(migration is not None and migration["kind"] == kind, f"the record has no {kind}: {volume.report}")
@@ -70,8 +71,8 @@ def begun(bench, kind):
 
 
 def begun_by_md(bench, kind):
-    """The same where md was told to halt. In 4 of some 275 such jobs mdmon had recorded that the job was over, or a check
-    in its place: then there is nothing to go on with."""
+    """The same where md was told to halt. In 4 of about 275 such jobs mdmon had recorded that the job was over, or a
+    check instead: then there is nothing to continue."""
     report = bench.volume().report
     migration = report["migration"]
     if migration is None or migration["kind"] != kind:
@@ -102,13 +103,13 @@ def ours_initial(level):
     return run
 
 
-# md takes a limit only while it does nothing.
+# md accepts a limit only while it does nothing.
 FREEZE = """
 echo frozen > /sys/block/$md/md/sync_action
 until echo %d > /sys/block/$md/md/sync_max; do pause; done 2> /dev/null
 echo resync > /sys/block/$md/md/sync_action
 """
-# Lets md go on until the limit, and mdmon record that.
+# Lets md continue to the limit, and mdmon record that.
 UNTIL = """
 speed 2000000
 until_md sync_completed %d
@@ -120,7 +121,7 @@ def md_initial(level):
     def run(bench):
         bench.fill()
         slots = order(len(bench.paths), SLOTS)
-        # RAID 10 counts sectors of the volume, the others those of a member.
+        # For RAID 10 md counts sectors of the volume, for the others those of a member.
         sectors = (MD_SIZE_MIB * MIB // 512) * (2 if level == 10 else 1)
         until = int(sectors * HALF) // 1024 * 1024
         script = "speed 10\n" + md_create(level, slots, MD_SIZE_MIB, 16) + FREEZE % until + UNTIL % until
@@ -145,7 +146,7 @@ def md_initial(level):
 
 
 def spoil_rebuilt(bench, lost_slot):
-    """A row before the position, where the new drive has redundancy and no data."""
+    """Spoils a row before the position in which the new drive holds redundancy and no data."""
     volume = bench.volume()
     row = next(row for row in range(1, 9) if volume.level != 5 or volume.parity_slot(row) == lost_slot)
     return Spoiled(bench, row, lost_slot)
@@ -191,7 +192,7 @@ def md_rebuild(level, cut):
         bench.fill([spare])
         slots = order(spare, SLOTS)
         data = pattern(3, md_size(level, spare, MD_SIZE_MIB))
-        # For a rebuild md counts sectors of the members, whatever the level.
+        # For a rebuild md counts sectors of the members, at every level.
         until = int(MD_SIZE_MIB * MIB // 512 * HALF) // 1024 * 1024
         script = md_create(level, slots, MD_SIZE_MIB, 16)
         script += f"""
@@ -228,19 +229,20 @@ until_md sync_action recover
 
 
 def out_of_sync(bench):
-    """How many slots the record says are yet to be filled."""
+    """How many slots are still to be rebuilt according to the record."""
     return sum(not slot["in_sync"] for slot in bench.record()["volumes"][0]["slots"])
 
 
 def md_rebuilds_two(cut):
-    """md fills two drives at once, with one position; we fill one after the other, and die in between."""
+    """md rebuilds two drives at once, with one position; fullstripe rebuilds one after the other, and is killed in
+    between."""
     def run(bench):
         slots, spares = SLOTS, [4, 5, 6]
         bench.fill(spares)
         data = pattern(3, md_size(10, 4, MD_SIZE_MIB))
         until = int(MD_SIZE_MIB * MIB // 512 * HALF) // 1024 * 1024
         script = md_create(10, slots, MD_SIZE_MIB, 16)
-        # mdmon takes no spare while md is frozen, and all that it needs when it hears of the next one.
+        # mdmon takes no spare while md is frozen, and takes all that it needs when it hears of the next one.
         script += f"""
 idle $md
 echo 0.05 > /sys/block/$md/md/safe_mode_delay

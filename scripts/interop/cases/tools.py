@@ -1,4 +1,4 @@
-"""Without a machine of its own: what this system's mdadm, blkid and wipefs say of our drives."""
+"""Without a machine: what this system's mdadm, blkid and wipefs say of fullstripe's drives."""
 import os
 import subprocess
 
@@ -12,7 +12,7 @@ TYPE = "isw_raid_member"
 
 
 def shim(bench):
-    """A library that lets mdadm read files; nothing where there is no compiler."""
+    """Builds a library that lets mdadm read files; returns None without a compiler."""
     if not find_program("cc"):
         return None
     library = os.path.join(bench.folder, "blockdevice.so")
@@ -41,7 +41,7 @@ def case(level):
                 bench.fields_compared += agree.examined(path, text, drive, bench.sector_bytes)
                 said.add("mdadm")
             if bench.sector_bytes != 512:
-                # They take a file for a drive with sectors of 512 bytes.
+                # blkid and wipefs take a file for a drive with sectors of 512 bytes.
                 continue
             require(f'TYPE="{TYPE}"' in output(["blkid", "-p", path]), "blkid does not recognise it")
             require(TYPE in output(["wipefs", path]), "wipefs does not recognise it")

@@ -97,7 +97,7 @@ put {bench.file(name, data[at])} $md 0
     return run
 
 
-# md gets what is left of the drives: which volumes it runs, and how the second one is.
+# md gets the remaining drives: prints which volumes it runs, and the state of the second one.
 LEFT = """
 for found in %s; do mdadm -q -I $found; done
 for at in 0 1; do
@@ -112,7 +112,7 @@ put %s $md %d
 
 
 def require_waiting(bench, data, drives=None, options=()):
-    """We serve the second volume, and say of the first what it waits for."""
+    """fullstripe serves the second volume, and says what the first one waits for."""
     with bench.serve(*options, drives=drives) as server:
         require("not serving first" in server.text(), f"not told of the first: {server.text()}")
         require(server.read("second") == data, "we read other bytes of second")
@@ -120,7 +120,7 @@ def require_waiting(bench, data, drives=None, options=()):
 
 
 def both_again(bench, data):
-    """The drive is back: the first volume trusts it, the second fills it anew, and md finds both in order."""
+    """The drive is back: the first volume trusts it, the second is rebuilt onto it, and md finds both in order."""
     require("--trust-returned-drive" in require_waiting(bench, data[1]), "we do not say how to start the first")
     with bench.serve("--trust-returned-drive") as server:
         for name, content in zip(["first", "second"], data):
@@ -136,7 +136,7 @@ def both_again(bench, data):
 
 
 def ours_lost(level):
-    """We go on with the second volume only, so does md, and then the drive is back."""
+    """fullstripe continues with the second volume only, so does md, and then the drive is back."""
     def run(bench):
         slots = order(len(bench.paths), SLOTS)
         left = slots[:-1]
@@ -164,7 +164,7 @@ def ours_lost(level):
 
 
 def mds_lost(level):
-    """md fails a drive in the second volume, goes on, and then we have both."""
+    """md fails a drive in the second volume and continues; then fullstripe gets both volumes."""
     def run(bench):
         slots = order(len(bench.paths), SLOTS)
         data = [pattern(3 + at, md_size(of, len(slots), FIRST_MIB - at)) for at, of in enumerate((0, level))]

@@ -1,14 +1,14 @@
-//! The write-intent bitmaps of a container's volumes, before it is served: read from all members and united,
-//! then the same on every member. What the bytes mean is [`metadata::imsm::bitmap`]'s business.
+//! The write-intent bitmaps of a container's volumes, before it is served: they are read from all members and merged,
+//! then the result is written to every member. [`metadata::imsm::bitmap`] defines the format.
 //!
-//! Nothing that is doubtful narrows a resync: bits that cannot be read count as set, and so do all bits of a
-//! member without a header of this volume. Bits count as cleared only where the volume is whole, clean and at
-//! rest, or where every member says so.
+//! No doubt may narrow a resync: bits that cannot be read count as set, and so do all bits if a
+//! member has no valid header for this volume. Bits count as clear only where the volume is whole, clean and at
+//! rest, or where they are clear on every member.
 //!
-//! The header's event counter says since when bits may have been cleared, in generations of the record: a
-//! drive that left before lacks more than what is marked. Other writers of the format clear bits and leave the
-//! counter alone, but not the record. So the counter is believed only if the last writer of the record was
-//! fullstripe, which keeps a shadow of it ([`metadata::imsm::shadow`]) on each member.
+//! The header's event counter is the generation of the record since which bits may have been cleared: a
+//! drive that left earlier lacks more than the bitmap marks. Other programs that write the format clear bits without
+//! changing the counter, but they do change the record. So the counter is used only if the last program to write the
+//! record was fullstripe, which keeps a shadow of the record ([`metadata::imsm::shadow`]) on each member.
 
 use crate::member::{FoundShadow, Member};
 use anyhow::{Context, Result};
@@ -19,18 +19,18 @@ use metadata::imsm::choose::Assembly;
 use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode};
 use metadata::imsm::{MapState, Mpb, SectorSize, Volume, WriteHolePolicy};
 
-/// A volume's bitmap as it was found.
+/// A volume's bitmap as it was read.
 #[derive(Clone, Debug)]
 pub struct FoundBitmap {
     /// Number of the volume.
     pub at: usize,
-    /// Where it lies.
+    /// Where it is on the drives.
     pub volume: BitmapVolume,
-    /// Its header; a new one where no member has a valid one.
+    /// Its header; a new one if no member has a valid one.
     pub header: Header,
     /// Regions that are set on any member.
     pub marked: Vec<u64>,
-    /// Why all regions are set although not every member says so.
+    /// Why all regions count as set although they are not set on every member.
     pub doubt: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl FoundBitmap {
         bitmap::count(&self.marked)
     }
 
-    /// What the user should know: that not everything, or everything, will be synchronised.
+    /// A note for the user: that only marked regions will be synchronised, or all of them.
     #[must_use]
     pub fn note(&self, mpb: &Mpb) -> Option<String> {
         let volume = &mpb.volumes[self.at];
@@ -66,7 +66,7 @@ impl FoundBitmap {
         })
     }
 
-    /// The header and the bits as they lie on a drive, from [`BitmapVolume::header_offset_bytes`] on.
+    /// The header and the bits in their form on a drive, from [`BitmapVolume::header_offset_bytes`] on.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let length = self.volume.bits_bytes(self.header.region_bytes);
@@ -76,7 +76,7 @@ impl FoundBitmap {
         bytes
     }
 
-    /// As the engine wants to know it.
+    /// The bitmap in the engine's form.
     #[must_use]
     pub fn record(&self) -> BitmapRecord {
         BitmapRecord {
@@ -88,7 +88,7 @@ impl FoundBitmap {
     }
 }
 
-/// Volume number `at`, if its policy is a bitmap and it can be kept.
+/// The place of the bitmap of volume number `at`, if its policy is a bitmap and a bitmap can be kept for it.
 #[must_use]
 pub fn bitmapped_volume(mpb: &Mpb, at: usize, sector: SectorSize) -> Option<BitmapVolume> {
     let has_bitmap = mpb.volumes[at].write_hole_policy == WriteHolePolicy::Bitmap;
@@ -97,10 +97,10 @@ pub fn bitmapped_volume(mpb: &Mpb, at: usize, sector: SectorSize) -> Option<Bitm
         .filter(|_| has_bitmap)
 }
 
-/// What one drive says: its header and bits; or why neither counts.
+/// The header and bits on one drive.
 ///
 /// # Errors
-/// There is no valid header, or something cannot be read, a sentence.
+/// A sentence: there is no valid header, or something cannot be read.
 pub fn read_one(drive: &impl Member, volume: &BitmapVolume) -> Result<(Header, Vec<u64>)> {
     let offset_bytes = volume.header_offset_bytes();
     let bytes = drive.read_at(offset_bytes, bitmap::HEADER_BYTES)?;
@@ -112,7 +112,7 @@ pub fn read_one(drive: &impl Member, volume: &BitmapVolume) -> Result<(Header, V
     Ok((header, words))
 }
 
-/// The bitmaps of all volumes that have one.
+/// Reads the bitmaps of all volumes that have one.
 pub fn read_all(drives: &[impl Member], assembly: &Assembly) -> Vec<FoundBitmap> {
     let mpb = &assembly.mpb;
     (0..mpb.volumes.len())
@@ -123,7 +123,7 @@ pub fn read_all(drives: &[impl Member], assembly: &Assembly) -> Vec<FoundBitmap>
         .collect()
 }
 
-/// What the members that are in sync say together.
+/// Merges the bitmaps of the members that are in sync.
 fn read_union(
     drives: &[impl Member],
     assembly: &Assembly,
@@ -181,7 +181,7 @@ fn read_union(
     found
 }
 
-/// Whether fullstripe was the last to write the record: then a member's shadow is the same as its record.
+/// Whether fullstripe was the last to write the record: then some member's shadow is equal to its record.
 fn last_written_here(drives: &[impl Member], assembly: &Assembly) -> bool {
     let truth = &assembly.mpb;
     assembly.present_drives().any(|drive| {
@@ -194,7 +194,7 @@ fn last_written_here(drives: &[impl Member], assembly: &Assembly) -> bool {
     })
 }
 
-/// How the volumes start, with what their bitmaps say.
+/// How the volumes start, with their bitmaps taken into account.
 #[must_use]
 pub fn start_modes(
     assembly: &Assembly,
@@ -206,7 +206,7 @@ pub fn start_modes(
         .map(|at| {
             let bitmap = found.iter().find(|found| found.at == at);
             if bitmap.is_some_and(|bitmap| bitmap.count() == 0) && mpb.volumes[at].is_dirty() {
-                // No write was under way: as good as clean.
+                // No region is marked, so no write was under way: the volume counts as clean.
                 let mut settled = mpb.clone();
                 settled.volumes[at].dirty = 0;
                 return start_mode(&settled, at, &present, options);
@@ -217,7 +217,7 @@ pub fn start_modes(
                 && has_policy
                 && bitmap.is_none()
             {
-                // One that is not maintained would mislead the next reader.
+                // A bitmap that is not maintained would mislead the next program that reads it.
                 *switch_policy = Some(WriteHolePolicy::Off);
             }
             mode
@@ -225,8 +225,8 @@ pub fn start_modes(
         .collect()
 }
 
-/// What follows for the bits from the way a volume starts: none where it is whole, clean and at rest, all
-/// where redundancy has never been established.
+/// Adjusts the bits to the way the volumes start: none are set if a volume is whole, clean and at rest, all
+/// if redundancy has never been established.
 pub fn follow(found: &mut [FoundBitmap], mpb: &Mpb, modes: &[StartMode]) {
     for bitmap in found {
         let volume = &mpb.volumes[bitmap.at];
@@ -252,7 +252,7 @@ fn is_at_rest(volume: &Volume) -> bool {
     !volume.is_dirty() && volume.migration.is_none() && volume.map.state == MapState::Normal
 }
 
-/// Makes bitmaps what they were `found` to be on `drives`, durably, and with `generation` in their headers.
+/// Writes the bitmaps `found` to `drives`, durably, with `generation` in their headers.
 ///
 /// # Errors
 /// A drive cannot be written.
@@ -274,10 +274,10 @@ pub fn write_all<'a>(
     Ok(())
 }
 
-/// A new bitmap for volume number `at`: without marks where redundancy is established, else with all.
+/// A new bitmap for volume number `at`: without marks if redundancy is established, otherwise with all regions marked.
 ///
 /// # Errors
-/// The volume cannot have one, or not with such regions.
+/// The volume cannot have a bitmap, or not with regions of this size.
 pub fn new_bitmap(
     mpb: &Mpb,
     at: usize,
@@ -316,9 +316,9 @@ pub fn new_bitmap(
     })
 }
 
-/// The slot that a drive served and what it holds, if it was a current member of the container of `mpb` and
-/// has done nothing else since. Whether that slot is empty now, and whether bits have been cleared without
-/// the drive, is for others to know ([`engine::control::record::Record::may_return`]).
+/// The slot that a drive served and the generation of its record, if the drive was a current member of the container
+/// of `mpb` and has been used for nothing else since. The caller has to check whether that slot is empty now, and
+/// whether bits have been cleared without the drive ([`engine::control::record::Record::may_return`]).
 #[must_use]
 pub fn returning(drive: &impl Member, mpb: &Mpb) -> Option<Returning> {
     let Ok(Some(found)) = drive.found() else {
@@ -334,7 +334,7 @@ pub fn returning(drive: &impl Member, mpb: &Mpb) -> Option<Returning> {
     if !is_ancestor {
         return None;
     }
-    // One that a volume waits for, which stands still without it, is not a spare.
+    // If a volume is failed without this drive and waits for it, the drive must not become a spare.
     let is_waited_for = |volume: &Volume| {
         let mut order = volume.current_map().order.iter();
         order.any(|entry| {
@@ -354,9 +354,9 @@ pub fn returning(drive: &impl Member, mpb: &Mpb) -> Option<Returning> {
         let slot = order
             .iter()
             .position(|entry| entry.disk_index as usize == row)?;
-        // It went on with all others: it has not lived alone.
+        // The volume was whole when the drive left, so the drive was not used without the others.
         let was_whole = order.iter().all(|entry| !entry.out_of_sync);
-        // What is recorded of a drive goes when it leaves, and would be taken for data.
+        // The recorded bad blocks of a drive are forgotten when it leaves, so their content would be taken for data.
         let row_now = now.current_map().order.get(slot)?.disk_index;
         if has_bad_blocks(&found.mpb, row as u32) || has_bad_blocks(mpb, row_now) {
             return None;

@@ -1,9 +1,9 @@
-//! Drives that are not those of one array: why nothing can be started, and what to do.
+//! The drives are not those of one array: why nothing can be started, and what to do.
 
 use crate::member::{FoundShadow, Member};
 use metadata::imsm::Mpb;
 
-/// Why there is nothing to start on drives of which none has a whole record, and what to do; a sentence.
+/// A sentence for drives without any whole record: why there is nothing to start, and what to do.
 #[must_use]
 pub fn no_array(drives: &[impl Member]) -> String {
     let named = names(drives.iter().map(Member::name));
@@ -24,7 +24,7 @@ pub fn no_array(drives: &[impl Member]) -> String {
     }
 }
 
-/// That the drives belong to several arrays, which they are, and what to do; a sentence.
+/// A sentence for drives of several arrays: which arrays they belong to, and what to do.
 #[must_use]
 pub fn several_arrays(drives: &[impl Member]) -> String {
     let mut arrays: Vec<(&Mpb, Vec<&str>)> = Vec::new();

@@ -1,6 +1,6 @@
-//! A write to one page of a RAID 5 that a crash interrupted, as the drives hold it then: its data old or new, its
-//! parity old or new, and the log's unit that tells of it. Nothing of that is a lie, so whatever starts has to
-//! serve what lay in the other chunks of the row, also when the drive of one of them is missing.
+//! A write to one page of a RAID 5 that a crash interrupted, as it is found on the drives: its data old or new, its
+//! parity old or new, and the log unit that describes it. Nothing on the drives is wrong, so a start has to
+//! serve the original content of the other chunks of the row, even when the drive of one of them is missing.
 
 use super::{Memory, PAGE_BYTES, Pages, SECTOR, read, write};
 use crate::assemble::{Container, geometry_of};
@@ -12,15 +12,15 @@ use metadata::imsm::log::{Entry, Header, LoggedVolume};
 
 const SECTOR_BYTES: u64 = 512;
 
-/// See the module's prose.
+/// See the module's documentation.
 pub(super) struct HalfDone {
     shape: Geometry,
     row: u64,
-    /// Where on each drive.
+    /// The page's offset on each drive.
     at: u64,
     /// The slot that was being written.
     written: usize,
-    /// By slot: the page before the write; of the parity slot, its parity then.
+    /// By slot: the page before the write; for the parity slot, the parity before it.
     before: Vec<Vec<u8>>,
 }
 
@@ -33,14 +33,14 @@ fn xor<'a>(pages: impl Iterator<Item = &'a Vec<u8>>) -> Vec<u8> {
     })
 }
 
-/// A page that no other slot has.
+/// A page whose content differs from that of every other slot.
 fn page(slot: usize, salt: u8) -> Vec<u8> {
     let byte = |at: usize| (at * (2 * slot + 3) + at / 251) as u8 ^ salt;
     (0..PAGE_BYTES).map(byte).collect()
 }
 
 impl HalfDone {
-    /// Puts all of it on the drives.
+    /// Writes the half-done write and its log unit to the drives.
     pub fn put(
         drives: &[Pages],
         mpb: &Mpb,
@@ -104,7 +104,7 @@ impl HalfDone {
         }
     }
 
-    /// Checks what the started array would serve of the row.
+    /// Checks that the started array would serve the row's original content.
     pub fn require_served(&self, container: &Container<Memory>, drives: &[Pages]) {
         let volume = &container.record.volumes[0];
         let unsynced = volume
@@ -138,7 +138,7 @@ impl HalfDone {
     }
 }
 
-/// Removes what lies in the log's area.
+/// Clears the log's area.
 fn clear(pages: &Pages, logged: &LoggedVolume) {
     let from = logged.log_sector() * SECTOR_BYTES;
     let area = from..from + logged.log_sectors * SECTOR_BYTES;

@@ -1,4 +1,4 @@
-//! The difference between two of the engine's records as a change of the IMSM record.
+//! Applies the difference between two of the engine's records to the IMSM record.
 
 use super::Identity;
 use engine::control::bad_blocks::BadRange;
@@ -14,10 +14,10 @@ use std::ops::Range;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// What the format cannot express, and why.
+/// A change that the format cannot express, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inexpressible {
-    /// As in "the metadata cannot express that ...".
+    /// Completes the sentence "the metadata cannot express ...".
     change: &'static str,
     why: Why,
 }
@@ -61,17 +61,17 @@ impl fmt::Display for Inexpressible {
 
 impl std::error::Error for Inexpressible {}
 
-/// The IMSM record that says what the engine's record says, and its bytes.
+/// The IMSM record that corresponds to the engine's record, and its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
     pub mpb: Mpb,
-    /// What it says.
+    /// The engine's record to which it corresponds.
     pub seen: Record,
-    /// Its bytes; none before the first change.
+    /// Its bytes; empty before the first change.
     pub image: Vec<u8>,
-    /// What tells them from those of every other record.
+    /// A print that distinguishes these bytes from those of every other record.
     pub print: Option<RecordPrint>,
-    /// The headers of write-intent bitmaps, and their volumes.
+    /// The headers of write-intent bitmaps, each with the number of its volume.
     pub headers: Vec<(usize, Header)>,
 }
 
@@ -91,12 +91,12 @@ fn not_listed(change: &'static str, member: usize) -> Inexpressible {
 }
 
 fn sectors_of(range: &BadRange) -> Range<u64> {
-    // Outwards, although all that is recorded ends where sectors do.
+    // Rounded outwards, although recorded ranges always end at sectors.
     range.offset_bytes / SECTOR_BYTES..range.end_bytes().div_ceil(SECTOR_BYTES)
 }
 
 impl Written {
-    /// `mpb` is what `record` was made of.
+    /// `mpb` is the record from which `record` was made.
     pub fn new(mpb: Mpb, record: &Record) -> Written {
         Written {
             mpb,
@@ -107,7 +107,7 @@ impl Written {
         }
     }
 
-    /// Applies what has changed since the record seen last. After an error it is of no use any more.
+    /// Applies the changes since the record seen last. After an error, `self` must not be used any more.
     pub fn follow(
         &mut self,
         record: &Record,
@@ -136,8 +136,8 @@ impl Written {
 
 impl Change<'_> {
     fn follow(&mut self, seen: &Record, record: &Record) -> Result<(), Inexpressible> {
-        // One record may say that a drive has become current and that another one has failed. In the other
-        // order both would be lost.
+        // One update may say that one drive has become current and another has failed. In the other
+        // order both drives would count as lost.
         for (at, (before, now)) in seen.volumes.iter().zip(&record.volumes).enumerate() {
             self.drives_gained(at, before, now)?;
         }
@@ -147,7 +147,7 @@ impl Change<'_> {
                 .get(member)
                 .map_or(MemberState::Absent, |member| member.state);
             let now = record.members[member].state;
-            // One that has been replaced has left the table above. Any other that is removed has failed before.
+            // `drives_gained` has removed replaced drives from the table. Any other removed drive has failed before.
             let is_gone = before == MemberState::Active && now == MemberState::Absent;
             if is_gone || (before != MemberState::Failed && now == MemberState::Failed) {
                 self.mark_failed(member, before, record)?;
@@ -159,8 +159,8 @@ impl Change<'_> {
         self.follow_bad_blocks(record)
     }
 
-    /// Makes the bad-block log say of the members that are on record what the engine knows of them. Of other
-    /// drives it keeps what it says, but for failed ones: nothing is read from those any more.
+    /// Sets the bad-block log for the members that are on record to what the engine knows about them. For other
+    /// drives its entries are kept, except for failed drives, from which nothing is read any more.
     fn follow_bad_blocks(&mut self, record: &Record) -> Result<(), Inexpressible> {
         let mut wanted: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
         for (member, drive) in record.members.iter().enumerate() {
@@ -193,7 +193,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Drives that have been filled, by a rebuild or as copies of those that they replace.
+    /// Marks drives current that a rebuild has filled, or to which a drive that they replace has been copied.
     fn drives_gained(
         &mut self,
         at: usize,
@@ -216,7 +216,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Marks a drive failed, and its slots lost in the volumes that go on without it.
+    /// Marks a drive failed, and its slots lost in the volumes that continue without it.
     fn mark_failed(
         &mut self,
         member: usize,
@@ -260,7 +260,7 @@ impl Change<'_> {
             set.map_err(Inexpressible::of(change))?;
         }
         let same_kind = before.sync.map(|sync| sync.kind) == now.sync.map(|sync| sync.kind);
-        // The same slot may be filled anew, with another drive.
+        // The same slot may be rebuilt again, onto another drive.
         if !same_kind || rebuild(before) != rebuild(now) {
             self.end_sync(at, before, now)?;
             self.begin_sync(at, now)?;
@@ -280,13 +280,13 @@ impl Change<'_> {
         let result = match before.sync.map(|sync| sync.kind) {
             None => Ok(()),
             Some(SyncKind::Rebuild(Slot(slot))) if now.slots[slot as usize].current => Ok(()),
-            // Given up. If the drive has failed as well, that has ended it already. If not, it keeps its place,
-            // and what is written from now on it lacks, whether or not the rebuild had been there.
+            // Given up. If the drive has failed too, marking that has ended the rebuild already. If not, the drive
+            // keeps its slot, but lacks what is written from now on, even where it had been rebuilt already.
             Some(SyncKind::Rebuild(_)) => self.mpb.set_checkpoint(at, 0),
             Some(SyncKind::Initial | SyncKind::Resync) => self.mpb.finish_sync(at),
         };
         match result {
-            // Losing a drive has ended it already.
+            // Marking a drive failed has ended it already.
             Err(BuildError::NotInProgress { .. }) => Ok(()),
             result => result.map_err(Inexpressible::of("that background work has ended")),
         }
@@ -303,7 +303,7 @@ impl Change<'_> {
             None => Ok(()),
         };
         match result {
-            // It was begun, and a drive too many lost, in one update: nothing is rebuilt there.
+            // The sync began, and too many drives were lost, in the same update: there is nothing to rebuild.
             Err(BuildError::Failed { .. }) => Ok(()),
             result => result.map_err(Inexpressible::of("that background work begins")),
         }
@@ -319,13 +319,13 @@ impl Change<'_> {
         if let RebuildTarget::Listed { disk_index } = target
             && self.is_target(at, slot, disk_index)
         {
-            // One that was given up before begins anew; it is still on record.
+            // A rebuild that was given up begins again; it is still on record.
             return self.mpb.set_checkpoint(at, 0);
         }
         self.mpb.start_rebuild(at, slot, target).map(|_| ())
     }
 
-    /// A drive that takes a slot, in the table already or not.
+    /// The drive that takes a slot, whether it is in the disk table already or not.
     fn target(&self, member: MemberId) -> RebuildTarget {
         let Identity {
             serial, placement, ..
@@ -337,8 +337,8 @@ impl Change<'_> {
             serial,
             total_sectors: placement.total_sectors(),
         };
-        // Any number but zero that nobody else adds, because half-containers must end up different:
-        // each takes a drive of its own.
+        // Any non-zero number that no other process adds will do: if the container is split in halves and
+        // each takes a new drive, their family numbers must become different.
         let family_salt = crc32c(serial.bytes()) ^ (self.mpb.generation << 8) | 1;
         RebuildTarget::NewDrive { drive, family_salt }
     }
@@ -350,7 +350,7 @@ impl Change<'_> {
         is_slot && volume.map.order[slot].disk_index as usize == row
     }
 
-    /// A drive was copied to another one while it served.
+    /// Records that a drive has been replaced by a copy, if there is one.
     fn replaced(
         &mut self,
         at: usize,
@@ -366,7 +366,7 @@ impl Change<'_> {
 
     fn checkpoint(&mut self, at: usize, sync: SyncRecord) -> Result<(), Inexpressible> {
         let volume = self.mpb.volumes.get(at);
-        // A checkpoint counts for all drives that are being filled; the engine fills one after the other.
+        // A checkpoint applies to all drives that are being rebuilt, but the engine rebuilds one after the other.
         let volume = volume.filter(|of| of.rebuild_targets().count() <= 1);
         let reached = volume.and_then(|by| by.checkpoint_at(sync.done_bytes / SECTOR_BYTES));
         let Some(unit) = reached else {
@@ -377,7 +377,7 @@ impl Change<'_> {
     }
 }
 
-/// The slot that is being rebuilt, and the drive.
+/// The slot that is being rebuilt, and the drive in it.
 fn rebuild(volume: &VolumeRecord) -> Option<(Slot, Option<MemberId>)> {
     match volume.sync?.kind {
         SyncKind::Rebuild(slot) => Some((slot, volume.slots[usize::from(slot.0)].member)),

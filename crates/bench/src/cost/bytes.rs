@@ -1,7 +1,7 @@
-//! What the bytes cost that the processor itself touches: parity, and units of the write-hole log.
+//! The cost of the bytes that the processor itself touches: parity, and units of the write-hole log.
 //!
-//! The counting world moves no bytes. So the same calls that the real world makes are made here over real
-//! memory, with two sizes; what grows with the size is the price of a byte, and the rest that of a call.
+//! The counting world moves no bytes. So the calls of the real world are made here over real memory, with two sizes.
+//! The part that grows with the size is the price of a byte, and the rest is that of a call.
 
 use super::count::Tool;
 use super::scene::Done;
@@ -20,34 +20,34 @@ use engine::units::{Buffer, Slot, VolumeId};
 use engine::world::World;
 use metadata::imsm::SectorSize;
 
-/// Sources of one parity computation.
+/// Number of sources of a parity computation.
 const SOURCES: u64 = 3;
 /// The smaller and the larger size.
 const SIZES: [u32; 2] = [4 << 10, 64 << 10];
-/// Calls of the shorter run.
+/// Number of calls of the shorter run.
 const CALLS: u64 = 500;
-/// Counts the calls.
+/// The counter of the calls.
 const COUNTER: &str = "calls";
 
 /// Prices in instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct BytePrices {
-    /// Of a computation, beside its bytes.
+    /// One parity computation, without its bytes.
     pub xor: f64,
-    /// Of a byte that it reads.
+    /// One byte that it reads.
     pub xor_byte: f64,
-    /// Of a unit of the log, beside its bytes.
+    /// One unit of the log, without its bytes.
     pub log_unit: f64,
-    /// Of a byte of it.
+    /// One byte of the unit.
     pub log_byte: f64,
 }
 
 impl BytePrices {
-    /// Counts under `tool`, and says which instructions summed.
+    /// Measures the prices with `tool`. Also returns which instructions computed parity.
     ///
     /// # Errors
     ///
-    /// When a run fails.
+    /// If a run fails.
     pub fn measure(tool: &Tool) -> Result<(BytePrices, String)> {
         let mut parity_by = String::new();
         let mut per_call = |kind: &str, size: u32| -> Result<f64> {
@@ -67,14 +67,14 @@ impl BytePrices {
         let prices = BytePrices {
             xor,
             xor_byte: xor_byte / SOURCES as f64,
-            // The engine counts the header among a unit's bytes.
+            // The engine counts the unit's header among its bytes.
             log_unit: (log_unit - log_byte * f64::from(LOG_HEADER_BYTES)).max(0.0),
             log_byte,
         };
         Ok((prices, parity_by))
     }
 
-    /// The price of a class: what the engine takes for it, and what the real world does beside.
+    /// The price of a class: the engine's part, and the real world's part in addition.
     pub fn priced(&self, class: &str, engine: f64, samples: u64) -> Price {
         let (world, bytes_read, bytes_written) = match class {
             "xors" => (self.xor, 0.0, 0.0),
@@ -82,7 +82,7 @@ impl BytePrices {
             "xor_bytes" => (self.xor_byte, 1.0, 0.0),
             "xor_written_bytes" => (0.0, 0.0, 1.0),
             "log_bytes" => (self.log_byte, 1.0, 1.0),
-            // Other payload is moved by drives and clients; the processor does not see it.
+            // Other payload is moved by drives and clients, without the processor.
             _ => (0.0, 0.0, 0.0),
         };
         Price {
@@ -95,7 +95,7 @@ impl BytePrices {
     }
 }
 
-/// Makes `calls` calls if `name` is one of the runs here.
+/// Makes `calls` calls, if `name` is one of the runs defined here.
 pub(super) fn run(name: &str, calls: u64) -> Option<Result<Done>> {
     let (kind, size) = name.strip_prefix("bytes-")?.split_once('-')?;
     let size: u32 = size.parse().ok().filter(|size| SIZES.contains(size))?;

@@ -1,7 +1,7 @@
-//! The scenes there are: those that make the prices, and mixes that only judge them.
+//! All scenes: those that give the prices, and mixes that only check them.
 //!
-//! Every level has the same kinds, as far as it can do them, and differs in members, sizes and queue depths,
-//! so that the price of a request, of a plan, of a command and of a turn can be told apart.
+//! Every level has the same kinds of scenes, if it supports them. They differ in members, sizes and queue depths, so
+//! that the prices of a request, a plan, a command and a turn can be told apart.
 
 use super::scene::{Scene, Work};
 use super::world::{Asks, Order};
@@ -9,10 +9,10 @@ use engine::layout::Level;
 use engine::limits::MIRROR_ROW_BYTES;
 use engine::request::Operation;
 
-/// Chunk of the arrays, where the scene does not say it; mirrors have none.
+/// Chunk size of the arrays, if the scene gives none; mirrors have no chunks.
 pub(super) const CHUNK_BYTES: u32 = 64 << 10;
 
-/// All levels, and how people number them.
+/// All levels with their usual numbers.
 pub(super) const LEVELS: [(Level, u8); 4] = [
     (Level::Raid0, 0),
     (Level::Raid1, 1),
@@ -20,12 +20,12 @@ pub(super) const LEVELS: [(Level, u8); 4] = [
     (Level::Raid5, 5),
 ];
 
-/// Counters that no scene moves: a drive that hangs is failed once, and what it held comes back once; a bitmap
-/// is written once for a region of 64 MiB; copies are made equal once after a crash.
+/// Counters that no scene increases. A hung drive fails once, and the memory that it held is returned once; a bitmap is
+/// written once per region of 64 MiB; copies are made equal once after a crash.
 pub(super) const UNPRICED: [&str; 4] =
     ["abandoned", "returned", "bitmap_writes", "reads_made_equal"];
 
-/// The scenes that price the world itself.
+/// The scenes that give the price of the world itself.
 pub(super) fn of_the_world() -> Vec<Scene> {
     let alone = |commands| Scene {
         name: format!("world-{commands}"),
@@ -35,7 +35,7 @@ pub(super) fn of_the_world() -> Vec<Scene> {
     vec![alone(1), alone(4)]
 }
 
-/// The scenes that make the prices of a level.
+/// The scenes that give the prices of a level.
 pub(super) fn of(level: Level) -> Vec<Scene> {
     let (least, more): (u8, u8) = match level {
         Level::Raid0 | Level::Raid10 | Level::Raid5 => (4, 8),
@@ -71,7 +71,7 @@ pub(super) fn of(level: Level) -> Vec<Scene> {
     scenes
 }
 
-/// Mixes of another width, size and depth than any scene that makes prices: how well these predict.
+/// Mixes with another width, size and depth than any scene that gives prices. They show how well the prices predict.
 pub(super) fn checks(level: Level) -> Vec<Scene> {
     let members = match level {
         Level::Raid0 | Level::Raid10 | Level::Raid5 => 6,
@@ -114,7 +114,7 @@ pub(super) fn checks(level: Level) -> Vec<Scene> {
     scenes
 }
 
-/// The scene of that name.
+/// The scene called `name`.
 pub(super) fn find(name: &str) -> Option<Scene> {
     let levels = LEVELS.into_iter().map(|(level, _)| level);
     levels
@@ -123,7 +123,7 @@ pub(super) fn find(name: &str) -> Option<Scene> {
         .find(|scene| scene.name == name)
 }
 
-/// What every level does, healthy.
+/// The scenes of every level, with all members present.
 fn requests(level: Level, members: u8) -> Vec<Scene> {
     let row_bytes = match level {
         Level::Raid1 => MIRROR_ROW_BYTES,
@@ -150,7 +150,7 @@ fn requests(level: Level, members: u8) -> Vec<Scene> {
     scenes
 }
 
-/// What only redundancy makes possible.
+/// The scenes of levels with redundancy.
 fn redundant(level: Level, members: u8) -> Vec<Scene> {
     let work = |operation, order| {
         Work::Requests(Asks {
@@ -203,7 +203,7 @@ fn logged(members: u8) -> Vec<Scene> {
     sizes.into_iter().map(scene).collect()
 }
 
-/// A client that asks for random places.
+/// A client with requests at random offsets.
 pub(super) fn asks(operation: Operation, block_bytes: u32, depth: u64) -> Asks {
     Asks {
         operation,

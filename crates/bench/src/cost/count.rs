@@ -1,15 +1,15 @@
-//! Counting instructions: this program again, as a process of its own under a tool that counts.
+//! Counts instructions: runs this program in a process of its own under a tool that counts.
 
 use super::scene::Done;
 use anyhow::{Context, Result, bail, ensure};
 use std::process::{Command, Output};
 
-/// What counts.
+/// The tool that counts.
 #[derive(Clone, Debug)]
 pub(super) enum Tool {
     /// Valgrind's instruction counter: the same count on every machine with the same instruction set.
     Valgrind {
-        /// As it calls itself.
+        /// Its name and version, as it prints them.
         version: String,
     },
     /// The processor's own counter, read by `perf`.
@@ -17,11 +17,11 @@ pub(super) enum Tool {
 }
 
 impl Tool {
-    /// Valgrind if it is installed; else the processor's counters, which virtual machines often lack.
+    /// Valgrind if it is installed, otherwise the processor's counters, which virtual machines often lack.
     ///
     /// # Errors
     ///
-    /// When there is neither.
+    /// If neither is available.
     pub fn choose() -> Result<Tool> {
         if let Ok(said) = Command::new("valgrind").arg("--version").output()
             && said.status.success()
@@ -39,7 +39,7 @@ impl Tool {
         )
     }
 
-    /// In words, for the table.
+    /// The tool's name for the table.
     pub fn words(&self) -> String {
         match self {
             Tool::Valgrind { version } => format!("{version}, cachegrind without caches"),
@@ -66,7 +66,7 @@ impl Tool {
                 command
             }
         };
-        // A copy by `rep movsb` would count as one instruction for each byte, and not take so long.
+        // A copy by `rep movsb` would count as one instruction per byte, but take much less time.
         command.env("GLIBC_TUNABLES", WITHOUT_STRING_INSTRUCTIONS);
         let Output {
             status,
@@ -88,7 +88,7 @@ impl Tool {
         Ok((count, String::from_utf8_lossy(&stdout).into_owned()))
     }
 
-    /// A scene with `units` and with twice as many: the difference in instructions and in work.
+    /// Runs a scene with `units` and with twice as many units; returns the difference in instructions and in work.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Tool {
     }
 }
 
-/// Work, and what it took.
+/// Some work, and the instructions that it took.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub instructions: f64,
@@ -123,7 +123,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// How often a class occurred.
+    /// How often an event of this class occurred.
     pub fn count(&self, class: &str) -> f64 {
         self.work.counters.get(class).copied().unwrap_or(0) as f64
     }
@@ -138,13 +138,13 @@ const VALGRIND: [&str; 3] = [
 ];
 const PERF: [&str; 4] = ["stat", "-x,", "-e", "instructions:u"];
 
-/// From lines like `==123== I   refs:      21,040,255`.
+/// Parses lines like `==123== I   refs:      21,040,255`.
 fn valgrind_count(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.contains(" refs:"))?;
     line.rsplit(' ').next()?.replace(',', "").parse().ok()
 }
 
-/// From lines like `21040255,,instructions:u,2170410,100.00,,`; `<not supported>` is none.
+/// Parses lines like `21040255,,instructions:u,2170410,100.00,,`; `<not supported>` gives `None`.
 fn perf_count(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.contains(",instructions"))?;
     line.split(',').next()?.parse().ok()

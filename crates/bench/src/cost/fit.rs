@@ -1,11 +1,11 @@
-//! Prices from sums: the least squares of relative errors, with no price below zero.
+//! Finds prices from totals: by least squares of relative errors, with no price below zero.
 
-/// Sweeps over all prices; each brings the sum of squares down.
+/// Most sweeps over all prices; each reduces the sum of squares.
 const SWEEPS_MAX: usize = 20_000;
-/// A sweep that moves no price by more than this many instructions is the last.
+/// If a sweep changes no price by more than this many instructions, it is the last.
 const SETTLED: f64 = 1e-4;
 
-/// One equation: how often each class occurred, and what all of it took.
+/// One equation: how often each class occurred, and the instructions of all of it.
 #[derive(Clone, Debug)]
 pub(super) struct Equation {
     pub counts: Vec<f64>,
@@ -13,13 +13,13 @@ pub(super) struct Equation {
 }
 
 impl Equation {
-    /// What it takes by these prices.
+    /// The instructions according to these prices.
     pub fn predicted(&self, prices: &[f64]) -> f64 {
         let paid = self.counts.iter().zip(prices);
         paid.map(|(count, price)| count * price).sum()
     }
 
-    /// How far off that is, without a sign.
+    /// The relative error of that, without its sign.
     pub fn relative_error(&self, prices: &[f64]) -> f64 {
         (self.predicted(prices) / self.total - 1.0).abs()
     }
@@ -32,11 +32,10 @@ pub(super) struct Fit {
     pub errors: Vec<f64>,
 }
 
-/// The prices that explain all equations best.
+/// The prices that fit all equations best.
 ///
-/// Each price in turn is set to its best value while the others stay (coordinate descent), which for
-/// this convex problem ends in the optimum. Where classes only occur together their sum is what is
-/// known; they share it then.
+/// Each price in turn is set to its best value while the others stay constant (coordinate descent). As this problem is
+/// convex, that leads to the optimum. If classes only occur together, only their sum is known, and they share it.
 pub(super) fn fit(equations: &[Equation], classes: usize) -> Fit {
     let mut prices = vec![0.0; classes];
     let scale = |equation: &Equation| -> Vec<f64> {

@@ -1,4 +1,4 @@
-//! From scenes to the table: what is counted, and in which order.
+//! Runs the scenes and makes the table.
 
 use super::bytes::BytePrices;
 use super::catalogue::{LEVELS, UNPRICED, checks, of, of_the_world};
@@ -10,14 +10,14 @@ use engine::layout::Level;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Hears which scene is being counted.
+/// Receives the name of the scene that is being counted.
 type Note<'a> = &'a (dyn Fn(&str) + Sync);
 
-/// Runs all scenes under `tool`, or those of one level, and finds the prices.
+/// Runs all scenes, or those of one level, under `tool`, and computes the prices.
 ///
 /// # Errors
 ///
-/// When a scene fails.
+/// If a scene fails.
 pub(super) fn measure(tool: &Tool, only: Option<Level>, note: Note<'_>) -> Result<Table> {
     let world = world(tool, note)?;
     let (bytes, parity_by) = BytePrices::measure(tool)?;
@@ -50,7 +50,7 @@ pub(super) fn measure(tool: &Tool, only: Option<Level>, note: Note<'_>) -> Resul
     })
 }
 
-/// What the world takes for a request, and for a command, without an engine.
+/// The world's own instructions for a request and for a command, measured without an engine.
 fn world(tool: &Tool, note: Note<'_>) -> Result<WorldPrices> {
     let samples = samples(tool, &of_the_world(), note)?;
     let [(_, one), (_, several)] = samples.as_slice() else {
@@ -65,7 +65,7 @@ fn world(tool: &Tool, note: Note<'_>) -> Result<WorldPrices> {
     })
 }
 
-/// Runs scenes side by side; the counts do not mind.
+/// Runs scenes in parallel, which does not affect the counts.
 fn samples(tool: &Tool, scenes: &[Scene], note: Note<'_>) -> Result<Vec<(String, Sample)>> {
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -95,7 +95,7 @@ fn samples(tool: &Tool, scenes: &[Scene], note: Note<'_>) -> Result<Vec<(String,
         .collect()
 }
 
-/// The processor's name; the counts hold for its instruction set.
+/// The processor's name. The counts are valid for its instruction set.
 fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text

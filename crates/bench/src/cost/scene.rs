@@ -1,6 +1,6 @@
-//! A scene: an array, and much of one kind of work for it; and how it is run.
+//! A scene: an array with much work of one kind, and how it is run.
 //!
-//! The engine runs in its own loop in a [`super::world`]. Which scenes there are says [`super::catalogue`].
+//! The engine runs in its own loop in a [`super::world`]. [`super::catalogue`] lists the scenes.
 
 use super::catalogue::{self, asks};
 use super::world::{self, Asks, COMPONENT_BYTES, Client, CostWorld, Shared};
@@ -19,23 +19,23 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use timed::array::Array;
 
-/// A turn of the loop takes so long.
+/// Duration of one turn of the loop.
 const TURN_NS: u64 = 1000;
-/// How often the engine looks at deadlines and idle volumes.
+/// How often the engine checks deadlines and idle volumes.
 const SWEEP_NS: u64 = 250_000_000;
-/// Turns without an end are a fault of a scene.
+/// A scene with more turns is faulty, because it does not end.
 const TURNS_MAX: u64 = 1 << 32;
 
-/// What a scene makes the engine do.
+/// The work of a scene.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     /// A client's requests.
     Requests(Asks),
-    /// A background job over so many bands.
+    /// A background job; its length is given in bands.
     Job { rebuild: bool, matches: bool },
-    /// Nothing; time passes.
+    /// No work; only time passes.
     Idle,
-    /// Without an engine: the world answers its own client, with so many commands for each request.
+    /// No engine: the world completes its own client's requests, each with this many commands.
     WorldAlone { commands: u32 },
 }
 
@@ -49,13 +49,13 @@ pub(super) struct Scene {
     pub shards: u8,
     pub failed: Option<u8>,
     pub has_bad_blocks: bool,
-    /// With a write-hole log.
+    /// Whether there is a write-hole log.
     pub logged: bool,
     pub work: Work,
 }
 
 impl Scene {
-    /// Units of the shorter of two runs: enough that starting does not blur them, and short.
+    /// Units of work in the shorter one of two runs: enough to make the start negligible, but still short.
     pub fn units(&self) -> u64 {
         match self.work {
             Work::Idle => 200,
@@ -65,12 +65,12 @@ impl Scene {
     }
 }
 
-/// What a run of a scene did.
+/// The work of a scene's run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Done {
     /// The engine's counters, and [`WORLD_REQUESTS`] and [`WORLD_COMMANDS`].
     pub counters: BTreeMap<String, u64>,
-    /// The instructions that sum parity in this process.
+    /// The instructions that compute parity in this process.
     pub parity_by: String,
 }
 
@@ -83,16 +83,16 @@ impl Done {
     }
 }
 
-/// Requests that the world issued and saw answered.
+/// Requests that the world issued and that completed.
 pub(super) const WORLD_REQUESTS: &str = "world_requests";
-/// Commands that the world took and answered.
+/// Commands that the world received and completed.
 pub(super) const WORLD_COMMANDS: &str = "world_commands";
 
-/// Runs the scene of that name with `units` requests, bands or looks at deadlines.
+/// Runs the scene called `name` with `units` requests, bands or checks of deadlines.
 ///
 /// # Errors
 ///
-/// One sentence when there is no such scene, or the array did not do what it was to do.
+/// If there is no such scene, or the array did not do its work: one sentence.
 pub(super) fn run(name: &str, units: u64) -> Result<Done> {
     let scene = catalogue::find(name).with_context(|| format!("there is no scene {name}"))?;
     if let Work::WorldAlone { commands } = scene.work {
@@ -101,7 +101,7 @@ pub(super) fn run(name: &str, units: u64) -> Result<Done> {
     scene.run(units)
 }
 
-/// The world's own part of `units` requests of `commands` commands each.
+/// The world's own work for `units` requests of `commands` commands each.
 fn world_alone(commands: u32, units: u64) -> Done {
     world::run_alone(asks(Operation::Read, 4096, 32), commands, units);
     let counters = [
@@ -113,7 +113,7 @@ fn world_alone(commands: u32, units: u64) -> Done {
 
 impl Scene {
     fn array(&self, units: u64) -> Array {
-        // A band is at most a chunk; a mirror's row is a band.
+        // A band is at most a chunk, and the whole row in a mirror.
         let band_bytes = match self.level {
             Level::Raid1 => u64::from(MIRROR_ROW_BYTES),
             _ => u64::from(self.chunk_bytes),
@@ -187,7 +187,7 @@ impl Scene {
             }
             let now = shared.now.get() + TURN_NS;
             let wake = shards.iter().filter_map(|shard| shard.engine.next_wake());
-            // Nothing to do: time passes until there is.
+            // If there is nothing to do, time advances to the next deadline.
             let next = if busy { None } else { wake.min() };
             shared.now.set(next.map_or(now, |wake| now.max(wake.0)));
             if let Some(event) = shared.trouble.take() {

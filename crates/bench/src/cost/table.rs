@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Of the file. A reader refuses what it does not know.
+/// Version of the file's form. A reader refuses other versions.
 pub const SCHEMA: u32 = 1;
 
 /// See the module's prose.
@@ -17,25 +17,25 @@ pub const SCHEMA: u32 = 1;
 pub struct Table {
     /// Version of this schema.
     pub schema: u32,
-    /// The version that was counted.
+    /// The version of the program that was counted.
     pub fullstripe: String,
-    /// How it was compiled: prices of a debug build are not those of a release.
+    /// How it was compiled: a debug build has other prices than a release build.
     pub build: String,
     /// The processor's name.
     pub machine: String,
-    /// The instructions that summed parity.
+    /// The instructions that computed parity.
     pub parity_by: String,
-    /// What counted, and how.
+    /// How it was counted.
     pub method: String,
-    /// What the counting world takes.
+    /// The counting world's own prices.
     pub world: WorldPrices,
-    /// Counters without a price at any level: what happens once when a drive is lost.
+    /// Counters without a price at any level: events that occur once, such as the loss of a drive.
     pub unpriced: Vec<String>,
     /// Prices by level.
     pub levels: Vec<LevelPrices>,
 }
 
-/// What the counting world itself takes. It is in no other price.
+/// The counting world's own prices. No other price contains them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorldPrices {
     /// Instructions of a request.
@@ -45,7 +45,7 @@ pub struct WorldPrices {
 }
 
 impl WorldPrices {
-    /// What a scene took without the world.
+    /// The instructions of a scene without those of the world.
     fn without(&self, sample: &Sample) -> f64 {
         sample.instructions
             - self.instructions_per_request * sample.count(WORLD_REQUESTS)
@@ -57,17 +57,17 @@ impl WorldPrices {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LevelPrices {
     pub level: u8,
-    /// How many scenes they were fitted to, and how far off they are there.
+    /// Number of scenes that the prices were fitted to; then the errors in these scenes.
     pub scenes: usize,
     pub median_relative_error: f64,
     pub worst_relative_error: f64,
     pub worst_scene: String,
-    /// How far off they are where they were not fitted.
+    /// Errors in scenes that the prices were not fitted to.
     pub checks: Vec<Check>,
     pub classes: Vec<Price>,
 }
 
-/// A mix that made no price.
+/// A mix that the prices were not fitted to.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Check {
     pub scene: String,
@@ -77,16 +77,16 @@ pub struct Check {
     pub relative_error: f64,
 }
 
-/// What one of a class costs.
+/// The price of one event of a class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Price {
     /// The engine's counter.
     pub name: String,
     pub instructions: f64,
-    /// What the processor reads and writes of payload.
+    /// Payload bytes that the processor reads and writes.
     pub bytes_read: f64,
     pub bytes_written: f64,
-    /// How many of the class the price comes from.
+    /// How often the class occurred in the scenes that the price comes from.
     pub samples: u64,
 }
 
@@ -94,7 +94,7 @@ pub struct Price {
 pub(super) type Samples = [(String, Sample)];
 
 impl LevelPrices {
-    /// The prices that explain `samples` best, judged by `checks`.
+    /// The prices that fit `samples` best, with their errors in `checks`.
     pub(super) fn new(
         level: u8,
         world: WorldPrices,
@@ -153,25 +153,25 @@ impl LevelPrices {
         }
     }
 
-    /// The check that they predict worst.
+    /// The largest error of a prediction among the checks.
     pub fn worst_check(&self) -> f64 {
         let errors = self.checks.iter().map(|check| check.relative_error);
         errors.fold(0.0, f64::max)
     }
 }
 
-/// Counters of bytes: what they cost is measured over real memory, if the processor touches them.
+/// Counters of bytes. Their price is measured over real memory, if the processor touches the bytes.
 pub fn is_bytes(class: &str) -> bool {
     class.ends_with("_bytes")
 }
 
-/// More digits than this say nothing.
+/// Rounds to four decimal places; more would mean nothing.
 pub fn rounded(number: f64) -> f64 {
     (number * 10_000.0).round() / 10_000.0
 }
 
 impl Table {
-    /// For the person who waited for it.
+    /// A summary for the user.
     pub fn summary(&self, path: &Path) -> String {
         let prices: usize = self.levels.iter().map(|level| level.classes.len()).sum();
         let mut text = format!("{prices} prices written to {}", path.display());

@@ -1,8 +1,8 @@
-//! A world that costs next to nothing: every command is answered at once by nobody, time is virtual, and
-//! the clients are a counter.
+//! A world that costs next to nothing: every command completes at once without a drive, time is virtual, and the
+//! clients are a counter.
 //!
-//! What is left of the instructions of a run is the engine's. The little that the world takes for a
-//! request and for a command is known from a run without an engine ([`super::scene`]).
+//! The remaining instructions of a run are the engine's. The few that the world takes for a request and for a command
+//! are known from a run without an engine ([`super::scene`]).
 
 use engine::control::message::Message;
 use engine::control::record::Record;
@@ -17,47 +17,47 @@ use engine::world::{Input, Io, World};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Of one member, where the scene does not say it: room for random places.
+/// Size of one member, if the scene gives none: enough for random offsets.
 pub(super) const COMPONENT_BYTES: u64 = 64 << 30;
-/// EIO: the drive is alive but cannot read this place.
+/// EIO: the drive responds but cannot read this block.
 const UNREADABLE: i32 = 5;
-/// The member that has bad blocks, their size, and which share of all places they are.
+/// The member that has bad blocks, their size, and how many blocks there are for each bad one.
 const BAD_MEMBER: MemberId = MemberId(0);
 const BAD_BYTES: u64 = 4096;
 const BAD_EVERY: u64 = 4;
 
-/// Where the requests of a client go.
+/// The offsets of a client's requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
-    /// Anywhere.
+    /// Random.
     Random,
-    /// One behind the other.
+    /// Sequential.
     Sequential,
-    /// Two neighbours, anywhere.
+    /// Two adjacent blocks at a random offset.
     Pairs,
-    /// One of very few places, so that requests meet.
+    /// One of very few blocks, so that requests overlap.
     Crowded,
 }
 
-/// What a client asks, again and again.
+/// The requests that a client issues again and again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asks {
     pub operation: Operation,
-    /// How many of a hundred are reads instead.
+    /// Reads in a hundred requests, instead of `operation`.
     pub read_percent: u8,
     pub order: Order,
     pub block_bytes: u32,
     /// Requests outstanding.
     pub depth: u64,
-    /// Only once the volume has been marked clean.
+    /// Whether each request waits until the volume has been marked clean.
     pub when_clean: bool,
 }
 
-/// A client: it has `depth` requests outstanding until it has issued all.
+/// A client that keeps `depth` requests outstanding until it has issued all.
 #[derive(Debug)]
 pub(super) struct Client {
     pub asks: Asks,
-    /// Requests of this size that fit.
+    /// Number of blocks of this size that fit.
     pub blocks: u64,
     pub left: u64,
     pub outstanding: u64,
@@ -134,7 +134,7 @@ impl Client {
     }
 }
 
-/// What all shards of a scene share.
+/// State that all shards of a scene share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub now: Cell<u64>,
@@ -142,7 +142,7 @@ pub(super) struct Shared {
     pub clean: Cell<bool>,
     /// Background jobs that have ended.
     pub jobs_ended: Cell<u64>,
-    /// Something that no scene wants.
+    /// An event that fails the scene.
     pub trouble: Cell<Option<Event>>,
     /// Messages between shards, by recipient.
     pub mail: RefCell<Vec<Vec<Message>>>,
@@ -153,11 +153,11 @@ pub(super) struct CostWorld {
     shard: ShardId,
     shared: Rc<Shared>,
     pub client: Client,
-    /// Whether the first member has places that cannot be read.
+    /// Whether the first member has blocks that cannot be read.
     pub has_bad_blocks: bool,
-    /// What comparisons find.
+    /// The result of comparisons.
     pub matches: bool,
-    /// Commands taken.
+    /// Commands received.
     pub commands: u64,
     answers: Vec<Input>,
 }
@@ -261,7 +261,7 @@ impl World for CostWorld {
     fn wait(&mut self, _: Option<Nanos>) {}
 }
 
-/// Answers `requests` requests of `commands` commands each, without an engine.
+/// Completes `requests` requests of `commands` commands each, without an engine.
 pub(super) fn run_alone(asked: Asks, commands: u32, requests: u64) {
     let client = Client::new(asked, COMPONENT_BYTES, requests);
     let mut world = CostWorld::new(ShardId(0), Rc::new(Shared::default()), client);

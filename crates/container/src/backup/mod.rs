@@ -1,4 +1,4 @@
-//! A copy of what lay in the places that a command is about to change, in one file.
+//! A backup file: a copy of the areas of drives that a command is about to change.
 //!
 //! ```text
 //! fullstripe-backup 1 CRC LENGTH\n    version of the format; CRC-32C and length of the header
@@ -6,8 +6,8 @@
 //! bytes of the first area, then those of the next, in the header's order
 //! ```
 //!
-//! The header names each drive by serial and size, and each area by offset, length and CRC-32C, so a
-//! copy cannot be put on the wrong drive unnoticed and damage shows. The file is durable before
+//! The header names each drive by serial and size, and each area by offset, length and CRC-32C. So a
+//! copy cannot be written to the wrong drive unnoticed, and damage is detected. The file is durable before
 //! anything is changed.
 
 pub mod place;
@@ -27,9 +27,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const MAGIC: &str = "fullstripe-backup";
 const VERSION: u32 = 1;
-/// Longest header accepted; one of 96 drives with four areas each has a tenth of it.
+/// Longest header accepted; that of 96 drives with four areas each has a tenth of this length.
 const HEADER_BYTES_MAX: usize = 1 << 20;
-/// Largest file accepted: two MiB for each of 255 drives, and room.
+/// Largest file accepted: two MiB for each of 255 drives, and room to spare.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// What a backup file says about itself.
@@ -85,7 +85,7 @@ impl Area {
 /// A header and the content of its areas.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Backup {
-    /// What it is.
+    /// The header.
     pub header: Header,
     /// Content by drive, then by area.
     pub content: Vec<Vec<Vec<u8>>>,
@@ -107,7 +107,7 @@ impl Backup {
         }
     }
 
-    /// Adds `areas` of a drive: offset and content.
+    /// Adds `areas` of a drive, each given by its offset and content.
     pub fn add(&mut self, probed: &Probed, areas: &[(u64, &[u8])]) {
         let area = |&(offset_bytes, bytes): &(u64, &[u8])| Area {
             offset_bytes,
@@ -125,7 +125,7 @@ impl Backup {
         self.content.push(content.collect());
     }
 
-    /// The metadata regions of `drives`, and their shadows where there are any.
+    /// A backup of the metadata regions of `drives`, and of their shadows if they have any.
     ///
     /// # Errors
     /// A drive cannot be read.
@@ -139,7 +139,7 @@ impl Backup {
         Ok(backup)
     }
 
-    /// Adds what lies in `places` of a drive.
+    /// Adds the content of `places` on a drive.
     ///
     /// # Errors
     /// The drive cannot be read.
@@ -182,7 +182,7 @@ impl Backup {
             .write_all(&self.to_bytes())
             .and_then(|()| file.sync_all());
         if let Err(error) = written {
-            // A file that is not whole is worse than none.
+            // An incomplete backup is worse than none.
             let _ = std::fs::remove_file(path);
             return Err(anyhow!(error).context(format!("cannot write the backup file {shown}")));
         }
@@ -208,7 +208,7 @@ impl Backup {
     /// Reads a backup file and checks every part of it.
     ///
     /// # Errors
-    /// A sentence: the file cannot be read, is no backup, is of a newer version, or is damaged.
+    /// A sentence: the file cannot be read, is not a backup, is of a newer version, or is damaged.
     pub fn read(path: &Path) -> Result<Backup> {
         let shown = path.display();
         let size_bytes = std::fs::metadata(path)
@@ -257,7 +257,7 @@ impl Backup {
     }
 }
 
-/// Where the drive's shadow lies, if there is one, whole or not.
+/// The place of the drive's shadow, if there is one, whole or not.
 #[must_use]
 pub fn shadow_place(probed: &Probed) -> Option<ByteRange> {
     match probed.shadow {

@@ -6,13 +6,13 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use words::date;
 
-/// Most files tried when names of the same second are taken.
+/// Maximum number of file names tried when names of the same second exist already.
 const NAMES_MAX: u32 = 1000;
 
 /// The folder for backups: `chosen`, else `backups` in the [state folder](state_folder).
 ///
 /// # Errors
-/// There is neither a choice nor a home folder.
+/// No folder was chosen and there is no home folder.
 pub fn folder(chosen: Option<&Path>) -> Result<PathBuf> {
     if let Some(chosen) = chosen {
         return Ok(chosen.to_owned());
@@ -25,7 +25,7 @@ pub fn folder(chosen: Option<&Path>) -> Result<PathBuf> {
 /// Writes `backup` to a new file in [`folder`] and returns its path. The name says what was done and when.
 ///
 /// # Errors
-/// The folder cannot be made or the file not be written; then nothing may be changed.
+/// The folder cannot be made or the file cannot be written; then nothing may be changed.
 pub fn keep(backup: &Backup, chosen: Option<&Path>) -> Result<PathBuf> {
     let folder = folder(chosen)?;
     std::fs::create_dir_all(&folder).with_context(|| {

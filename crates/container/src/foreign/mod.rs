@@ -1,10 +1,10 @@
-//! What a drive holds that is not ours: file systems, partition tables, other RAID and volume managers.
+//! Finds what other programs keep on a drive: file systems, partition tables, other RAID and volume managers.
 //!
-//! Everything that is looked for has its mark in the first or the last MiB of a drive, so both are read
-//! once ([`Ends`]) and searched: [`signatures`] is a table of fixed marks, [`structures`] knows those that
-//! need a second look. Data without any mark is not noticed.
+//! All of these have a mark in the first or the last MiB of a drive, so both are read
+//! once ([`Ends`]) and searched: [`signatures`] is a table of marks at fixed places, [`structures`] finds those that
+//! need further checks. Data without any mark is not noticed.
 //!
-//! Places and values are those of the formats' own published documents; each entry names its structure.
+//! Places and values come from the published documents of the formats; each entry names the structure it belongs to.
 
 pub mod signatures;
 pub mod structures;
@@ -24,12 +24,12 @@ pub const END_BYTES: u64 = 1 << 20;
 pub struct Finding {
     /// What it is, with an article: `an ext4 file system (label "home")`.
     pub what: String,
-    /// Bytes by which programs recognise it; without them it is gone for them.
+    /// Bytes by which programs recognise it; once they are cleared, programs no longer find it.
     pub marks: Vec<Range<u64>>,
 }
 
 impl Finding {
-    /// Something with one mark.
+    /// A finding with one mark.
     #[must_use]
     pub fn at(what: impl Into<String>, offset_bytes: u64, length_bytes: u64) -> Finding {
         let mark = offset_bytes..offset_bytes + length_bytes;
@@ -94,7 +94,7 @@ impl Ends {
         u64::from(self.u32_at(offset_bytes)) | u64::from(self.u32_at(offset_bytes + 4)) << 32
     }
 
-    /// Whether `mark` lies at `offset_bytes`.
+    /// Whether `mark` is at `offset_bytes`.
     #[must_use]
     pub fn has(&self, offset_bytes: u64, mark: &[u8]) -> bool {
         self.at(offset_bytes, mark.len()) == Some(mark)
@@ -123,7 +123,7 @@ impl Ends {
         self.size_bytes
     }
 
-    /// Both ends with their offsets, for a copy of them.
+    /// Both ends with their offsets, for a backup.
     #[must_use]
     pub fn areas(&self) -> Vec<(u64, &[u8])> {
         let tail_start = self.size_bytes - self.tail.len() as u64;

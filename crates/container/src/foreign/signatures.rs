@@ -1,4 +1,4 @@
-//! Marks at fixed places that need no second look.
+//! Marks at fixed places that need no further checks.
 
 use super::{Ends, Finding};
 
@@ -7,7 +7,7 @@ struct Signature {
     what: &'static str,
     offset_bytes: u64,
     mark: &'static [u8],
-    /// Where its label is: offset and length; no length means none.
+    /// Where the label is: offset and length; length 0 means no label.
     label: (u64, usize),
 }
 
@@ -32,7 +32,7 @@ const fn labelled(
 const BCACHE_UUID: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
 const BCACHEFS_UUID: &[u8] = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
 
-/// In the order in which they are reported.
+/// The table, in the order in which findings are reported.
 const SIGNATURES: &[Signature] = &[
     // Superblock, bytes 0 and 108.
     labelled("an XFS file system", 0, b"XFSB", (108, 12)),
@@ -49,7 +49,7 @@ const SIGNATURES: &[Signature] = &[
     plain("an APFS container", 32, b"NXSB"),
     plain("a squashfs file system", 0, b"hsqs"),
     labelled("an ISO 9660 image", 0x8001, b"CD001", (0x8028, 32)),
-    // Boot sector: name of the creator, or file system type fields of FAT.
+    // Boot sector: name of the program that created it, or file system type fields of FAT.
     plain("an NTFS file system", 3, b"NTFS    "),
     plain("an exFAT file system", 3, b"EXFAT   "),
     labelled("a FAT file system", 54, b"FAT12   ", (43, 11)),
@@ -71,7 +71,7 @@ const SIGNATURES: &[Signature] = &[
     plain("a Ceph BlueStore device", 0, b"bluestore block device"),
 ];
 
-/// Every mark of the table that is there.
+/// Everything in the table that is on the drive.
 #[must_use]
 pub fn search(ends: &Ends) -> Vec<Finding> {
     let found = SIGNATURES

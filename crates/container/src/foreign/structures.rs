@@ -1,12 +1,12 @@
-//! Marks that need a second look: short magic numbers, places that depend on the drive's size, and
-//! structures worth a few words more.
+//! Marks that need further checks: short magic numbers, places that depend on the drive's size, and
+//! structures that are described in more detail.
 
 use super::{Ends, Finding};
 
 /// Start of the ext superblock.
 const EXT_SUPERBLOCK: u64 = 1024;
 
-/// The ext family. Its magic number has only two bytes, so other fields must make sense as well.
+/// The ext family. Its magic number has only two bytes, so other fields must be plausible as well.
 #[must_use]
 pub fn file_systems(ends: &Ends) -> Vec<Finding> {
     let base = EXT_SUPERBLOCK;
@@ -24,7 +24,8 @@ pub fn file_systems(ends: &Ends) -> Vec<Finding> {
         ends.u32_at(base + 0x60),
         ends.u32_at(base + 0x64),
     );
-    // Extents, 64-bit or flexible groups; huge files, group checksums, many subdirectories or large inodes.
+    // Features that only ext4 has: extents, 64-bit or flexible groups; huge files, group checksums, many
+    // subdirectories or large inodes.
     let name = if incompatible & 0x2C0 != 0 || read_only & 0x78 != 0 {
         "an ext4"
     } else if compatible & 0x4 != 0 {
@@ -47,7 +48,7 @@ pub fn partition_tables(ends: &Ends) -> Vec<Finding> {
     if found.is_empty() { mbr(ends) } else { found }
 }
 
-/// A GUID partition table: header in the second sector, a copy in the last, and an MBR that stands guard.
+/// A GUID partition table: header in the second sector, a copy in the last, and a protective MBR.
 #[must_use]
 pub fn gpt(ends: &Ends) -> Vec<Finding> {
     const MARK: &[u8] = b"EFI PART";
@@ -61,7 +62,7 @@ pub fn gpt(ends: &Ends) -> Vec<Finding> {
         (None, None) => return Vec::new(),
         (Some(first), copy) => {
             let copy = copy.map(|at| at..at + 8);
-            // The guarding MBR goes too, or the drive would still look partitioned.
+            // The protective MBR is cleared too, or the drive would still look partitioned.
             [446..512, first..first + 8]
                 .into_iter()
                 .chain(copy)
@@ -83,7 +84,7 @@ pub fn gpt(ends: &Ends) -> Vec<Finding> {
     }]
 }
 
-/// Used entries of the table whose header lies at `header`, in sectors of that many bytes.
+/// Number of used entries in the table whose header is at `header`, which is also the sector size.
 fn gpt_partitions(ends: &Ends, header: u64) -> usize {
     let table = ends.u64_at(header + 72).saturating_mul(header);
     let (entries, entry_bytes) = (ends.u32_at(header + 80), ends.u32_at(header + 84));
@@ -95,8 +96,8 @@ fn gpt_partitions(ends: &Ends, header: u64) -> usize {
     (0..entries.min(128)).filter(used).count()
 }
 
-/// A classic partition table: the boot mark, and at least one entry that makes sense beside none that
-/// does not.
+/// A classic partition table: the boot mark, at least one plausible entry, and no implausible
+/// one.
 fn mbr(ends: &Ends) -> Vec<Finding> {
     if !ends.has(510, &[0x55, 0xAA]) {
         return Vec::new();
@@ -141,7 +142,7 @@ pub fn raid_and_volumes(ends: &Ends) -> Vec<Finding> {
 /// Magic number of Linux md superblocks.
 const MD_MAGIC: [u8; 4] = [0xFC, 0x4E, 0x2B, 0xA9];
 
-/// md 0.90: in the last but one to last 64 KiB block, in the byte order of the machine that made it.
+/// md 0.90: at the start of the last complete 64 KiB block, in the byte order of the machine that made it.
 fn md_0_90(ends: &Ends) -> Option<Finding> {
     const BLOCK: u64 = 64 << 10;
     let at = (ends.size_bytes() / BLOCK).checked_sub(1)? * BLOCK;
@@ -173,7 +174,7 @@ fn lvm(ends: &Ends) -> Option<Finding> {
     Some(Finding::at("an LVM2 physical volume", at, 8))
 }
 
-/// SNIA DDF: an anchor in the last sector, or 128 KiB before it where a controller moved it.
+/// SNIA DDF: an anchor in the last sector, or 128 KiB before it if a controller has moved it.
 fn ddf(ends: &Ends) -> Option<Finding> {
     const MAGIC: [u8; 4] = [0xDE, 0x11, 0xDE, 0x11];
     let at = [512, 4096, 257 * 512]

@@ -1,4 +1,4 @@
-//! Stands in for `mapping.rs` under Miri, which knows the bounds and the life of what comes from the heap.
+//! Replaces `mapping.rs` under Miri, which can check the bounds and lifetimes of heap memory.
 
 use super::HUGE_PAGE_BYTES;
 use rustix::io::Errno;
@@ -16,7 +16,7 @@ pub(super) fn map(length_bytes: usize) -> Result<NonNull<u8>, Errno> {
 }
 
 pub(super) unsafe fn unmap(base: NonNull<u8>, length_bytes: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's promise.
     unsafe { dealloc(base.as_ptr(), layout(length_bytes)) }
 }
 

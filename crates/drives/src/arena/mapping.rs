@@ -1,17 +1,17 @@
-//! Memory from the system for an [`Arena`](super::Arena): anonymous, zero-filled, on the border of a huge page.
+//! Memory from the system for an [`Arena`](super::Arena): anonymous, zero-filled, aligned to a huge page.
 
 use super::HUGE_PAGE_BYTES;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ptr::NonNull;
 
-/// Maps `length_bytes` on a huge page border: maps one huge page more and gives back what sticks out.
+/// Maps `length_bytes` aligned to a huge page: maps one huge page more, and unmaps the excess at both ends.
 pub(super) fn map(length_bytes: usize) -> Result<NonNull<u8>, Errno> {
     let padded = length_bytes
         .checked_add(HUGE_PAGE_BYTES)
         .ok_or(Errno::NOMEM)?;
-    // SAFETY: a new anonymous mapping at an address of the kernel's choice; the two parts unmapped lie in
-    // it and outside the part kept.
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice; the two unmapped parts lie in it and
+    // outside the part that is kept.
     unsafe {
         let raw: *mut u8 = rustix::mm::mmap_anonymous(
             std::ptr::null_mut(),
@@ -32,20 +32,20 @@ pub(super) fn map(length_bytes: usize) -> Result<NonNull<u8>, Errno> {
     }
 }
 
-/// Gives a mapping back.
+/// Unmaps a mapping.
 ///
 /// # Safety
 ///
-/// It is one that [`map`] made with this length, and nobody uses it any more.
+/// [`map`] returned the mapping for this length, and nothing uses it any more.
 pub(super) unsafe fn unmap(base: NonNull<u8>, length_bytes: usize) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's promise.
     let unmapped = unsafe { rustix::mm::munmap(base.as_ptr().cast(), length_bytes) };
     debug_assert!(unmapped.is_ok());
 }
 
-/// Asks for huge pages; whether they were accepted.
+/// Asks for huge pages; says whether they were accepted.
 pub(super) fn ask_for_huge_pages(base: NonNull<u8>, length_bytes: usize) -> bool {
-    // SAFETY: advice that does not change what the mapping holds.
+    // SAFETY: this advice does not change the content of the mapping.
     unsafe { rustix::mm::madvise(base.as_ptr().cast(), length_bytes, Advice::LinuxHugepage) }
         .is_ok()
 }
@@ -54,10 +54,10 @@ pub(super) fn ask_for_huge_pages(base: NonNull<u8>, length_bytes: usize) -> bool
 ///
 /// # Safety
 ///
-/// It is a mapping of [`map`] that nobody else knows yet.
+/// [`map`] returned the mapping, and nothing else uses it yet.
 pub(super) unsafe fn prefault(base: NonNull<u8>, length_bytes: usize) -> Result<(), Errno> {
     let address = base.as_ptr();
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's promise.
     unsafe {
         match rustix::mm::madvise(address.cast(), length_bytes, Advice::LinuxPopulateWrite) {
             // Kernels before 5.14 do not know the advice.
@@ -72,18 +72,18 @@ pub(super) unsafe fn prefault(base: NonNull<u8>, length_bytes: usize) -> Result<
     }
 }
 
-/// Keeps the memory out of reach of the swapper.
+/// Locks the memory, so that it is not swapped out.
 pub(super) fn lock(base: NonNull<u8>, length_bytes: usize) -> Result<(), Errno> {
-    // SAFETY: a lock does not change what the mapping holds.
+    // SAFETY: a lock does not change the content of the mapping.
     unsafe { rustix::mm::mlock(base.as_ptr().cast(), length_bytes) }
 }
 
-/// Gives whole pages of a mapping back to the system, after which they read as zeros; whether it took them.
+/// Returns whole pages of a mapping to the system, after which they read as zeros; says whether the system accepted.
 ///
 /// # Safety
 ///
-/// They lie in a mapping of [`map`], and nobody uses them meanwhile.
+/// The pages lie in a mapping of [`map`], and nothing else uses them meanwhile.
 pub(super) unsafe fn give_back(start: *mut u8, length_bytes: usize) -> bool {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller's promise.
     unsafe { rustix::mm::madvise(start.cast(), length_bytes, Advice::LinuxDontNeed) }.is_ok()
 }

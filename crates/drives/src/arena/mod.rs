@@ -1,13 +1,11 @@
-//! Payload memory: one large mapping that the kernel may know in advance.
+//! Payload memory: one large mapping that can be registered with the kernel.
 //!
-//! All payload of a process lives in one [`Arena`], so that it can be locked, pre-faulted, backed by huge
-//! pages and registered with every ring once, and so that a [`Buffer`] can be checked by two comparisons.
-//! A buffer is the plain address of its first byte. Shards share the arena and divide it: each has its
-//! own [`Pool`] over a part.
+//! All payload of a process lives in one [`Arena`]. So it can be locked, pre-faulted, backed by huge pages and
+//! registered with every ring, each once, and two comparisons suffice to check a [`Buffer`]. A buffer is the plain
+//! address of its first byte. The shards divide the arena: each has its own [`Pool`] over a part of it.
 //!
-//! Arena memory is shared with the kernel and between threads, so it is never lent as a slice; bytes are
-//! copied in and out. Two parties that use the same bytes at the same time get torn data, as they would
-//! from a drive; the engine's range locks see to it that they do not.
+//! Arena memory is shared with the kernel and between threads, so it is never lent as a slice; bytes are copied in and
+//! out. Concurrent use of the same bytes gives torn data, as it would on a drive; the engine's range locks prevent it.
 
 #[cfg_attr(miri, path = "heap.rs")]
 mod mapping;
@@ -20,19 +18,19 @@ use rustix::io::Errno;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Arenas start on and grow in units of the processor's huge page.
+/// Alignment and size unit of arenas: the processor's huge page.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// What the system takes back.
+/// The unit in which memory is returned to the system.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// What is asked of an arena.
+/// Size and properties of an arena.
 #[derive(Clone, Copy, Debug)]
 pub struct ArenaOptions {
     /// Size; rounded up to 2 MiB.
     pub length_bytes: usize,
-    /// Touch every page now instead of at its first use.
+    /// Whether to touch every page now instead of at its first use.
     pub prefault: bool,
-    /// Keep the memory out of reach of the swapper; needs `RLIMIT_MEMLOCK` or `CAP_IPC_LOCK`.
+    /// Whether to lock the memory, so that it is not swapped out; needs `RLIMIT_MEMLOCK` or `CAP_IPC_LOCK`.
     pub lock: bool,
 }
 
@@ -41,11 +39,11 @@ pub struct ArenaOptions {
 pub struct ArenaReport {
     /// Whether transparent huge pages were accepted for the mapping.
     pub huge_pages: bool,
-    /// Whether the memory is locked; `Err` holds the errno, `Ok(false)` means nobody asked.
+    /// Whether the memory is locked; `Err` holds the errno, `Ok(false)` means that it was not requested.
     pub locked: Result<bool, i32>,
 }
 
-/// The mapping could not be made.
+/// Why the mapping could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot map {length_bytes} bytes of payload memory: {error}; give it a smaller size or free memory"
@@ -55,7 +53,7 @@ pub struct ArenaError {
     error: Errno,
 }
 
-/// One anonymous, zero-filled mapping. See the module's prose.
+/// One anonymous, zero-filled mapping. See the module's documentation.
 #[derive(Debug)]
 pub struct Arena {
     base: NonNull<u8>,
@@ -63,8 +61,8 @@ pub struct Arena {
     report: ArenaReport,
 }
 
-// SAFETY: the arena is an address range. Its bytes are reached only by copies through raw pointers, never
-// by references, and the module's prose states what concurrent copies mean.
+// SAFETY: the arena is an address range. Its bytes are accessed only by copies through raw pointers, never by
+// references, and the module's documentation says what concurrent copies mean.
 unsafe impl Send for Arena {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Arena {}
@@ -74,8 +72,8 @@ impl Arena {
     ///
     /// # Errors
     ///
-    /// [`ArenaError`] when the address space, or the memory to pre-fault it, is not there. A refused
-    /// lock or huge page is no error; see [`Arena::report`].
+    /// [`ArenaError`] if there is not enough address space, or not enough memory to pre-fault it. A refused lock or
+    /// huge page is no error; see [`Arena::report`].
     pub fn new(options: ArenaOptions) -> Result<Arc<Arena>, ArenaError> {
         let failed = |error| ArenaError {
             length_bytes: options.length_bytes,
@@ -125,7 +123,7 @@ impl Arena {
         self.length_bytes
     }
 
-    /// Whether all of `length_bytes` from `buffer` on lie in the arena.
+    /// Whether the `length_bytes` that begin at `buffer` lie in the arena.
     #[must_use]
     #[inline]
     pub fn holds(&self, buffer: Buffer, length_bytes: u64) -> bool {
@@ -138,11 +136,11 @@ impl Arena {
     ///
     /// # Panics
     ///
-    /// When the range is not in the arena; buffers come from pools over the arena.
+    /// If the range is not in the arena; buffers come from pools over the arena.
     pub fn read(&self, from: Buffer, into: &mut [u8]) {
         let from = self.pointer(from, into.len() as u64);
-        // SAFETY: `pointer` has checked the range, and a slice outside cannot overlap a private mapping
-        // that is never lent.
+        // SAFETY: `pointer` has checked the range, and a slice outside cannot overlap this private mapping, which is
+        // never lent.
         unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
     }
 
@@ -157,8 +155,8 @@ impl Arena {
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
     }
 
-    /// Copies bytes inside the arena between ranges that do not overlap, and returns the CRC-32C of what
-    /// has been copied so far, `checksum` being that of what came before.
+    /// Copies bytes inside the arena between ranges that do not overlap. `checksum` is the CRC-32C of earlier bytes;
+    /// returns it continued over the copied ones.
     ///
     /// # Panics
     ///
@@ -177,8 +175,8 @@ impl Arena {
         );
         let from = self.pointer(from, u64::from(length_bytes));
         let to = self.pointer(to, u64::from(length_bytes));
-        // SAFETY: `pointer` has checked both ranges, which do not overlap; nobody else uses the target
-        // meanwhile, because its owner asks for the copy.
+        // SAFETY: `pointer` has checked both ranges, which do not overlap. The target's owner asked for the copy, so
+        // nobody else uses the target meanwhile.
         let copied = unsafe {
             std::ptr::copy_nonoverlapping(from, to, length);
             std::slice::from_raw_parts(to, length)
@@ -231,11 +229,11 @@ impl Arena {
         )
     }
 
-    /// Gives whole pages back to the system, after which they read as zeros; whether it took them.
+    /// Returns whole pages to the system, after which they read as zeros; says whether the system accepted.
     ///
     /// # Panics
     ///
-    /// As [`Arena::read`], and when they are not whole pages.
+    /// As [`Arena::read`], and if the range is not whole pages.
     pub(crate) fn give_back(&self, from: Buffer, length_bytes: u64) -> bool {
         let is_whole = (from.0 | length_bytes).is_multiple_of(PAGE_BYTES);
         assert!(
@@ -243,14 +241,16 @@ impl Arena {
             "{from:x?} with {length_bytes} bytes is not whole pages"
         );
         let start = self.pointer(from, length_bytes);
-        // SAFETY: `pointer` has checked the range; that nobody uses it meanwhile is the module's promise.
+        // SAFETY: `pointer` has checked the range; the range locks exclude other use of it (see the module's
+        // documentation).
         unsafe { mapping::give_back(start, length_bytes as usize) }
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever hands its addresses to the kernel holds an `Arc`.
+        // SAFETY: the mapping is ours, and everything that hands its addresses to the kernel holds an `Arc` of the
+        // arena.
         unsafe { mapping::unmap(self.base, self.length_bytes) }
     }
 }

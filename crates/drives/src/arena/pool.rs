@@ -1,8 +1,8 @@
 //! A buddy allocator over a part of the arena, for one shard.
 //!
-//! Blocks are powers of two from 4 KiB to 32 MiB. Freed blocks are first kept as they are, a few per
-//! size, because the next request is likely to have the same size; they are merged with their neighbours
-//! when an allocation finds nothing else. The same calls give the same addresses in every run.
+//! Blocks are powers of two from 4 KiB to 32 MiB. Freed blocks are at first kept unmerged, some of each size, because
+//! the next request probably has the same size. They are merged with their neighbours when an allocation finds no other
+//! block. The same calls give the same addresses in every run.
 
 use super::Arena;
 use engine::units::Buffer;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 const PAGE_BYTES: u64 = 4 << 10;
 /// Sizes: 4 KiB << 0 … 4 KiB << 13 = 32 MiB.
 const ORDERS: usize = 14;
-/// Freed blocks kept unmerged per size.
+/// Freed blocks of each size that are kept unmerged.
 const CACHED_MAX: usize = 256;
 /// End of a free list.
 const NONE: u32 = u32::MAX;
 
-/// What the first page of a block says about it; other pages say `Body`.
+/// The state of the block that begins at this page; all other pages are `Body`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Page {
     Body,
@@ -27,13 +27,13 @@ enum Page {
     Free(u8),
 }
 
-/// Hands out blocks of one part of an arena. See the module's prose.
+/// Allocates blocks from one part of an arena. See the module's documentation.
 #[derive(Debug)]
 pub struct Pool {
     arena: Arc<Arena>,
     start: Buffer,
     pages: Vec<Page>,
-    /// Doubly linked free lists through the first pages of free blocks: previous, next.
+    /// Doubly linked free lists; the links of a free block (previous, next) are those of its first page.
     links: Vec<[u32; 2]>,
     heads: [u32; ORDERS],
     cached: [Vec<u32>; ORDERS],
@@ -46,7 +46,7 @@ impl Pool {
     ///
     /// # Panics
     ///
-    /// When the range does not lie in the arena.
+    /// If the range does not lie in the arena.
     #[must_use]
     pub fn new(arena: Arc<Arena>, range: Range<usize>) -> Pool {
         let page_bytes = PAGE_BYTES as usize;
@@ -78,11 +78,11 @@ impl Pool {
             .collect()
     }
 
-    /// Divides what a pool covers, of which nothing has been handed out, into `count` equal ones.
+    /// Divides the range of a pool, from which nothing is allocated, into `count` equal pools.
     ///
     /// # Panics
     ///
-    /// When something has been handed out.
+    /// If something is allocated.
     #[must_use]
     pub fn split(self, count: usize) -> Vec<Pool> {
         let pages = self.pages.len();
@@ -104,20 +104,20 @@ impl Pool {
         &self.arena
     }
 
-    /// Whether `buffer` lies in what the pool hands out.
+    /// Whether `buffer` lies in the pool's range.
     #[must_use]
     pub fn holds(&self, buffer: Buffer) -> bool {
         let length_bytes = self.pages.len() as u64 * PAGE_BYTES;
         (self.start.0..self.start.0 + length_bytes).contains(&buffer.0)
     }
 
-    /// Bytes that are not handed out; they may be too scattered for one large block.
+    /// Bytes that are not allocated; they may be too fragmented for one large block.
     #[must_use]
     pub fn available_bytes(&self) -> u64 {
         self.available_bytes
     }
 
-    /// A block of at least `length_bytes`, aligned to 4 KiB, or `None` when there is no such block.
+    /// A block of at least `length_bytes`, aligned to 4 KiB, or `None` if there is none.
     #[inline]
     pub fn allocate(&mut self, length_bytes: u64) -> Option<Buffer> {
         let order = order_of(length_bytes)?;
@@ -130,11 +130,11 @@ impl Pool {
         Some(Buffer(self.start.0 + u64::from(page) * PAGE_BYTES))
     }
 
-    /// Takes back a block that [`Pool::allocate`] gave.
+    /// Frees a block that [`Pool::allocate`] returned.
     ///
     /// # Panics
     ///
-    /// When `buffer` is not the first byte of a block that is handed out.
+    /// If `buffer` is not the first byte of an allocated block.
     #[inline]
     pub fn free(&mut self, buffer: Buffer) {
         let offset = buffer.0.wrapping_sub(self.start.0);
@@ -195,7 +195,7 @@ impl Pool {
         }
     }
 
-    /// Puts a block on its free list, merged with its buddy as often as that is free as well.
+    /// Puts a block on its free list, after merging it with its buddy for as long as the buddy is free too.
     fn release(&mut self, mut page: u32, mut order: usize) {
         self.pages[page as usize] = Page::Body;
         while order + 1 < ORDERS {

@@ -1,15 +1,15 @@
 //! Plain blocking I/O for metadata commands: any offset and length, on every kind of member.
 //!
-//! Direct I/O wants offsets, lengths and memory aligned to the sector, so everything goes through an
-//! aligned bounce buffer, and a write that covers sectors partly reads them first. Nothing here is fast.
+//! Direct I/O requires offsets, lengths and memory addresses to be aligned to the sector. So all I/O goes through an
+//! aligned bounce buffer, and a write that covers sectors only partly reads them first. Nothing here is fast.
 
 use super::{Backing, Drive};
 use engine::policy::MemberError;
 use rustix::io::Errno;
 
-/// Memory alignment that every drive's direct I/O is content with.
+/// Memory alignment that suffices for every drive's direct I/O.
 const ALIGNMENT: usize = 4096;
-/// Largest single transfer; longer ones are cut.
+/// Largest single transfer; longer ones are split.
 const TRANSFER_BYTES_MAX: usize = 4 << 20;
 const ENXIO: i32 = 6;
 const EINVAL: i32 = 22;
@@ -62,12 +62,11 @@ impl Aligned {
 }
 
 impl Drive {
-    /// Reads bytes and waits for them. A null member reads as zeros here.
+    /// Reads a range and waits for it. A null member reads as zeros here.
     ///
     /// # Errors
     ///
-    /// [`DriveError`]; class `Misuse` when the range ends past the drive, `Gone` when the drive ends
-    /// before it should.
+    /// [`DriveError`]; class `Misuse` if the range ends beyond the drive, `Gone` if the drive has become shorter.
     pub fn read_at(&self, offset_bytes: u64, length_bytes: usize) -> Result<Vec<u8>, DriveError> {
         let failed = |errno| self.failure("read", offset_bytes, length_bytes as u64, errno);
         self.check(offset_bytes, length_bytes as u64)
@@ -90,7 +89,7 @@ impl Drive {
         }
     }
 
-    /// Writes bytes and waits until the drive has them; durable after [`Drive::flush`].
+    /// Writes bytes and waits until the drive has accepted them; they are durable after [`Drive::flush`].
     ///
     /// # Errors
     ///
@@ -123,11 +122,11 @@ impl Drive {
     ///
     /// # Errors
     ///
-    /// [`DriveError`]; after one the content of unflushed writes is unknown.
+    /// [`DriveError`]; after an error the content of unflushed writes is unknown.
     pub fn flush(&self) -> Result<(), DriveError> {
         let Some(fd) = self.fd() else { return Ok(()) };
         let flushed = match self.helpers() {
-            // The kernel may tell an error to one of us only.
+            // The kernel may report an error to only one of several flushes, so share those of the helpers.
             Some(helpers) => helpers.flush(fd),
             None => rustix::fs::fdatasync(fd).map_err(Errno::raw_os_error),
         };
@@ -143,7 +142,7 @@ impl Drive {
         }
     }
 
-    /// The sectors that a range touches: first byte and length.
+    /// The sectors that overlap a range: first byte and length in bytes.
     fn whole_sectors(&self, offset_bytes: u64, length_bytes: usize) -> (u64, usize) {
         let sector = u64::from(self.sector_bytes());
         let first = offset_bytes - offset_bytes % sector;
@@ -182,7 +181,7 @@ impl Drive {
     }
 }
 
-/// Reads by calls that bring part of what they are asked for, until all of it is there.
+/// Repeats `read`, which may return fewer bytes than requested, until the buffer is full.
 fn read_whole(
     mut offset_bytes: u64,
     mut into: &mut [u8],
@@ -203,7 +202,7 @@ fn read_whole(
     Ok(())
 }
 
-/// Writes by calls that take part of what they are given, until all of it is taken.
+/// Repeats `write`, which may take fewer bytes than offered, until all are written.
 fn write_whole(
     mut offset_bytes: u64,
     mut from: &[u8],

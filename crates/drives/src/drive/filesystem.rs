@@ -1,35 +1,34 @@
-//! What a file's file system means for its I/O.
+//! Chooses how the I/O of a file is done, by its file system.
 //!
-//! There are three ways to have the kernel carry out an I/O of a file. The right one follows from what
-//! `statfs(2)` calls the file system, and is chosen once, when the member is opened:
+//! There are three ways to do the I/O of a file. The file system type that `statfs(2)` reports decides which, once,
+//! when the member is opened:
 //!
-//! - **The ring**, for everything on local drives: submitting takes a moment, the answer comes later.
-//! - **Inline**, for file systems that keep files in memory. An I/O is a copy and nothing is ever waited
-//!   for, but these file systems do not say so (they lack `FMODE_NOWAIT`), and io_uring would hand every
-//!   single I/O to a kernel thread, which costs more than the copy. So it is a plain system call on the
-//!   data thread. Where the system swaps such files out, the data thread waits for the swap drive.
-//! - **Helpers**, threads of the member's own, for file systems behind which another process or machine
-//!   answers. When that stops answering, a system call hangs and cannot be taken back. In the ring it
-//!   hangs the data thread while it submits (FUSE claims not to block, and then does). Handed to the
-//!   kernel's own threads (`IOSQE_ASYNC`) every I/O in flight takes one, 2000 hung reads 2000 of them,
-//!   and keeps its payload memory for as long as it hangs. With helpers a few calls hang; what waits
-//!   behind them is withdrawn at the deadline. A local file that has to be used through the page cache
-//!   has them too, because of its flushes ([`crate::flushes`]).
+//! - **The ring**, for all file systems on local drives: submitting takes a moment, and the answer comes later.
+//! - **Inline**, for file systems that keep files in memory. An I/O is a copy and never waits, but these file systems
+//!   do not declare that (they lack `FMODE_NOWAIT`), so io_uring would hand every I/O to a kernel thread, which costs
+//!   more than the copy. Instead the data thread makes a plain system call. If the system has swapped the file out, the
+//!   data thread waits for the swap drive.
+//! - **Helpers**, the member's own threads, for file systems that depend on another process or machine. When that stops
+//!   answering, a system call hangs and cannot be cancelled. Through the ring, the call would hang the data thread at
+//!   submission (FUSE claims not to block, and then does). Handed to the kernel's worker threads (`IOSQE_ASYNC`), every
+//!   hanging I/O would take a thread, 2000 hung reads 2000 of them, and would keep its payload memory while it hangs.
+//!   With helpers only a few calls hang, and the queued ones are withdrawn at the deadline. A local file that has to be
+//!   used through the page cache has helpers too, because of its flushes ([`crate::flushes`]).
 //!
-//! A file system that is not listed is taken for a local one.
+//! A file system that is not in the list counts as local.
 
 use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
-/// How I/O reaches the kernel; see the module's prose.
+/// How I/O reaches the kernel; see the module's documentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoPath {
     /// The data thread's io_uring.
     Ring,
     /// The data thread itself, by a system call; for members in this process's memory, by a copy.
     Inline,
-    /// A system call on a thread of the member's own.
+    /// A system call on one of the member's own threads.
     Helpers,
 }
 
@@ -43,7 +42,7 @@ impl fmt::Display for IoPath {
     }
 }
 
-/// A file system by the number that `statfs(2)` gives.
+/// A file system, identified by the number that `statfs(2)` reports.
 struct FileSystem {
     magic: u32,
     name: &'static str,
@@ -66,9 +65,8 @@ const fn in_memory(magic: u32, name: &'static str) -> FileSystem {
     }
 }
 
-/// Those that are not local drives. The numbers are from the kernel's include/uapi/linux/magic.h, where
-/// it has them, and from `statfs(2)`; of those that neither lists (Lustre, GPFS, vboxsf), from their
-/// own headers.
+/// The file systems that are not on local drives. The numbers are from the kernel's include/uapi/linux/magic.h or from
+/// `statfs(2)`; those that neither lists (Lustre, GPFS, vboxsf) are from their own headers.
 const FILE_SYSTEMS: [FileSystem; 19] = [
     in_memory(0x0102_1994, "tmpfs"),
     in_memory(0x8584_58F6, "ramfs"),
@@ -91,14 +89,14 @@ const FILE_SYSTEMS: [FileSystem; 19] = [
     remote(0x786F_4256, "vboxsf"),
 ];
 
-/// The way for a file and, unless it is the ring, what its file system is called.
+/// The I/O path for a file, and the name of its file system unless the path is the ring.
 ///
 /// # Errors
 ///
-/// What the system said.
+/// The system's error.
 pub(super) fn io_path(fd: &OwnedFd) -> Result<(IoPath, Option<&'static str>), Errno> {
     let found = rustix::fs::fstatfs(fd)?;
-    // The type's width and sign differ between architectures; the numbers have 32 bits.
+    // The type's width and sign differ between architectures; the numbers themselves have 32 bits.
     Ok(of_magic(found.f_type as u32))
 }
 

@@ -1,22 +1,22 @@
 //! One opened member: a block device, a regular file, RAM or null.
 //!
-//! A [`Drive`] is opened once per process and shared by all shards. Opened for service it is held
-//! exclusively: block devices by `O_EXCL`, which the kernel also grants to mounts, md and device mapper,
-//! files by an exclusive `flock`, also where it will only be read. Opened to be examined it is read-only and disturbs nobody.
+//! A [`Drive`] is opened once per process and shared by all shards. A drive that is opened for service is held
+//! exclusively, even if it will only be read: a block device by `O_EXCL`, which mounts, md and device mapper use too, a
+//! file by an exclusive `flock`. A drive that is opened for examination is read-only and excludes nobody.
 //!
-//! How a file's I/O reaches the kernel follows from its file system ([`IoPath`]), and a file that is cut
-//! short while it serves is noticed before anything wrong is read from it (the module `size`).
+//! The file system of a file decides how its I/O reaches the kernel ([`IoPath`]). If a file is truncated while it
+//! serves, that is noticed before wrong data is read from it (the module `size`).
 //!
 //! Member I/O bypasses the page cache (`O_DIRECT`) where that is possible; a file on a file system
 //! without direct I/O is used through the page cache, and [`Drive::notes`] says so.
 //!
 //! # Serials
 //!
-//! The array's metadata knows drives by the last 16 characters of their serial. It comes from the first of
-//! `serial=` in the specification; the drive (NVMe, SCSI, virtio); for files and loop devices the file's
-//! name without its folder (`d0.img`); for RAM and null members `RAM0`, `RAM1`, … and `NULL0`, …, in the
-//! order in which the process opens them. When the drive already carries metadata under another serial,
-//! as a renamed file does, the caller decides and says so by [`Drive::with_serial`].
+//! The array's metadata identifies drives by the last 16 characters of their serial. The serial is the first that is
+//! available of these: `serial=` in the specification; the one that the drive reports (NVMe, SCSI, virtio); for files
+//! and loop devices the file's name without its folder (`d0.img`); for RAM and null members `RAM0`, `RAM1`, … and
+//! `NULL0`, …, in the order in which the process opens them. If the drive already carries metadata under another
+//! serial, as a renamed file does, the caller decides which one to use and sets it by [`Drive::with_serial`].
 
 mod blocking;
 mod filesystem;
@@ -45,15 +45,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How a drive is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// For service: readable, writable, and nobody else's.
+    /// For service: read and written, and held exclusively.
     Exclusive,
-    /// For service that only reads: nobody else's, and never written to, so that it may lie where nothing can be.
+    /// For service that only reads: held exclusively but never written, so that it may lie on read-only storage.
     ExclusiveReadOnly,
-    /// To be looked at: read-only, whoever else uses it.
+    /// For examination: read-only, even while another process uses it.
     ReadOnly,
 }
 
-/// What a member's bytes are kept on.
+/// Where a member's data is stored.
 #[derive(Debug)]
 pub(crate) enum Backing {
     /// A file or block device.
@@ -64,7 +64,7 @@ pub(crate) enum Backing {
     Null,
 }
 
-/// An opened member. See the module's prose.
+/// An opened member. See the module's documentation.
 #[derive(Debug)]
 pub struct Drive {
     name: String,
@@ -72,14 +72,14 @@ pub struct Drive {
     size_bytes: u64,
     sector_bytes: u32,
     volatile_cache: bool,
-    /// Set back at the first refusal.
+    /// Set to false at the first refusal.
     discards: AtomicBool,
     direct: bool,
     block_device: Option<sysfs::Device>,
     io_path: IoPath,
-    /// For a regular file.
+    /// For regular files only.
     file_size: Option<FileSize>,
-    // In this order: the threads that may hang in closing the file are the last to let go of it.
+    // Order of drop: closing the file may hang, so its last owners must be the helper threads, which may hang.
     backing: Backing,
     helpers: Option<Helpers>,
     pace: Option<Pace>,
@@ -87,14 +87,14 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// As `self`, known to the array by another serial.
+    /// `self` with another serial for the array's metadata.
     #[must_use]
     pub fn with_serial(mut self, serial: impl Into<String>) -> Drive {
         self.serial = serial.into();
         self
     }
 
-    /// As `self`, a file whose I/O reaches the kernel this way.
+    /// `self`, which must be a file, with this I/O path.
     #[cfg(test)]
     pub(crate) fn with_io_path(mut self, io_path: IoPath) -> Drive {
         let Backing::File(fd) = &self.backing else {
@@ -108,13 +108,13 @@ impl Drive {
         self
     }
 
-    /// What the user called it, or `RAM0`, `NULL0`, …
+    /// The name that the user gave, or `RAM0`, `NULL0`, …
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The serial for the array's metadata; see the module's prose.
+    /// The serial for the array's metadata; see the module's documentation.
     #[must_use]
     pub fn serial(&self) -> &str {
         &self.serial
@@ -132,20 +132,20 @@ impl Drive {
         self.sector_bytes
     }
 
-    /// Whether acknowledged writes can be lost with the power before a flush.
+    /// Whether acknowledged writes can be lost in a power failure before a flush.
     #[must_use]
     pub fn volatile_cache(&self) -> bool {
         self.volatile_cache
     }
 
-    /// The same as the kernel has it now: somebody may have switched the drive's cache on.
+    /// As [`Drive::volatile_cache`], but read from the kernel now: the drive's cache may have been enabled meanwhile.
     #[must_use]
     pub fn volatile_cache_now(&self) -> bool {
         let device = self.block_device.as_ref();
         device.map_or(self.volatile_cache, sysfs::Device::volatile_cache)
     }
 
-    /// What it is, for the meaning of its errors.
+    /// The kind of member, which decides what its errors mean.
     #[must_use]
     pub fn kind(&self) -> MemberKind {
         match self.file_size {
@@ -154,14 +154,14 @@ impl Drive {
         }
     }
 
-    /// Whether it can discard, so that the range reads as zeros: as it says when it is opened, until it
-    /// has refused to.
+    /// Whether the member can discard so that the range reads as zeros: as reported when it was opened, until it
+    /// refuses a discard.
     #[must_use]
     pub fn discards(&self) -> bool {
         self.discards.load(Ordering::Relaxed)
     }
 
-    /// It has refused to discard; true the first time.
+    /// Notes that the member has refused a discard; true the first time.
     pub(crate) fn refuse_discards(&self) -> bool {
         self.discards.swap(false, Ordering::Relaxed)
     }
@@ -199,7 +199,7 @@ impl Drive {
         }
     }
 
-    /// Sentences that the user should see once.
+    /// Sentences to show to the user once.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -209,21 +209,21 @@ impl Drive {
         &self.backing
     }
 
-    /// The threads that do its I/O, if it has such.
+    /// The threads that do the member's I/O, if it has any.
     #[inline]
     pub(crate) fn helpers(&self) -> Option<&Helpers> {
         self.helpers.as_ref()
     }
 
-    /// Whether an answer counts only after [`Drive::is_alive`] has said yes. That of a member with helpers
-    /// has been looked at by them.
+    /// Whether an answer counts only after [`Drive::is_alive`] has succeeded. For a member with helpers, the helpers
+    /// have checked that already.
     #[inline]
     pub(crate) fn is_guarded(&self) -> bool {
         self.file_size.is_some() && self.helpers.is_none()
     }
 
-    /// Whether the drive has such a range and it may be used for this: the last sector of a file is never
-    /// written while it serves, because that would hide that the file has been cut.
+    /// Whether the range lies on the drive and may be used for this kind of I/O. The last sector of a file is never
+    /// written while it serves, because that would hide a truncation.
     #[inline]
     pub(crate) fn allows(&self, kind: StepKind, offset_bytes: u64, length_bytes: u64) -> bool {
         let kept_bytes = match self.file_size {
@@ -234,17 +234,17 @@ impl Drive {
         end.is_some_and(|end| end <= self.size_bytes - kept_bytes)
     }
 
-    /// What holds its answers back, if anything does.
+    /// The member's pace, if its answers are delayed.
     pub(crate) fn pace(&self) -> Option<&Pace> {
         self.pace.as_ref()
     }
 
-    /// Whether the drive is still there and as large as it was. To be asked now and then, because an
-    /// idle member gives no other sign. Hangs as long as the file system does.
+    /// Checks that the drive is still there and not smaller than before. Call it now and then, because an idle member
+    /// gives no other sign. It may hang as long as the file system does.
     ///
     /// # Errors
     ///
-    /// `Gone` when it was removed or has shrunk, otherwise what the system said.
+    /// `Gone` if it was removed or has shrunk, otherwise the system's error.
     pub fn is_alive(&self) -> Result<(), MemberError> {
         const ENXIO: i32 = 6;
         let Backing::File(fd) = &self.backing else {
@@ -262,13 +262,13 @@ impl Drive {
         result.map_err(MemberError::from_errno)
     }
 
-    /// Whether nothing in a file system names the file any more: it can be used as before, and its content
-    /// goes when the last process closes it. To be asked now and then; hangs as long as the file system does.
-    /// File systems of other machines or processes hide such files under another name, and then nobody can tell.
+    /// Whether the file has been deleted from its folder: it can be used as before, but its content is lost when the
+    /// last process closes it. Call it now and then; it may hang as long as the file system does. Network and FUSE file
+    /// systems may keep a deleted file under a hidden name, which cannot be detected.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
         match (&self.backing, &self.file_size) {
-            // What cannot be found out is no reason to say so.
+            // If the answer cannot be found out, do not report a deletion.
             (Backing::File(fd), Some(_)) => {
                 rustix::fs::fstat(fd).is_ok_and(|stat| stat.st_nlink == 0)
             }
@@ -277,8 +277,8 @@ impl Drive {
     }
 }
 
-/// Shortens a text to a serial as IMSM does: no spaces and control characters, no colons (they become
-/// semicolons), the last 16 characters. Characters outside ASCII are left out as well. None if nothing is left.
+/// Shortens a text to a serial as IMSM does: drops spaces and control characters, turns colons into semicolons, and
+/// keeps the last 16 characters. Characters outside ASCII are dropped as well. `None` if nothing is left.
 pub(crate) fn stored_serial(text: &str) -> Option<String> {
     let kept: Vec<u8> = text
         .bytes()
@@ -289,13 +289,13 @@ pub(crate) fn stored_serial(text: &str) -> Option<String> {
     (!last.is_empty()).then(|| last.iter().copied().map(char::from).collect())
 }
 
-/// As IMSM shortens it, or a word for a drive that has no serial.
+/// The serial as IMSM shortens it, or `UNNAMED` if nothing is left.
 #[must_use]
 pub fn serial_from(text: &str) -> String {
     stored_serial(text).unwrap_or_else(|| "UNNAMED".to_owned())
 }
 
-/// Seeking to the end asks for the size; a removed block device answers zero or an error.
+/// The size, by seeking to the end; for a removed block device that gives zero or an error.
 fn size_of_device(fd: &OwnedFd) -> Result<u64, Errno> {
     rustix::fs::seek(fd, SeekFrom::End(0))
 }

@@ -1,4 +1,4 @@
-//! Opening members, and what can be wrong with them.
+//! Opening members, and the errors of that.
 
 use super::blocking::Aligned;
 use super::filesystem::io_path;
@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Sector size of members that have no own.
+/// Sector size of members that have none of their own.
 const DEFAULT_SECTOR_BYTES: u32 = 512;
 
-/// For how long a file's lock that somebody holds is asked for again, and how often.
+/// How long to retry locking a file that is locked already, and the pause between attempts.
 const LOCK_WAIT: Duration = Duration::from_millis(200);
 const LOCK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -46,7 +46,7 @@ pub enum OpenError {
         /// What it is.
         kind: &'static str,
     },
-    /// It lies where nothing can be written.
+    /// The member is on a file system that is mounted read-only.
     #[error(
         "{name} is on a file system that is mounted read-only; mount it writable, or only read the array \
          with `serve --read-only`"
@@ -55,15 +55,15 @@ pub enum OpenError {
         /// As given.
         name: String,
     },
-    /// Somebody else holds it.
+    /// Another process or the kernel holds the member.
     #[error("{name} is in use by {by}; release it first")]
     InUse {
         /// As given.
         name: String,
-        /// Who, as far as can be found out.
+        /// The holder, as far as can be found out.
         by: String,
     },
-    /// `sector=` on a drive that has its own.
+    /// `sector=` is given for a drive that has a sector size of its own.
     #[error(
         "{name} has sectors of {own_bytes} bytes; leave out sector=, which is for files, ram and null"
     )]
@@ -73,7 +73,7 @@ pub enum OpenError {
         /// The drive's logical sector size.
         own_bytes: u32,
     },
-    /// Smaller than a sector, or a sector size that nobody supports.
+    /// The member is smaller than a sector, or its sector size is not supported.
     #[error("{name} has {size_bytes} bytes in sectors of {sector_bytes}, which no array can use")]
     Geometry {
         /// As given.
@@ -88,10 +88,10 @@ pub enum OpenError {
     Memory {
         /// As given.
         name: String,
-        /// What the system said.
+        /// The system's error.
         error: ArenaError,
     },
-    /// A profile that cannot be read, or that is none.
+    /// The drive profile cannot be read, or is invalid.
     #[error("{name} cannot be modelled: {reason}")]
     Profile {
         /// As given.
@@ -99,7 +99,7 @@ pub enum OpenError {
         /// Why not.
         reason: String,
     },
-    /// More than the drive that it is to behave like has room for.
+    /// The member is larger than the drive whose model it is to behave like.
     #[error(
         "{name} has {size_bytes} bytes, and a {model} has {capacity_bytes}: name a smaller member or \
          the model of a larger drive"
@@ -109,9 +109,9 @@ pub enum OpenError {
         name: String,
         /// Capacity.
         size_bytes: u64,
-        /// The drive's id.
+        /// The model's id.
         model: String,
-        /// The drive's capacity.
+        /// The model's capacity.
         capacity_bytes: u64,
     },
     /// The system refused.
@@ -121,7 +121,7 @@ pub enum OpenError {
         name: String,
         /// What was tried.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
 }
@@ -167,7 +167,7 @@ impl Drive {
         Ok(drive)
     }
 
-    /// What is to hold its answers back.
+    /// The member's pace: how its answers are delayed, if at all.
     fn pace_of(&self, spec: &MemberSpec) -> Result<Option<Pace>, OpenError> {
         let Some(model) = &spec.model else {
             let limits = spec.limits;
@@ -301,7 +301,7 @@ impl Drive {
             name,
             size_bytes,
             sector_bytes,
-            // The host's drive below the file has one, or we cannot know.
+            // The drive below the file has a volatile cache, or may have one.
             volatile_cache: true,
             discards: AtomicBool::new(
                 access == Access::Exclusive && punches_holes(&fd, size_bytes),
@@ -321,7 +321,7 @@ impl Drive {
         Ok(drive)
     }
 
-    /// Takes a file for itself and gets ready to serve from it.
+    /// Locks the file, and prepares to serve from it.
     fn hold(&mut self, fd: &Arc<OwnedFd>, file_system: Option<&str>) -> Result<(), OpenError> {
         let name = &self.name;
         match lock(fd) {
@@ -358,10 +358,10 @@ impl Drive {
     }
 }
 
-/// The way for a file whose file system has `io_path`, past the page cache or through it.
+/// The I/O path of a file on a file system with `io_path`, depending on whether it uses direct I/O or the page cache.
 fn io_path_through(io_path: IoPath, direct: bool) -> IoPath {
     match io_path {
-        // Of flushes through the page cache at once the kernel tells only one that data were lost.
+        // Of several concurrent flushes through the page cache, the kernel reports lost data to only one.
         IoPath::Ring if !direct => IoPath::Helpers,
         other => other,
     }
@@ -375,7 +375,7 @@ fn mode_of(access: Access) -> OFlags {
     mode | OFlags::CLOEXEC
 }
 
-/// A block device is claimed, which keeps mounts, md and device mapper away as well, and used past the page cache.
+/// A block device is opened with `O_EXCL`, which keeps mounts, md and device mapper away as well, and with `O_DIRECT`.
 fn device_mode_of(access: Access) -> OFlags {
     let claim = match access {
         Access::Exclusive | Access::ExclusiveReadOnly => OFlags::EXCL,
@@ -384,8 +384,8 @@ fn device_mode_of(access: Access) -> OFlags {
     mode_of(access) | claim | OFlags::DIRECT
 }
 
-/// Keeps everybody else from locking the file. A held lock may be free in a moment: a program that this process
-/// starts, as for a hook, has its files and their locks for as long as it takes to start.
+/// Locks the file against other processes. If it is locked, try again for a moment: a program that this process has
+/// just forked, such as a hook, shares its open files and their locks until it calls exec.
 fn lock(fd: &OwnedFd) -> Result<(), Errno> {
     let until = Instant::now() + LOCK_WAIT;
     loop {
@@ -398,13 +398,13 @@ fn lock(fd: &OwnedFd) -> Result<(), Errno> {
 
 fn try_lock(fd: &OwnedFd) -> Result<(), Errno> {
     match rustix::fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
-        // NFS gives those who only read no more than this, which keeps out who would write.
+        // On NFS, a file that is opened read-only can only be locked shared, which still excludes writers.
         Err(Errno::BADF) => rustix::fs::flock(fd, FlockOperation::NonBlockingLockShared),
         result => result,
     }
 }
 
-/// A file made below /dev would be taken for a drive, in memory, until the next start of the machine.
+/// For a path below /dev, do not suggest making a file: such a file lies in memory and is lost at the next boot.
 fn missing(path: &Path, name: &str) -> OpenError {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let remedy = if whole.starts_with("/dev") {
@@ -429,15 +429,15 @@ fn cannot_open(name: &str, errno: Errno) -> OpenError {
 }
 
 fn file_name(path: &Path) -> String {
-    // A link like /dev/disk/by-id/… or current.img stands for what it points to.
+    // A link like /dev/disk/by-id/… or current.img is named by its target.
     let path: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     path.file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default()
 }
 
-/// Opening with `O_DIRECT` succeeds on file systems that then refuse the I/O, or allow it in larger
-/// blocks than the sector only: newer kernels say so, and one read tells, but for a hole, which is read
+/// Opening with `O_DIRECT` succeeds on some file systems that then refuse the I/O, or that require blocks larger than
+/// the sector. Newer kernels report that by statx; otherwise one read shows it, unless it hits a hole, which is read
 /// without the drive.
 pub(super) fn takes_direct_io(fd: &OwnedFd, sector_bytes: u32) -> bool {
     let asked = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
@@ -452,7 +452,7 @@ pub(super) fn takes_direct_io(fd: &OwnedFd, sector_bytes: u32) -> bool {
     read != Err(Errno::INVAL)
 }
 
-/// Whether the file system frees ranges of a file. Asked beyond the file's end, where nothing changes.
+/// Whether the file system can punch holes. Tried beyond the file's end, where nothing changes.
 fn punches_holes(fd: &OwnedFd, size_bytes: u64) -> bool {
     let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     rustix::fs::fallocate(fd, how, size_bytes.next_multiple_of(4096), 4096).is_ok()
@@ -471,7 +471,7 @@ fn in_use(path: &Path, name: &str) -> OpenError {
     }
 }
 
-/// What to do where the system's word does not say it.
+/// A remedy, where the system's error text does not suggest one.
 fn cure(error: &std::io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::ACCESS | Errno::PERM) => "; run the command as its owner or as root",

@@ -1,18 +1,18 @@
-//! Whether a file still is as long as when it was opened: the guard against files that are cut short.
+//! Detects that a file has become shorter since it was opened.
 //!
-//! A drive keeps its size; a file can be cut by anybody who may write to it. Reading behind the cut is
-//! noticed, because nothing comes. But the next write behind the cut makes the file grow again, and then
-//! what lies between reads as zeros without an error. No file system lets a program forbid this.
+//! A drive keeps its size, but anybody who may write to a file can truncate it. A read beyond the new end is noticed,
+//! because it returns no data. But the next write beyond the new end makes the file grow again, and then the range in
+//! between reads as zeros without an error. No file system lets a program forbid this.
 //!
-//! So no answer of a file counts before the file's size has been looked at, *after* the I/O. This
-//! is sound by two facts. A cut shortens the size first and takes the content away then, so content that
-//! is gone comes with a size that is too small. And nothing that we write makes the size right again:
-//! that takes a write of the file's last sector, which IMSM keeps for the record of a reshape, and none
-//! is running while an array is served; [`super::Drive::allows`] refuses it. So once a file has been cut,
-//! each look says so, until the member is failed, and ever after.
+//! So an answer of a file counts only after the file's size has been checked, *after* the I/O. This is sound for two
+//! reasons. First, a truncation reduces the size before it removes the content, so whenever content is missing the size
+//! is too small. Second, no write of ours restores the size: that would take a write of the file's last sector. IMSM
+//! uses that sector only for the record of a reshape, which never runs while an array is served, and
+//! [`super::Drive::allows`] refuses writes to it. So once a file has been truncated, every check reports it from then
+//! on.
 //!
-//! Beyond this guard is who cuts a file *and* makes it as long as it was (that is writing zeros to the
-//! drive behind the array's back), and, on a network file system, a server that tells the size late.
+//! The check does not notice a file that is truncated *and* extended again by somebody else (which amounts to writing
+//! zeros to the drive behind the array's back), nor a network file system whose server reports the new size late.
 
 use super::size_of_device;
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileSize {
     expected_bytes: u64,
-    /// Another machine or process knows it, and is not to be asked more often than it wants to be.
+    /// The size is known to another machine or process, and is taken from the attributes cached here.
     is_remote: bool,
 }
 
@@ -36,7 +36,7 @@ impl FileSize {
         }
     }
 
-    /// `ENXIO` when the file has become shorter, or what the system said. May hang if the file is remote.
+    /// Returns `ENXIO` if the file has become shorter, or the system's error. May hang if the file is remote.
     #[inline]
     pub fn check(&self, fd: &OwnedFd) -> Result<(), i32> {
         match self.now(fd) {
@@ -48,10 +48,10 @@ impl FileSize {
 
     fn now(&self, fd: &OwnedFd) -> Result<u64, Errno> {
         if self.is_remote {
-            // The attributes as the file system caches them; seeking would ask the server each time.
+            // This returns the attributes that the file system has cached; seeking would ask the server each time.
             rustix::fs::fstat(fd).map(|stat| stat.st_size.cast_unsigned())
         } else {
-            // Less than half the price of fstat. Nobody uses the position.
+            // Takes less than half the time of fstat. Nothing uses the file position.
             size_of_device(fd)
         }
     }

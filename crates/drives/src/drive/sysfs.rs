@@ -1,15 +1,15 @@
-//! What the kernel tells about a block device under `/sys/dev/block`.
+//! What the kernel reports about a block device under `/sys/dev/block`.
 
 use super::serial_from;
 use std::fs;
 use std::path::PathBuf;
 
-/// A block device by its number.
+/// A block device, identified by its number.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
     major: u32,
     minor: u32,
-    /// Where the kernel has its block devices by number.
+    /// The folder in which the kernel lists block devices by number.
     all: PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl Device {
 
     /// Whether the kernel still has the device.
     pub fn exists(&self) -> bool {
-        // Where /sys is not mounted nothing can be said, and the size decides.
+        // If /sys is not mounted, assume yes; the size check decides.
         self.folder().exists() || !self.all.exists()
     }
 
@@ -46,7 +46,7 @@ impl Device {
     fn attribute(&self, name: &str) -> Option<String> {
         let folder = self.folder();
         let read = |path: PathBuf| fs::read_to_string(path).ok();
-        // The entry is a link into the device tree, so that `..` is the drive above a partition.
+        // The entry is a link into the device tree, so `..` of a partition is its drive.
         let text = read(folder.join(name)).or_else(|| {
             folder
                 .join("partition")
@@ -57,14 +57,15 @@ impl Device {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// Unknown counts as volatile: a flush too many costs time, one too few costs data.
+    /// Whether the cache is volatile. Unknown counts as volatile: a needless flush costs time, a missing one costs
+    /// data.
     pub fn volatile_cache(&self) -> bool {
         self.attribute("queue/write_cache")
             .is_none_or(|mode| mode != "write through")
     }
 
-    /// Whether it discards so that zeros are read afterwards: Linux frees a range of a device with its command
-    /// for zeroing, and refuses where there is none. Unknown counts as able; the first refusal tells.
+    /// Whether a discarded range reads as zeros afterwards. Linux punches holes in a block device with the drive's
+    /// command for writing zeros, and refuses if there is none. Unknown counts as yes, until the first refusal.
     pub fn discards(&self) -> bool {
         self.attribute("queue/write_zeroes_max_bytes")
             .is_none_or(|bytes| bytes != "0")
@@ -75,7 +76,7 @@ impl Device {
         self.attribute("device/model")
     }
 
-    /// The serial from the drive, or a loop device's file name.
+    /// The serial that the drive reports, or a loop device's file name.
     pub fn serial(&self) -> Option<String> {
         if let Some(file) = self.attribute("loop/backing_file") {
             let name = file.rsplit('/').next().unwrap_or(&file);

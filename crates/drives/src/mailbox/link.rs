@@ -1,25 +1,25 @@
 //! Messages from one shard to another: a ring with one writer and one reader.
 //!
-//! What a shard writes during a turn leaves together at its end. What does not fit into the ring stays
-//! with its writer, in order and before anything newer, and is offered again at the end of every turn:
-//! nobody waits, and nothing is lost or overtaken. How many messages can be under way at once follows from
-//! the engine's limits but is far more than usual: the pieces of requests that a shard may have with
-//! others ([`engine::limits::FORWARDED_MAX`] and more), as many answers, and messages about each region of
-//! a bitmap. So the ring has room for what two shards exchange in a turn or two, and the rest waits.
+//! The messages that a shard writes during a turn are sent together at its end. Messages that do not fit into the ring
+//! stay with the writer, in order and before newer ones, and are offered again at the end of every turn. So nobody
+//! waits, and no message is lost or overtaken. The engine's limits bound how many messages can be in flight, but far
+//! above the usual number: the pieces of requests that a shard may have at other shards
+//! ([`engine::limits::FORWARDED_MAX`] and more), as many answers, and messages about each region of a bitmap. So the
+//! ring has room for the messages of a turn or two, and the others wait.
 
 use super::{Mail, MailSender};
 use engine::limits::REAP_MAX;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
 
-/// Messages in a ring: two turns of a reader.
+/// Messages in a ring: as many as a reader takes in two turns.
 pub(super) const RING_MESSAGES: usize = 2 * REAP_MAX;
 
 /// The writing end.
 #[derive(Debug)]
 pub(super) struct Link {
     ring: Producer<Mail>,
-    /// What has not left yet.
+    /// Messages that have not been sent yet.
     outbox: VecDeque<Mail>,
     reader: MailSender,
 }
@@ -36,19 +36,19 @@ impl Link {
         (link, messages)
     }
 
-    /// Puts a message to the others of this turn.
+    /// Adds a message to those of this turn.
     #[inline]
     pub fn post(&mut self, mail: Mail) {
         self.outbox.push_back(mail);
     }
 
-    /// How many messages have not left.
+    /// How many messages have not been sent.
     #[inline]
     pub fn held_back(&self) -> usize {
         self.outbox.len()
     }
 
-    /// Sends what fits, with at most one signal.
+    /// Sends as many messages as fit, with at most one signal.
     #[inline]
     pub fn deliver(&mut self) {
         if !self.outbox.is_empty() {
@@ -56,12 +56,12 @@ impl Link {
         }
     }
 
-    // Apart, because most turns have no messages.
+    // Not inlined, because most turns have no messages.
     #[inline(never)]
     fn fill(&mut self) {
         let messages = self.outbox.len();
-        // The reader's end of the ring is another core's cache line: it is looked at only when what was
-        // seen there last is not enough.
+        // The reader's position in the ring is on a cache line of another core: it is read only if the position seen
+        // last leaves too little room.
         let mut room = self.ring.cached_slots();
         if room < messages {
             room = self.ring.slots();

@@ -1,28 +1,28 @@
 //! Messages to a shard, and a shard's messages to others.
 //!
-//! A shard never waits for a lock here, and a thread that is off its processor delays its own messages only. Between
-//! each two shards there is a ring in each direction (`link`). Threads that are no shards put messages into queues under
-//! a lock that the shard only tries ([`MailSender`], `outside`). What a shard writes to itself it just keeps.
-//! Nothing is lost while shards run: one that ends drops what has not left it, so all of them end together. Memory is
-//! taken only by bursts that are longer than any before.
+//! A shard never waits for a lock here, and a thread that is not running delays only its own messages. Each two shards
+//! are connected by a ring in each direction (`link`). Threads that are not shards put messages into queues under a
+//! lock that the shard only tries ([`MailSender`], `outside`). A shard keeps messages to itself in its own queue. No
+//! message is lost while shards run. A shard that ends drops messages that have not left it, so all shards end
+//! together. Memory is allocated only for a burst that is longer than any before.
 //!
 //! # Order
 //!
-//! Messages of one sender keep their order. Beyond that there is one promise: a message from a thread that is
-//! no shard is opened before any message of a shard that could know of it.
-//! When the API attaches a drive to all shards and then orders the controller to use it, what the
-//! controller writes about the drive is opened by shards that have it. So a shard that sees messages of others looks for
-//! orders before it opens them, and when those cannot be looked at because a sender is at it, the others' messages
-//! wait until they can. Between messages of different shards there is no order, nor between answers of
-//! members ([`Mail::Moved`]) and anything else; the simulator delivers messages of shards accordingly.
+//! Messages of one sender keep their order. There is one promise beyond that: a message from a thread that is not a
+//! shard is opened before any message of a shard that could depend on it. For example, the API attaches a drive to all
+//! shards and then orders the controller to use it. When a shard opens the controller's messages about the drive, it
+//! has already opened the attachment. To ensure this, a shard that sees messages of other shards takes in orders before
+//! it opens those messages; if a sender holds the lock of the orders, the messages of shards wait. There is no order
+//! between messages of different shards, nor between answers of members ([`Mail::Moved`]) and any other message. The
+//! simulator delivers messages of shards accordingly.
 //!
 //! # Waking
 //!
-//! A receiver that spins sees new messages; one that sleeps in the kernel is woken through an eventfd, which
-//! senders touch only when the receiver has said that it sleeps. A sender makes its message visible, then
-//! looks whether the receiver sleeps; a receiver says that it sleeps, then looks for messages. Between the
-//! two steps of both there is a sequentially consistent fence, so at least one of them sees what the
-//! other has done: either the receiver stays awake or it is signalled.
+//! A receiver that spins sees new messages. One that sleeps in the kernel is woken through an eventfd, which senders
+//! write only if the receiver has announced that it sleeps. A sender makes its message visible, then checks whether the
+//! receiver sleeps; a receiver announces that it sleeps, then checks for messages. Both have a sequentially consistent
+//! fence between the two steps, so at least one of them sees what the other has done: either the receiver stays awake
+//! or it is signalled.
 
 #[cfg(test)]
 mod interleavings;
@@ -50,45 +50,45 @@ use std::sync::Arc;
 pub enum Mail {
     /// For the engine.
     Engine(Message),
-    /// The world shall serve this member from this drive from now on.
+    /// The world serves this member from this drive from now on.
     Attach(MemberId, Arc<Drive>),
     /// The member is gone; its I/O in flight is still answered.
     Detach(MemberId),
-    /// The answer of a member that has threads of its own.
+    /// The answer of a member that has helper threads.
     Moved(Moved),
     /// For the port, which knows the type.
     Port(Box<dyn Any + Send>),
-    /// For what encodes the record, which knows the type.
+    /// For the encoder of records, which knows the type.
     Encoder(Box<dyn Any + Send>),
 }
 
 #[derive(Debug)]
 struct Shared {
     outside: Outside,
-    /// The receiver wants a signal.
+    /// Whether the receiver sleeps and needs a signal.
     asleep: Apart<AtomicBool>,
     wake: OwnedFd,
 }
 
-/// On cache lines of its own, two of them because processors fetch lines in pairs: the receiver keeps
-/// looking at flags while senders hold locks.
+/// Puts a value on cache lines of its own (two, because processors fetch lines in pairs), so that the receiver can poll
+/// flags while senders take locks.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// The sending side for threads that are no shards; cheap to clone. A shard writes to others by
+/// The sending side for threads that are not shards; cheap to clone. A shard writes to other shards by
 /// [`Mailbox::post`], because it must not wait for the lock that is taken here.
 #[derive(Clone, Debug)]
 pub struct MailSender(Arc<Shared>);
 
 impl MailSender {
-    /// Delivers `mail`. Mail to a receiver that no longer exists is dropped with the mailbox.
+    /// Delivers `mail`. If the receiver no longer exists, the message is dropped with the mailbox.
     pub fn send(&self, mail: Mail) {
         self.0.outside.put(mail);
         self.wake_sleeper();
     }
 
-    /// Signals a receiver that sleeps. What is to wake it has to be visible already: see "Waking".
+    /// Signals a receiver that sleeps. The message must already be visible: see "Waking".
     #[inline]
     fn wake_sleeper(&self) {
         fence(Ordering::SeqCst);
@@ -103,26 +103,26 @@ impl MailSender {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Makes a sleeping receiver look around although there is no mail.
+    /// Wakes a sleeping receiver although there is no mail.
     pub fn wake(&self) {
         // Fails only when the counter is full, and then the receiver is awake anyway.
         let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
     }
 }
 
-/// What one shard owns: the messages that it gets, and the way to the others.
+/// What one shard owns: its incoming messages, and the links to other shards.
 #[derive(Debug)]
 pub struct Mailbox {
     shared: Arc<Shared>,
-    /// Its own messages to itself, and what it has taken in.
+    /// Messages that have been taken in but not received yet, and the shard's messages to itself.
     opened: VecDeque<Mail>,
-    /// Messages from outside were there that could not be taken in; those of shards may have to wait for them.
+    /// Whether orders could not be taken in because of a lock; then messages of shards have to wait for them.
     orders_are_late: bool,
-    /// From each other shard.
+    /// Messages from each other shard.
     incoming: Vec<Consumer<Mail>>,
-    /// Whose messages were taken in last.
+    /// The shard whose messages were taken in last, as an index of `incoming`.
     current: usize,
-    /// To each shard by number; nothing where that is this one.
+    /// The link to each shard by number; `None` for this shard itself.
     outgoing: Vec<Option<Link>>,
 }
 
@@ -177,13 +177,13 @@ impl Mailbox {
         })
     }
 
-    /// A handle for senders that are no shards.
+    /// A handle for threads that are not shards.
     #[must_use]
     pub fn sender(&self) -> MailSender {
         MailSender(self.shared.clone())
     }
 
-    /// Writes to a shard, which may be this one. The message leaves by [`Mailbox::deliver`].
+    /// Writes to a shard, which may be this one. [`Mailbox::deliver`] sends the message.
     #[inline]
     pub fn post(&mut self, to: ShardId, mail: Mail) {
         match &mut self.outgoing[usize::from(to.0)] {
@@ -192,21 +192,21 @@ impl Mailbox {
         }
     }
 
-    /// Sends the messages of this turn, as far as there is room for them. Without,
-    /// [`Mailbox::holds_back`] is true, and this has to be called again soon.
+    /// Sends the messages of this turn, as far as there is room for them. If there is not, [`Mailbox::holds_back`] is
+    /// true, and this has to be called again soon.
     #[inline]
     pub fn deliver(&mut self) {
         self.outgoing.iter_mut().flatten().for_each(Link::deliver);
     }
 
-    /// Whether messages to other shards have not left.
+    /// Whether messages to other shards have not been sent yet.
     #[must_use]
     pub fn holds_back(&self) -> bool {
         let mut links = self.outgoing.iter().flatten();
         links.any(|link| link.held_back() > 0)
     }
 
-    /// Whether [`Mailbox::receive`] would return something, or may.
+    /// Whether [`Mailbox::receive`] would, or may, return a message.
     #[must_use]
     #[inline]
     pub fn has_mail(&self) -> bool {
@@ -220,25 +220,25 @@ impl Mailbox {
         !self.orders_are_late && self.incoming.iter().any(has_messages)
     }
 
-    /// The next message: what is here already, then those of one shard after the other, of each as many as
-    /// are there when its turn comes.
+    /// The next message: first those already taken in, then those of one shard after the other, of each as many as are
+    /// there when its turn comes.
     #[inline]
     pub fn receive(&mut self) -> Option<Mail> {
         if self.has_mail() { self.open() } else { None }
     }
 
-    // Apart, because most turns have no messages.
+    // Not inlined, because most turns have no messages.
     #[inline(never)]
     fn open(&mut self) -> Option<Mail> {
         if self.opened.is_empty() {
-            // Begins at the start of its memory again, which is near the processor.
+            // An empty queue starts at the beginning of its memory again, which is likely in the cache.
             self.opened.clear();
             self.look();
         }
         self.opened.pop_front()
     }
 
-    /// Takes in what has come from outside, and the messages of the next shard that has written.
+    /// Takes in the messages from outside, and those of the next shard that has written.
     fn look(&mut self) {
         let mut ready = 0;
         for _ in 0..self.incoming.len() {
@@ -248,21 +248,22 @@ impl Mailbox {
                 break;
             }
         }
-        // Not before: what has been seen above may have been written by somebody who knew of an order.
-        // That order was sent before, so its flag is visible here, and it is taken in or known to be late.
+        // Only after the check above: a message seen there may have been written by a shard that knew of an order. That
+        // order was sent earlier, so its flag is visible here, and it is taken in or known to be late.
         if self.shared.outside.has_messages() {
             self.orders_are_late = !self.shared.outside.take(&mut self.opened);
         }
         if ready > 0 && !self.orders_are_late {
-            // All at once: for each message alone the writer's core would lose what it knows of the ring.
+            // All at once: taking single messages would make the writer's core lose its cached state of the ring each
+            // time.
             let messages = self.incoming[self.current].read_chunk(ready);
             let messages = messages.expect("only this side takes messages out");
             self.opened.extend(messages);
         }
     }
 
-    /// Announces that the receiver is about to sleep. When this returns false there is mail, and it
-    /// must not; when it returns true, the next message makes [`Mailbox::wake_fd`] readable.
+    /// Announces that the receiver is about to sleep. If this returns false, there is mail and the receiver must not
+    /// sleep; if it returns true, the next message makes [`Mailbox::wake_fd`] readable.
     pub(crate) fn fall_asleep(&self) -> bool {
         self.shared.asleep.0.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -273,19 +274,19 @@ impl Mailbox {
         true
     }
 
-    /// The receiver is awake; senders need not touch the eventfd.
+    /// Announces that the receiver is awake, so that senders need not write the eventfd.
     pub(crate) fn wake_up(&self) {
         self.shared.asleep.0.store(false, Ordering::Relaxed);
     }
 
-    /// Readable when a message came in during sleep.
+    /// Becomes readable when a message comes while the receiver sleeps.
     pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.shared.wake.as_fd()
     }
 
     /// Makes [`Mailbox::wake_fd`] unreadable until the next message.
     pub(crate) fn clear_wake(&self) {
-        // Nothing to read means nothing to clear.
+        // An error means that there was nothing to clear.
         let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);
     }
 }

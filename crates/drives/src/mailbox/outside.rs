@@ -1,28 +1,28 @@
-//! Messages to a shard from threads that are no shards: the API, the watch, threads of members.
+//! Messages to a shard from threads that are not shards: the API, the watch, helper threads of members.
 //!
-//! These threads put their messages into queues under a lock, one after the other. The shard only tries
-//! the lock, and only when a flag says that there is something. When the try fails, somebody is just
-//! putting a message in, who raises the flag once the lock is free again, and wakes the shard if it has
-//! gone to sleep meanwhile. So the shard need not even try again before that, and a message is late by
-//! as long as its sender, or one that came in between, is off its processor.
+//! These threads put messages into queues under a lock, one thread at a time. The shard only tries the lock, and only
+//! when a flag says that there are messages. If the try fails, a sender is just adding a message; it will raise the
+//! flag after it has released the lock, and will wake the shard if that sleeps by then. So the shard need not try again
+//! before the flag is raised. A message is delayed only while its sender, or another one that got the lock in between,
+//! is not running.
 //!
-//! There are two queues, because members answer all the time and nobody's messages should wait for that:
-//! those of shards wait for orders that are late (see [`super`], "Order"), never for answers.
+//! There are two queues, because members answer all the time and shards' messages should not wait for that: they wait
+//! for late orders (see [`super`], "Order"), but never for answers.
 
 use super::{Apart, Mail};
 use crate::atomic::{AtomicBool, Mutex, Ordering, PoisonError, TryLockError};
 use std::collections::VecDeque;
 
-/// Messages that fit into each queue without growing: several orders about every member and volume, and
-/// answers of what a member's queue has room for.
+/// Initial capacity of each queue in messages: several orders about every member and volume, or the answers to all jobs
+/// that a member's queue has room for.
 pub(super) const ROOM: usize = 1024;
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Outside {
     orders: Apart<Mutex<VecDeque<Mail>>>,
     answers: Apart<Mutex<VecDeque<Mail>>>,
-    /// Some message may not have been taken.
+    /// Whether there may be messages that have not been taken.
     flag: Apart<AtomicBool>,
 }
 
@@ -36,7 +36,7 @@ impl Outside {
         }
     }
 
-    /// Puts a message in. Whoever does so must wake the receiver afterwards if it sleeps.
+    /// Adds a message. The caller must then wake the receiver if it sleeps.
     pub fn put(&self, mail: Mail) {
         let Apart(queue) = match mail {
             Mail::Moved(_) => &self.answers,
@@ -46,37 +46,37 @@ impl Outside {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push_back(mail);
-        // After the lock is free: see `take`. An exchange, not a store, so that whoever takes the flag down
-        // acquires what everybody released who has raised it since it was taken down last.
+        // Only after the lock is released: see `take`. This is an exchange, not a store, so that the thread that clears
+        // the flag acquires the writes of every sender that has raised it since it was last cleared.
         self.flag.0.swap(true, Ordering::Release);
     }
 
-    /// Whether [`Outside::take`] may find something that it has not found before.
+    /// Whether [`Outside::take`] may find messages that it has not found before.
     #[inline]
     pub fn has_messages(&self) -> bool {
         self.flag.0.load(Ordering::Relaxed)
     }
 
-    /// Moves what is there to the end of `opened`. False when orders cannot be looked at just now; then
-    /// [`Outside::has_messages`] will be true again, and whoever makes it so wakes the receiver.
+    /// Moves all messages to the end of `opened`. Returns false if the orders are locked just now; then
+    /// [`Outside::has_messages`] will become true again, and the sender that makes it so wakes the receiver.
     ///
-    /// Nothing is overlooked: the flag is taken down before the locks are tried. A sender that raised it
-    /// before that had released its lock, which the exchange acquires, so it cannot be the one that makes
-    /// the try fail; whoever does make it fail has yet to raise the flag.
+    /// No message is missed, because the flag is cleared before the locks are tried. A sender that raised the flag
+    /// earlier had released its lock before, and the exchange acquires that; so it is not the one that makes the try
+    /// fail. The sender that does has yet to raise the flag.
     pub fn take(&self, opened: &mut VecDeque<Mail>) -> bool {
         self.flag.0.swap(false, Ordering::AcqRel);
         move_all(&self.answers.0, opened);
         move_all(&self.orders.0, opened)
     }
 
-    /// As if a sender stood still while it puts an order in.
+    /// Holds the lock of the orders, as if a sender stopped while it adds one.
     #[cfg(test)]
     pub fn stand_still(&self) -> impl std::ops::Deref<Target = VecDeque<Mail>> {
         self.orders.0.lock().unwrap()
     }
 }
 
-/// False when the lock is taken.
+/// Returns false if the lock is taken.
 fn move_all(queue: &Mutex<VecDeque<Mail>>, opened: &mut VecDeque<Mail>) -> bool {
     let mut messages = match queue.try_lock() {
         Ok(messages) => messages,

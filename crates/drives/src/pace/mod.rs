@@ -1,9 +1,9 @@
-//! Members that answer later than what they are made of would: as limits say, or as the model of a drive does.
+//! Delays the answers of members: by limits, or as the model of a drive does.
 //!
-//! [`Pace::admit`] says when an I/O that arrives now may be answered; the world moves the bytes at once and holds
-//! the answer back until then. [`throttle`] keeps to rates that the user gives, [`modelled`] to a drive's
-//! profile. One pace belongs to one member and is shared by all shards. Nothing here reads a clock, so all of it
-//! is tested in virtual time.
+//! [`Pace::admit`] says when an I/O that arrives now may be answered. The world moves the bytes at once and holds the
+//! answer back until then. [`throttle`] keeps to rates that the user gives, [`modelled`] to a drive's profile. One pace
+//! belongs to one member and is shared by all shards. Nothing here reads a clock, so all of it is tested in virtual
+//! time.
 
 pub mod modelled;
 pub mod throttle;
@@ -14,10 +14,10 @@ use engine::world::Io;
 use modelled::Modelled;
 use throttle::Throttle;
 
-/// A loop that is later than this does lose time, as it would with hardware.
+/// A loop that is later than this loses throughput, as it would with hardware.
 const LATENESS_MAX: Nanos = Nanos(20 * Nanos::MILLISECOND.0);
 
-/// What holds a member's answers back.
+/// What decides when a member answers.
 #[derive(Debug)]
 pub enum Pace {
     /// Rates and a latency.
@@ -26,14 +26,14 @@ pub enum Pace {
     Modelled(Box<Modelled>),
 }
 
-/// An I/O, as far as its duration depends on it.
+/// The properties of an I/O on which its duration depends.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
-    /// What it is.
+    /// The kind of I/O.
     pub kind: StepKind,
-    /// Where on the member it begins.
+    /// The first byte on the member.
     pub offset_bytes: u64,
-    /// How much it moves.
+    /// The number of bytes.
     pub length_bytes: u64,
 }
 
@@ -57,7 +57,7 @@ impl Pace {
         }
     }
 
-    /// Notes that an I/O which was to be answered at `finish` was at `now`.
+    /// Notes that an I/O was answered at `now`, although it was due at `finish`.
     pub fn delivered(&self, now: Nanos, finish: Nanos) {
         match self {
             Pace::Limited(throttle) => throttle.delivered(now, finish),

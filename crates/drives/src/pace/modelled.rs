@@ -1,13 +1,13 @@
-//! A member that answers when the model of a drive does ([`models::drive`]).
+//! A member that answers when the model of a drive says ([`models::drive`]).
 //!
-//! Bytes really move; only the answer waits for the model. So an array of files or of memory behaves in real time
-//! as the same model does in the virtual time of a plan, as long as what lies below is faster than the drive.
+//! Bytes really move; only the answer waits for the model. So an array of files or memory behaves in real time as the
+//! same model does in the virtual time of a plan, as long as the real storage is faster than the drive.
 //!
-//! The loop looks only now and then, and what it notices late the client hears late. With a drive, such lateness
-//! would be the interrupt's and a few microseconds; here it is that of a sleep. So a command that comes back
-//! sooner after an answer than that was late counts as handed over as much earlier, one command for each answer:
-//! whoever keeps a queue gets the drive's rate, however late the loop looks, and one who comes at any other time
-//! waits for all of the drive's latency.
+//! The loop looks only now and then, so it gives answers late. With a real drive only the interrupt is late, by a few
+//! microseconds; here it is a whole sleep. To make up for that, each late answer moves one command back in time: a
+//! command that arrives after the answer by no more than the answer was late counts as submitted that much earlier. So
+//! a client that keeps a queue gets the drive's rate, however late the loop looks, and a command that arrives at any
+//! other time waits for the drive's full latency.
 
 use super::{Demand, LATENESS_MAX};
 use crate::spec::Model;
@@ -19,14 +19,14 @@ use models::profile::Profile;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Chooses the random numbers of all modelled members; drives of one process differ by their index.
+/// Seed of the random numbers of all modelled members; the drives of one process differ by their index.
 const SEED: u64 = 1;
 
-/// Late answers that are remembered; of more the first are forgotten.
+/// Late answers that are remembered; beyond that the oldest is forgotten.
 const GRANTS_MAX: usize = 1024;
 
 impl Model {
-    /// The drive's profile, of those that come with the program or from the user's file.
+    /// The drive's profile, from those that come with the program or from the user's file.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Model {
     }
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug)]
 pub struct Modelled {
     inner: Mutex<Inner>,
@@ -54,21 +54,21 @@ pub struct Modelled {
 #[derive(Debug)]
 struct Inner {
     drive: Drive,
-    /// When the drive's own time begins: with the first command.
+    /// When the drive's own time begins, which is at the first command.
     began: Option<Nanos>,
     grants: VecDeque<Grant>,
 }
 
-/// An answer was late, and a command has not yet come back for it.
+/// A late answer for which no command has counted as earlier yet.
 #[derive(Clone, Copy, Debug)]
 struct Grant {
     lateness: Nanos,
-    /// What comes later than this was not waiting for the answer.
+    /// A command that arrives later than this did not wait for the answer.
     until: Nanos,
 }
 
 impl Modelled {
-    /// A drive of this profile and state, the process's modelled drive with this number.
+    /// A drive of this profile and state; `index` is its number among the process's modelled drives.
     #[must_use]
     pub fn new(profile: &Profile, state: State, index: u64) -> Modelled {
         let drive = Drive::new(profile, state, profile.port, SEED, index);
@@ -81,7 +81,7 @@ impl Modelled {
         }
     }
 
-    /// Hands over a command at `now`; returns when the drive is done.
+    /// Submits a command at `now`; returns when the drive completes it.
     #[must_use]
     pub fn admit(&self, now: Nanos, demand: Demand) -> Nanos {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,7 +107,7 @@ impl Modelled {
 }
 
 impl Inner {
-    /// How much earlier a command that arrives at `now` counts as handed over.
+    /// How much earlier than `now` a command that arrives at `now` counts as submitted.
     fn granted(&mut self, now: Nanos) -> Nanos {
         while let Some(grant) = self.grants.pop_front() {
             if now <= grant.until {
@@ -118,7 +118,7 @@ impl Inner {
     }
 }
 
-/// An I/O as the drive gets it. Zeroing moves no payload, like deallocating.
+/// An I/O as a command to the drive. Zeroing moves no payload, like deallocating.
 fn command(demand: Demand) -> Command {
     let operation = match demand.kind {
         StepKind::Read => Operation::Read,

@@ -1,14 +1,13 @@
-//! Makes a member as slow as a real drive, exactly.
+//! Limits a member to exact rates.
 //!
-//! A drive has one budget, shared by all shards: time. A read of 4 KiB takes `1 / read_iops` of it, a
-//! write `1 / write_iops`, and a longer I/O the larger of that per started 4 KiB and its bytes divided by
-//! the bandwidth. The budget is handed out in the order of arrival (virtual scheduling): an I/O is *due*
-//! when the budget of all before it and its own is spent, and finishes a fixed latency later.
+//! A drive has one budget of time, shared by all shards. A 4 KiB read takes `1 / read_iops` of it, and a 4 KiB write
+//! `1 / write_iops`. A longer I/O takes that for each started 4 KiB, or its bytes divided by the bandwidth, whichever
+//! is larger. The budget is handed out in order of arrival (virtual scheduling): an I/O is *due* when the budget of all
+//! earlier ones and its own is spent, and finishes a fixed latency later.
 //!
-//! The rate must hold although the loop looks only now and then. An I/O that answers a finished one
-//! counts as arriving when its predecessor finished, not when the loop got round to noticing: the
-//! lateness of the last delivery is granted back, up to 20 ms. Where there is no rate to hold, only a
-//! latency, nothing is.
+//! The rate must hold although the loop looks only now and then. So an I/O that follows a finished one counts as
+//! arriving when that one finished, not when the loop noticed: the arrival is moved back by the lateness of the last
+//! delivery, up to 20 ms. An I/O that costs no budget, such as one with only a latency set, is not moved back.
 
 use super::LATENESS_MAX;
 use crate::spec::Limits;
@@ -16,7 +15,7 @@ use engine::plan::StepKind;
 use engine::units::Nanos;
 use std::sync::{Mutex, PoisonError};
 
-/// The unit that IOPS are counted in.
+/// The unit in which IOPS are counted.
 const UNIT_BYTES: u64 = 4096;
 /// Picoseconds, so that a rate like 640 000/s (1562.5 ns) is exact enough.
 const PICOS_PER_SECOND: u128 = 1_000_000_000_000;
@@ -31,16 +30,16 @@ pub struct Throttle {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// When the budget given out so far is spent, in picoseconds.
+    /// When the budget handed out so far is spent, in picoseconds.
     spent_until: u128,
-    /// How late the last completion was noticed.
+    /// How late the last completion was delivered.
     lateness: Nanos,
-    /// When that was.
+    /// When it was delivered.
     noticed: Nanos,
 }
 
 impl Throttle {
-    /// A drive with these limits that has been idle for ever.
+    /// A drive with these limits that has been idle so far.
     #[must_use]
     pub fn new(limits: Limits) -> Throttle {
         Throttle {
@@ -62,11 +61,11 @@ impl Throttle {
         Nanos(state.spent_until.div_ceil(PICOS_PER_NANO) as u64).after(self.limits.latency)
     }
 
-    /// Notes that an I/O which was to finish at `finish` was delivered at `now`.
+    /// Notes that an I/O was delivered at `now`, although it was due at `finish`.
     pub fn delivered(&self, now: Nanos, finish: Nanos) {
         let lateness = Nanos(now.since(finish).0.min(LATENESS_MAX.0));
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of the completions noticed in one go, the first is the one that was waiting longest.
+        // Of completions that are delivered at the same time, the largest lateness counts.
         if now > state.noticed {
             state.noticed = now;
             state.lateness = lateness;

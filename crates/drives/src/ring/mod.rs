@@ -1,15 +1,14 @@
 //! One io_uring per shard.
 //!
-//! A thin layer over the `io-uring` crate: it finds the best mode of the kernel at hand and reports it,
-//! keeps a table of registered files and the payload memory registered, never loses an entry when the
-//! submission queue is full, and owns all memory that the kernel may touch until it is done with it.
+//! A thin layer over the `io-uring` crate. It chooses the best mode that the kernel offers and reports it, keeps a
+//! table of registered files, registers the payload memory, never loses an entry when the submission queue is full, and
+//! owns all memory that the kernel may use until the kernel is done with it.
 //!
-//! Completions are told apart by the top two bits of `user_data`: 00 is a member's I/O, 01 belongs to
-//! the port, 10 is the world's own.
+//! The top two bits of `user_data` say whose a completion is: 00 is a member's I/O, 01 a port's, 10 the world's own.
 //!
-//! A ring belongs to the thread that made it. When it is dropped, what is in flight is cancelled and
-//! awaited, because the kernel could otherwise write into freed memory; memory that a stuck drive still
-//! holds after [`DRAIN_MAX`] is leaked instead.
+//! A ring belongs to the thread that created it. When it is dropped, operations in flight are cancelled and awaited,
+//! because the kernel could otherwise write into freed memory. Memory that a stuck drive still uses after [`DRAIN_MAX`]
+//! is leaked instead.
 
 mod register;
 mod setup;
@@ -35,10 +34,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vectors::Vectors;
 
-/// Turns after which an entry that can wait is handed to the kernel even if nobody waits there. A request
-/// that memory answers takes two.
+/// Turns after which an entry that can wait is submitted, even if the loop has not called [`Ring::wait`] before. A
+/// request that is answered from memory takes two turns.
 const PATIENCE_TURNS: u32 = 4;
-/// How long a dropped ring waits for the kernel.
+/// How long a dropped ring waits for operations in flight.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
 const CLASS_SHIFT: u32 = 62;
@@ -49,8 +48,8 @@ pub(crate) const CLASS_PORT: u64 = 1;
 /// Class of the world's own operations.
 pub(crate) const CLASS_INTERNAL: u64 = 2;
 
-/// Names the delay before an operation. It is answered only when it is cut short, which its operation is
-/// then answered for as well; so it is not counted as in flight.
+/// Identifies the delay before an operation. A delay completes visibly only when it is cancelled, and then its
+/// operation completes as well; so a delay is not counted as in flight.
 const DELAY: u64 = CLASS_INTERNAL << CLASS_SHIFT | u64::MAX >> 3;
 
 /// Kinds of port operations, in the two bits below the class.
@@ -63,7 +62,7 @@ const PORT_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
 const EFAULT: i32 = 14;
 
-/// The answer to one entry.
+/// The completion of one entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Completed {
     pub class: u64,
@@ -73,7 +72,7 @@ pub(crate) struct Completed {
     pub result: i32,
 }
 
-/// Memory that the kernel may touch while something is in flight.
+/// Memory that the kernel may use while an operation is in flight.
 #[derive(Debug)]
 struct Shared {
     payload: Arc<Arena>,
@@ -82,32 +81,32 @@ struct Shared {
     vectors: Vectors,
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 pub struct Ring {
     uring: IoUring,
     shared: ManuallyDrop<Shared>,
     /// Entries that did not fit into the submission queue.
     backlog: VecDeque<squeue::Entry>,
-    /// Answers that need no kernel.
+    /// Completions that did not involve the kernel.
     early: VecDeque<Completed>,
-    /// Bits that tell the operations of a port from those of others: see [`Ring::speak_for`].
+    /// Bits that tell the operations of a port from those of other ports: see [`Ring::speak_for`].
     speaker: u64,
     accepted: Vec<OwnedFd>,
     free_files: Vec<u32>,
     in_flight: usize,
-    /// Something queued wants to reach the kernel at the end of this turn.
+    /// Whether a queued entry has to be submitted at the end of this turn.
     urgent: bool,
-    /// Turns after which something queued that can wait reaches the kernel; 0 when nothing waits.
+    /// Turns until queued entries that can wait are submitted; 0 if there are none.
     turns_left: u32,
     report: RingReport,
-    /// How long to wait for the kernel in the end.
+    /// How long a dropped ring waits for operations in flight.
     drain_max: Duration,
-    /// Not `Send`: the kernel accepts entries from the thread that made the ring only.
+    /// Not `Send`: the kernel accepts entries only from the thread that created the ring.
     owner: PhantomData<*const ()>,
 }
 
 impl Ring {
-    /// A ring for the calling thread, over payload memory and the world's own.
+    /// A ring for the calling thread, over the payload memory and the world's own.
     pub(crate) fn new(
         options: RingOptions,
         payload: Arc<Arena>,
@@ -168,7 +167,7 @@ impl Ring {
         &mut self.shared.vectors
     }
 
-    /// Whether a reap could return something now or later.
+    /// Whether operations are in flight, or completions are ready.
     #[inline]
     pub(crate) fn is_busy(&self) -> bool {
         self.in_flight > 0 || !self.early.is_empty()
@@ -178,8 +177,8 @@ impl Ring {
     ///
     /// # Safety
     ///
-    /// All memory that the entry names lies in one of the ring's arenas or in its vectors, and stays
-    /// as it is until the answer.
+    /// All memory that the entry names lies in one of the ring's arenas or in its vectors, and stays valid and
+    /// unchanged until the completion.
     #[inline]
     pub(crate) unsafe fn push_member(&mut self, entry: squeue::Entry, slot: FileSlot, index: u32) {
         let flags = if slot.registered {
@@ -194,18 +193,18 @@ impl Ring {
         unsafe { self.push(entry) }
     }
 
-    /// Asks the kernel to give up a member's I/O.
+    /// Asks the kernel to cancel a member's I/O.
     pub(crate) fn cancel_member(&mut self, index: u32) {
         self.cancel_entry(CLASS_MEMBER << CLASS_SHIFT | u64::from(index));
     }
 
     fn cancel_entry(&mut self, user_data: u64) {
         let entry = opcode::AsyncCancel::new(user_data).build();
-        // SAFETY: a cancellation names no memory. Its own answer interests nobody.
+        // SAFETY: a cancellation names no memory. Its own completion is ignored.
         unsafe { self.push(entry.user_data(CLASS_INTERNAL << CLASS_SHIFT | u64::MAX >> 2)) }
     }
 
-    /// Reports once, in the internal class, when `fd` is readable.
+    /// Gives one completion, in the internal class, when `fd` is readable.
     pub(crate) fn watch_internal(&mut self, fd: BorrowedFd<'_>, user_data: u64) {
         const POLLIN: u32 = 1;
         let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), POLLIN).build();
@@ -224,7 +223,7 @@ impl Ring {
         unsafe { self.enqueue(entry) }
     }
 
-    /// Queues what may reach the kernel a few turns later, to share a system call; see [`Ring::submit_due`].
+    /// Queues an entry that may be submitted a few turns later, to share a system call; see [`Ring::submit_due`].
     ///
     /// # Safety
     ///
@@ -251,8 +250,8 @@ impl Ring {
         }
     }
 
-    /// The end of a turn: hands everything queued to the kernel if any of it is urgent. Otherwise that is
-    /// left to [`Ring::wait`], which calls the kernel anyway, for [`PATIENCE_TURNS`] at most.
+    /// At the end of a turn, submits all queued entries if any of them is urgent. Otherwise they stay queued until
+    /// [`Ring::wait`], which calls the kernel anyway, or for [`PATIENCE_TURNS`] turns.
     #[inline]
     pub(crate) fn submit_due(&mut self) {
         if self.turns_left > 0 {
@@ -264,7 +263,7 @@ impl Ring {
         }
     }
 
-    /// Hands everything queued to the kernel; what it does not take now stays queued.
+    /// Submits all queued entries; those that the kernel does not accept now stay queued.
     #[inline]
     pub(crate) fn submit(&mut self) {
         self.urgent = false;
@@ -296,7 +295,7 @@ impl Ring {
         }
     }
 
-    /// Appends what the kernel has answered, at most `limit`.
+    /// Appends completions, `limit` of them at most.
     #[inline]
     pub(crate) fn reap(&mut self, into: &mut Vec<Completed>, limit: usize) {
         if self.is_busy() {
@@ -342,7 +341,7 @@ impl Ring {
         }
     }
 
-    /// Whether a reap would return something at once.
+    /// Whether a reap would return a completion now.
     pub(crate) fn has_completions(&mut self) -> bool {
         if !self.early.is_empty() {
             return true;
@@ -356,7 +355,7 @@ impl Ring {
         kernel_has_work || !self.uring.completion().is_empty()
     }
 
-    /// Submits, then sleeps until a completion is there or `timeout` has passed.
+    /// Submits, then sleeps until there is a completion or `timeout` has passed.
     pub(crate) fn wait(&mut self, timeout: Option<Nanos>) {
         self.refill();
         if !self.backlog.is_empty() || self.has_completions() {
@@ -379,11 +378,11 @@ impl Ring {
         }
     }
 
-    /// Cancels everything and waits for the answers; false when the kernel still holds memory.
+    /// Cancels all operations and waits for them; false if the kernel still uses memory.
     fn drain(&mut self) -> bool {
         self.submit();
         if self.in_flight > 0 {
-            // Not known before kernel 6.0; then there is only waiting.
+            // Kernels before 6.0 do not know this; then the operations are only awaited.
             let patience = Some(Timespec::new().sec(1));
             let all = CancelBuilder::any();
             let _ = self.uring.submitter().register_sync_cancel(patience, all);
@@ -418,7 +417,7 @@ fn decode(user_data: u64, result: i32) -> Completed {
     }
 }
 
-/// Turns a port operation's `user_data` back into what the port gave, and settles what hangs on it.
+/// Restores the `user_data` that the port gave, and releases what the operation used.
 fn finish_port_operation(
     mut completed: Completed,
     vectors: &mut Vectors,
@@ -440,11 +439,11 @@ fn finish_port_operation(
     completed
 }
 
-/// Errors of `io_uring_enter` that pass: signals, timeouts, a full completion queue, no memory for now.
+/// Passes over transient errors of `io_uring_enter`: signals, timeouts, a full completion queue, no memory for now.
 ///
 /// # Panics
 ///
-/// On any other: the ring is unusable, and with it every drive.
+/// On any other error: the ring is unusable, and with it every drive.
 #[cold]
 fn tolerate(error: &io::Error) {
     const PASSING: [i32; 5] = [4, 11, 12, 16, 62]; // EINTR EAGAIN ENOMEM EBUSY ETIME

@@ -1,7 +1,7 @@
-//! What the ring knows in advance: the members' files and the payload memory.
+//! Registers the members' files and the payload memory with the ring.
 //!
-//! Both save the kernel work on every I/O and neither is needed: where a table is full or a limit too
-//! low, descriptors and addresses are used as they are.
+//! Both save the kernel work on every I/O, and neither is required: if a table is full or a limit too low, plain
+//! descriptors and addresses are used.
 
 use super::{EFAULT, Ring};
 use crate::arena::Arena;
@@ -9,12 +9,12 @@ use engine::units::Buffer;
 use io_uring::IoUring;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Slots of the registered file table: every member of a container, twice, for replacements in flight.
+/// Slots of the registered file table: enough for every member of a container twice, since replacements overlap.
 pub(super) const FILES_MAX: u32 = 256;
 /// The kernel registers memory in pieces of at most 1 GiB.
 const REGISTERED_PIECE_BYTES: u64 = 1 << 30;
 
-/// How a file is named in entries.
+/// How submission entries refer to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FileSlot {
     number: i32,
@@ -22,7 +22,7 @@ pub(crate) struct FileSlot {
 }
 
 impl FileSlot {
-    /// The number to build entries with.
+    /// The descriptor or table index to build entries with.
     #[inline]
     pub fn number(self) -> i32 {
         self.number
@@ -30,7 +30,7 @@ impl FileSlot {
 }
 
 impl Ring {
-    /// The registered piece that a range lies in.
+    /// The index of the registered piece that contains a range.
     #[inline]
     pub(crate) fn registered_piece(&self, buffer: Buffer, length_bytes: u64) -> Option<u16> {
         if self.report.registered_memory.is_err() || length_bytes == 0 {
@@ -43,8 +43,8 @@ impl Ring {
         inside.then_some(piece as u16)
     }
 
-    /// Makes a file known to the ring. It must stay open until [`Ring::close_file`] when the table is
-    /// not used or full.
+    /// Registers a file with the ring. If the table is not used or full, the descriptor itself is used, and the file
+    /// must stay open until [`Ring::close_file`].
     pub(crate) fn open_file(&mut self, fd: BorrowedFd<'_>) -> FileSlot {
         if let Some(index) = self.free_files.pop() {
             if self
@@ -66,7 +66,7 @@ impl Ring {
         }
     }
 
-    /// Forgets a file that nothing in flight refers to.
+    /// Unregisters a file to which nothing in flight refers.
     pub(crate) fn close_file(&mut self, slot: FileSlot) {
         if slot.registered {
             let index = slot.number as u32;
@@ -96,8 +96,8 @@ pub(super) fn register_memory(uring: &IoUring, arena: &Arena) -> Result<(), i32>
             length: REGISTERED_PIECE_BYTES.min(total - offset),
         })
         .collect();
-    // SAFETY: `Piece` has the layout of `struct iovec` on 64-bit Linux. The pieces cover the arena, which
-    // the ring keeps until the kernel has let go of it.
+    // SAFETY: `Piece` has the layout of `struct iovec` on 64-bit Linux. The pieces cover the arena, which the ring
+    // keeps until the kernel no longer uses it.
     let registered = unsafe {
         let iovecs = std::slice::from_raw_parts(pieces.as_ptr().cast(), pieces.len());
         uring.submitter().register_buffers(iovecs)

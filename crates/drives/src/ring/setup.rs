@@ -1,4 +1,4 @@
-//! Making a ring on whatever kernel is there, and saying what came of it.
+//! Creates a ring on any supported kernel, and reports which features it has.
 
 use io_uring::{Builder, IoUring};
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use std::{fmt, io};
 /// Sizes of a ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RingOptions {
-    /// Entries that can wait for one submit; more are submitted in several calls.
+    /// Entries that can wait for one submission; more are submitted in several calls.
     pub submission_entries: u32,
-    /// Completions that the kernel can deliver without going its slow way.
+    /// Completions that the kernel can deliver before it has to use its slower overflow list.
     pub completion_entries: u32,
-    /// The best mode to try; the kernel may know plainer ones only.
+    /// The best mode to try; an older kernel may only know simpler ones.
     pub best_mode: RingMode,
 }
 
@@ -28,9 +28,9 @@ impl Default for RingOptions {
 /// What the kernel granted.
 #[derive(Clone, Copy, Debug)]
 pub struct RingReport {
-    /// How completions reach us.
+    /// How completions reach the thread.
     pub mode: RingMode,
-    /// Whether entries need no second array of their indices (kernel 6.6).
+    /// Whether entries need no separate array of indices (kernel 6.6).
     pub no_sqarray: bool,
     /// Whether members are addressed by the ring's own file table.
     pub registered_files: bool,
@@ -42,11 +42,11 @@ pub struct RingReport {
 /// Ways of handling completions, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RingMode {
-    /// Single issuer, work deferred until we ask (kernel 6.1).
+    /// Single issuer; completion work is deferred until the thread asks for it (kernel 6.1).
     Deferred,
-    /// Work done whenever we enter the kernel, without interrupting us (kernel 5.19).
+    /// Completion work is done whenever the thread enters the kernel, without interrupting it (kernel 5.19).
     Cooperative,
-    /// The kernel interrupts us (kernel 5.11).
+    /// The kernel interrupts the thread for completion work (kernel 5.11).
     Interrupting,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for RingReport {
     }
 }
 
-/// A ring could not be made.
+/// Why a ring could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error("this machine offers no usable io_uring: {reason} (kernel {kernel}); {advice}")]
 pub struct RingError {
@@ -140,7 +140,7 @@ impl RingError {
     }
 }
 
-/// The smallest ring worth having.
+/// The smallest useful completion queue.
 const COMPLETION_ENTRIES_MIN: u32 = 256;
 
 const EPERM: i32 = 1;
@@ -155,13 +155,13 @@ fn kernel_release() -> String {
         .into_owned()
 }
 
-/// How long a ring waits for memory. The kernel counts the memory of rings against their user's `RLIMIT_MEMLOCK` and gives
-/// it back in a work queue of its own, some time after their process has ended: whoever starts again at once, and is not
-/// root, may find nothing left. Where this was seen, one look later there was enough.
+/// How long to wait for memory. The kernel counts the memory of rings against their user's `RLIMIT_MEMLOCK`, and
+/// returns it from a work queue of its own some time after their process has ended. So a process that is restarted at
+/// once, and is not root, may find nothing left. Where this was seen, one retry was enough.
 const MEMORY_WAIT: Duration = Duration::from_secs(3);
 const MEMORY_LOOKS_EVERY: Duration = Duration::from_millis(20);
 
-/// Makes a ring of the best mode that the kernel knows, and of a smaller size where `RLIMIT_MEMLOCK` is too low for it.
+/// Creates a ring of the best mode that the kernel knows, and of a smaller size if `RLIMIT_MEMLOCK` is too low for it.
 pub(super) fn build(options: RingOptions) -> Result<(IoUring, RingMode, bool), RingError> {
     let began = Instant::now();
     loop {
@@ -176,7 +176,7 @@ pub(super) fn build(options: RingOptions) -> Result<(IoUring, RingMode, bool), R
     }
 }
 
-/// Tries ever smaller sizes while there is too little memory.
+/// Tries ever smaller sizes while memory does not suffice.
 fn build_fitting(mut options: RingOptions) -> io::Result<(IoUring, RingMode, bool)> {
     loop {
         match build_sized(options) {
@@ -197,7 +197,7 @@ fn is_new_enough(uring: &IoUring) -> bool {
     uring.params().is_feature_ext_arg() && uring.params().is_feature_nodrop()
 }
 
-/// Tries the modes from best to plainest, each with and without an array of indices.
+/// Tries the modes from best to simplest, the best one first without and then with an array of indices.
 fn build_sized(options: RingOptions) -> io::Result<(IoUring, RingMode, bool)> {
     let attempts = [
         (RingMode::Deferred, true),

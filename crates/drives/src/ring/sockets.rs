@@ -1,12 +1,12 @@
 //! Socket operations for ports. Payload lies in the arena and is named by [`Buffer`].
 //!
-//! Each operation is answered once through `Port::completion` with the `user_data` given here, of which
-//! the low 56 bits come back; above them is whose operation it was ([`Ring::speak_for`]). Results are the kernel's: a count, zero for the end of the stream, a
-//! negative errno. A buffer outside the arena is answered with `-EFAULT`, a message of more than
-//! [`engine::limits::STEP_SEGMENTS_MAX`] separate pieces with `-EMSGSIZE`.
+//! Each operation completes once, through `Port::completion`. It returns the low 56 bits of the `user_data` given here;
+//! the bits above hold the number of the port ([`Ring::speak_for`]). Results are the kernel's: a count, zero for the
+//! end of the stream, or a negative errno. A buffer outside the arena gives `-EFAULT`, a message of more than
+//! [`engine::limits::STEP_SEGMENTS_MAX`] separate pieces gives `-EMSGSIZE`.
 //!
-//! [`Ring::send_at_once`] goes past the ring: where the socket has room, one plain call costs less than an
-//! entry, its answer, and the turn that reaps it.
+//! [`Ring::send_at_once`] bypasses the ring: if the socket has room, one plain system call costs less than an entry,
+//! its completion, and the turn that reaps it.
 
 use super::{
     CLASS_PORT, CLASS_SHIFT, Completed, DELAY, EFAULT, KIND_ACCEPT, KIND_MESSAGE, KIND_PLAIN,
@@ -27,7 +27,7 @@ const POLLIN: u32 = 1;
 /// `TIOCOUTQ`, for sockets called `SIOCOUTQ`.
 const TIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
 
-/// Every delay that can be asked for; the kernel reads it when the entry is handed over.
+/// All possible delays, in static memory because the kernel reads the time when the entry is submitted.
 static DELAYS: [Timespec; 256] = {
     let mut delays = [Timespec::new(); 256];
     let mut microseconds = 0;
@@ -43,19 +43,19 @@ fn port_data(kind: u64, user_data: u64) -> u64 {
 }
 
 impl Ring {
-    /// From now on operations are those of the port with this number, where a shard has several.
+    /// Operations that are started from now on belong to the port with this number; a shard may have several ports.
     #[inline]
     pub fn speak_for(&mut self, port: PortNumber) {
         self.speaker = u64::from(port.get()) << SPEAKER_SHIFT;
     }
 
-    /// `user_data` with the bits that say whose it is.
+    /// `user_data` with the number of the port.
     #[inline]
     fn spoken(&self, user_data: u64) -> u64 {
         user_data & OWN_MASK | self.speaker
     }
 
-    /// Accepts one connection. A result that is not negative is passed to [`Ring::take_accepted`].
+    /// Accepts one connection. Pass a result that is not negative to [`Ring::take_accepted`].
     pub fn accept(&mut self, listener: BorrowedFd<'_>, user_data: u64) {
         let user_data = self.spoken(user_data);
         const SOCK_CLOEXEC: i32 = 0o2_000_000;
@@ -76,9 +76,9 @@ impl Ring {
         Some(self.accepted.swap_remove(index))
     }
 
-    /// Receives into `buffer`: what is there, or with `whole` all of `length_bytes` unless the stream
-    /// ends before. The socket must stay open until the answer. May reach the kernel a few turns later, when
-    /// that saves a system call.
+    /// Receives into `buffer`: the available bytes, or with `whole` all of `length_bytes` unless the stream ends first.
+    /// The socket must stay open until the completion. The entry may be submitted a few turns later, if that saves a
+    /// system call.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -98,15 +98,15 @@ impl Ring {
         unsafe { self.push_patient(entry.user_data(port_data(KIND_PLAIN, user_data))) }
     }
 
-    /// Whether [`Ring::receive_after`] waits: its means came with kernels 5.16 and 5.17, so every kernel
-    /// that grants this mode has them.
+    /// Whether [`Ring::receive_after`] really waits. What it needs came with kernels 5.16 and 5.17, so every kernel
+    /// that grants the deferred mode has it.
     #[must_use]
     pub fn can_delay(&self) -> bool {
         self.report.mode == RingMode::Deferred
     }
 
-    /// As [`Ring::receive`] of what is there, but looks at the socket only when `delay_us` have passed. What
-    /// arrives before wakes nobody. Without delay where [`Ring::can_delay`] says no.
+    /// Like [`Ring::receive`] of the available bytes, but reads the socket only after `delay_us`. Bytes that arrive
+    /// earlier wake nobody. There is no delay if [`Ring::can_delay`] is false.
     pub fn receive_after(
         &mut self,
         delay_us: u8,
@@ -121,30 +121,30 @@ impl Ring {
                 .build()
                 .flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS)
                 .user_data(DELAY);
-            // SAFETY: the time lies in static memory, and a delay names no other. The next entry is its
-            // operation; should the queue be handed over between the two, only the delay is lost.
+            // SAFETY: the time lies in static memory, and a delay names no other memory. The next entry is its
+            // operation; if the queue is submitted between the two, only the delay is lost.
             unsafe { self.enqueue(delay) }
         }
         self.receive(socket, buffer, length_bytes, false, user_data);
     }
 
-    /// How much kernel memory the messages take that the other end of a local socket has not read yet. Of
-    /// sockets of other families it says what the other end's kernel has not confirmed; 0 if unknown.
+    /// How much kernel memory is taken by messages that the other end of a local socket has not read yet. For sockets
+    /// of other families, the bytes that the other end's kernel has not confirmed. 0 if unknown.
     #[must_use]
     pub fn unread_bytes(&self, socket: BorrowedFd<'_>) -> u32 {
-        // SAFETY: the request stores one `int` in the place given to it.
+        // SAFETY: the request stores one `int` in the memory given to it.
         let count =
             unsafe { rustix::ioctl::ioctl(socket, rustix::ioctl::Getter::<TIOCOUTQ, i32>::new()) };
         count.map_or(0, |count| count.unsigned_abs())
     }
 
-    /// Sends as much of the pieces as the socket has room for and returns how much that was. Nothing is
-    /// answered later.
+    /// Sends as much of the pieces as the socket has room for, and returns how much that was. There is no later
+    /// completion.
     ///
     /// # Errors
     ///
-    /// The errno: `EAGAIN` when there is no room at all, those of a broken connection, and those for
-    /// pieces named in the module's prose.
+    /// The errno: `EAGAIN` if there is no room at all, errors of a broken connection, and those for pieces that the
+    /// module's documentation names.
     pub fn send_at_once(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -152,8 +152,8 @@ impl Ring {
     ) -> Result<u32, i32> {
         let index = self.gather(pieces)?;
         let (start, count) = self.vectors().pieces::<IoSlice<'_>>(index);
-        // SAFETY: an `IoSlice` has the layout of `struct iovec`, as our entries do. The pieces have been
-        // checked to lie in the arena, and only the kernel looks at them.
+        // SAFETY: an `IoSlice` has the layout of `struct iovec`, as our entries do. The pieces have been checked to lie
+        // in the arena, and only the kernel reads them.
         let slices = unsafe { std::slice::from_raw_parts(start, count as usize) };
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let mut nothing = SendAncillaryBuffer::default();
@@ -165,8 +165,8 @@ impl Ring {
         }
     }
 
-    /// Sends all of `length_bytes`; on kernels before 5.19 a smaller result asks for the rest to be sent.
-    /// The memory must not change, and the socket stay open, until the answer.
+    /// Sends all of `length_bytes`; on kernels before 5.19 the result may be smaller, and the caller has to send the
+    /// rest. The memory must not change, and the socket must stay open, until the completion.
     pub fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -185,7 +185,7 @@ impl Ring {
         unsafe { self.push(entry.user_data(port_data(KIND_PLAIN, user_data))) }
     }
 
-    /// As [`Ring::send`], from several pieces of memory in one message.
+    /// Like [`Ring::send`], but sends several pieces of memory in one message.
     pub fn send_vectored(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -201,8 +201,8 @@ impl Ring {
         let entry = opcode::SendMsg::new(types::Fd(socket.as_raw_fd()), message)
             .flags((MSG_WAITALL | MSG_NOSIGNAL) as u32)
             .build();
-        // SAFETY: the pieces have been checked; the message lies in the ring's vectors, and its slot is
-        // given back when the answer is reaped.
+        // SAFETY: the pieces have been checked. The message lies in the ring's vectors, and its slot is returned when
+        // the completion is reaped.
         unsafe { self.push(entry.user_data(port_data(KIND_MESSAGE, u64::from(index)))) }
     }
 
@@ -225,7 +225,7 @@ impl Ring {
         Ok(index)
     }
 
-    /// Answers once when `fd` (an eventfd, a socket) is readable or its peer has gone.
+    /// Completes once, when `fd` (an eventfd, a socket) is readable or its peer has closed.
     pub fn watch(&mut self, fd: BorrowedFd<'_>, user_data: u64) {
         let user_data = self.spoken(user_data);
         let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), POLLIN).build();
@@ -233,13 +233,13 @@ impl Ring {
         unsafe { self.push(entry.user_data(port_data(KIND_PLAIN, user_data))) }
     }
 
-    /// Ends both directions of a connection; operations on it are answered. Not answered itself.
+    /// Ends both directions of a connection; operations on it then complete. Has no completion of its own.
     pub fn shutdown(&mut self, socket: BorrowedFd<'_>) {
-        // A peer that has gone already is as good.
+        // It does not matter if the peer has closed already.
         let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
     }
 
-    /// Closes a descriptor without waiting for it.
+    /// Closes a descriptor asynchronously.
     pub fn close(&mut self, fd: OwnedFd, user_data: u64) {
         let user_data = self.spoken(user_data);
         let entry = opcode::Close::new(types::Fd(fd.into_raw_fd())).build();
@@ -247,7 +247,7 @@ impl Ring {
         unsafe { self.push(entry.user_data(port_data(KIND_PLAIN, user_data))) }
     }
 
-    /// Asks for an early answer to the operation that was given `user_data`.
+    /// Asks the kernel to cancel the operation that was started with `user_data`.
     pub fn cancel(&mut self, user_data: u64) {
         let user_data = self.spoken(user_data);
         let message = self.vectors().find_message(user_data);

@@ -1,14 +1,14 @@
 //! Lists of memory pieces that the kernel reads while an I/O is in flight.
 //!
-//! A vectored I/O hands the kernel the address of an array; the array must stay where it is until the
-//! answer. The slots live in chunks that are never moved, and are reused, so that a request allocates
-//! nothing. A list that is longer than a slot does not exist: the engine's steps are bounded.
+//! A vectored I/O hands the kernel the address of an array, which must stay in place until the completion. Slots lie in
+//! chunks that never move and are reused, so that a request allocates nothing. No list is longer than a slot, because
+//! the engine bounds the segments of a step.
 
 use engine::limits::STEP_SEGMENTS_MAX;
 
 /// Slots per chunk.
 const CHUNK: usize = 256;
-/// Chunks made at the start.
+/// Chunks allocated at the start.
 const CHUNKS_AT_START: usize = 4;
 
 /// `struct iovec`.
@@ -61,11 +61,11 @@ const NO_MESSAGE: MessageHeader = MessageHeader {
 #[derive(Clone, Copy, Debug)]
 struct Vector {
     iovecs: [Iovec; STEP_SEGMENTS_MAX],
-    /// Pieces before this one are done.
+    /// The first piece that has not been transferred entirely.
     first: usize,
     count: usize,
     message: MessageHeader,
-    /// The port's name for a message; the kernel's is the slot.
+    /// The `user_data` that the port gave for a message; the kernel gets the slot's index instead.
     user_data: u64,
 }
 
@@ -114,12 +114,12 @@ impl Vectors {
         index
     }
 
-    /// Gives a list back; the kernel must be done with it.
+    /// Returns a list; the kernel must be done with it.
     pub fn give_back(&mut self, index: u32) {
         self.free.push(index);
     }
 
-    /// Adds a piece; false when the list is full. A piece that follows its predecessor in memory joins it.
+    /// Adds a piece; false if the list is full. A piece that is adjacent in memory to the one before is merged with it.
     #[must_use]
     pub fn push(&mut self, index: u32, address: *mut u8, length: u32) -> bool {
         let vector = self.at_mut(index);
@@ -141,7 +141,7 @@ impl Vectors {
         true
     }
 
-    /// Leaves out the first `bytes`, which have moved already.
+    /// Skips the first `bytes`, which have been transferred.
     pub fn advance(&mut self, index: u32, mut bytes: usize) {
         let vector = self.at_mut(index);
         while bytes > 0 && vector.first < vector.count {
@@ -156,20 +156,20 @@ impl Vectors {
         }
     }
 
-    /// Address and number of the pieces that are left.
+    /// Address and number of the remaining pieces.
     pub fn pieces<T>(&self, index: u32) -> (*const T, u32) {
         let vector = self.at(index);
         let left = &vector.iovecs[vector.first..vector.count];
         (left.as_ptr().cast(), left.len() as u32)
     }
 
-    /// The pieces that are left, for whoever passes their address on.
+    /// The remaining pieces.
     pub fn pieces_mut(&mut self, index: u32) -> &mut [Iovec] {
         let vector = self.at_mut(index);
         &mut vector.iovecs[vector.first..vector.count]
     }
 
-    /// Prepares the list as a message to a socket and returns the header's address.
+    /// Prepares the list as a socket message, and returns the header's address.
     pub fn message<T>(&mut self, index: u32, user_data: u64) -> *const T {
         let (iovecs, iovec_count) = self.pieces::<u8>(index);
         let vector = self.at_mut(index);
@@ -182,12 +182,12 @@ impl Vectors {
         (&raw const vector.message).cast()
     }
 
-    /// The port's name for the message in this slot.
+    /// The `user_data` that the port gave for the message in this slot.
     pub fn user_data(&self, index: u32) -> u64 {
         self.at(index).user_data
     }
 
-    /// The slot in use by the port's message `user_data`.
+    /// The slot of the port's message `user_data` that is in flight.
     pub fn find_message(&self, user_data: u64) -> Option<u32> {
         let total = (self.chunks.len() * CHUNK) as u32;
         (0..total).find(|&index| {

@@ -1,7 +1,7 @@
 //! Which drive serves which member.
 //!
-//! Every attachment has its own slot and its own entry in the ring's file table until its last I/O is
-//! answered, so that the rest of a half-done write can never reach the drive that replaced it.
+//! Every attachment keeps its own slot and its own entry in the ring's file table until its last I/O is answered. So
+//! the rest of a partly done write can never reach the drive that replaced this one.
 
 use super::RingWorld;
 use crate::drive::{Backing, Drive, IoPath};
@@ -29,28 +29,28 @@ pub(super) enum Serving {
 #[derive(Debug)]
 pub(super) struct Attachment {
     pub drive: Arc<Drive>,
-    /// The member that it serves, or served.
+    /// The member that the drive serves, or has served.
     pub member: MemberId,
-    /// For files and block devices.
+    /// How I/O reaches the drive, for files and block devices.
     pub way: Option<Way>,
-    /// I/O not answered yet, and one for a size that has to be looked at.
+    /// I/O not answered yet, plus one while the file's size is to be checked.
     in_flight: u32,
     detached: bool,
-    /// Its answers count only when the file's size has been looked at.
+    /// Whether answers count only after the file's size has been checked.
     guarded: bool,
-    /// There are such answers.
+    /// Whether there are answers that wait for that check.
     suspected: bool,
 }
 
 /// All drives of a world.
 #[derive(Debug)]
 pub(super) struct Attachments {
-    /// One entry for every value of a [`MemberId`], so that the look-up needs no check.
+    /// One entry for every possible [`MemberId`], so that the look-up needs no bounds check.
     members: [Serving; 256],
-    /// The attachment of every member, also of those served without one.
+    /// The attachment of every member, including null members that are served without it.
     index_of: [Option<u16>; 256],
     slots: Vec<Option<Attachment>>,
-    /// Those with answers that do not count yet.
+    /// Attachments with answers that wait for the check of the size.
     suspects: Vec<u16>,
     any_ram: bool,
 }
@@ -94,7 +94,7 @@ impl Attachments {
     ///
     /// # Panics
     ///
-    /// When it is something else.
+    /// If it is not a RAM member.
     pub fn ram(&self, index: u16) -> &Ram {
         match self.at(index).drive.backing() {
             Backing::Ram(ram) => ram,
@@ -146,13 +146,13 @@ impl Attachments {
         }
     }
 
-    /// An I/O to the attachment begins.
+    /// Counts an I/O to the attachment that begins.
     #[inline]
     pub fn started(&mut self, index: u16) {
         self.at_mut(index).in_flight += 1;
     }
 
-    /// An I/O to the attachment has been answered.
+    /// Counts an I/O to the attachment that has been answered.
     #[inline]
     pub fn ended(&mut self, index: u16, ring: &mut Ring) {
         let attachment = self.at_mut(index);
@@ -162,8 +162,8 @@ impl Attachments {
         }
     }
 
-    /// An answer of the attachment says success. True when that counts only after the drive has been
-    /// asked whether it [is alive](Drive::is_alive); the attachment stays until then.
+    /// Takes a successful answer of the attachment. Returns true if it counts only after the check that the drive [is
+    /// alive](Drive::is_alive); the attachment is kept until then.
     #[inline]
     pub fn suspect(&mut self, index: u16) -> bool {
         let attachment = self.at_mut(index);
@@ -176,7 +176,7 @@ impl Attachments {
         attachment.guarded
     }
 
-    /// An attachment whose drive is to be asked; after that it has [ended](Attachments::ended) once more.
+    /// An attachment whose drive is to be checked. The caller must call [`Attachments::ended`] after the check.
     #[inline]
     pub fn next_suspect(&mut self) -> Option<u16> {
         let index = self.suspects.pop()?;
@@ -203,13 +203,13 @@ impl Attachments {
 }
 
 impl<P: Port> RingWorld<P> {
-    /// Serves `member` from `drive` from now on, instead of any drive before.
+    /// Serves `member` from `drive` from now on, instead of its previous drive.
     pub fn attach(&mut self, member: MemberId, drive: Arc<Drive>) {
         self.finish_ram();
         self.attachments.attach(member, drive, &mut self.ring);
     }
 
-    /// Tells the controller that a member cannot discard, once.
+    /// Reports once to the controller that a member cannot discard.
     #[cold]
     pub(super) fn discard_refused(&mut self, attachment: u16) {
         let attachment = self.attachments.at(attachment);
@@ -228,8 +228,8 @@ impl<P: Port> RingWorld<P> {
 
 impl<P: Port> Drop for RingWorld<P> {
     fn drop(&mut self) {
-        // As long as a drive that hangs has commands, the kernel keeps the ring and every file in its table,
-        // beyond the end of the process. The other drives must be free for the next one.
+        // While a hanging drive has commands in flight, the kernel keeps the ring and every file in its table, even
+        // after the process has ended. Closing the files here lets the next process use the other drives.
         for member in 0..=u8::MAX {
             self.detach(MemberId(member));
         }

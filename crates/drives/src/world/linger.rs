@@ -1,24 +1,24 @@
-//! Looking for messages for a moment before sleeping.
+//! Polls for messages for a moment before the shard sleeps.
 //!
-//! A shard that has work at another one has the answer within microseconds if the drives are fast, and
-//! being woken by the kernel takes as long as hundreds of such answers. So whoever is owed an answer, or has
-//! just been asked for something, keeps looking for a while even where the operator chose to sleep. For how
-//! long is learnt: slow drives make it worthless, and then it shrinks to what does not show.
+//! If drives are fast, another shard answers a forwarded piece within microseconds, while a wake-up by the kernel takes
+//! as long as hundreds of such answers. So a shard that waits for such an answer, or that has just received a piece
+//! from another shard, polls for a while even if the operator chose interrupts. How long is learnt: with slow drives
+//! polling finds nothing, and the time shrinks until it no longer matters.
 
 use engine::control::message::Message;
 use engine::units::Nanos;
 
-/// Looking longer than sleeping and being woken takes would be worse than that.
+/// Polling longer than a sleep and a wake-up take would be worse than sleeping.
 const PATIENCE_MAX: Nanos = Nanos(20_000);
-/// Where looking was in vain: short against a sleep, long enough for the answer of a shard that is at it.
+/// The time after polling in vain: short compared with a sleep, but long enough for an answer that is about to come.
 const PATIENCE_MIN: Nanos = Nanos(1_000);
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Linger {
-    /// Pieces of requests that other shards have and have not answered.
+    /// Pieces of requests that other shards have not answered yet.
     owed: u32,
-    /// Another shard has asked for something since the last sleep.
+    /// Another shard has forwarded a piece since polling last found nothing.
     asked: bool,
     patience: Nanos,
 }
@@ -32,13 +32,13 @@ impl Linger {
         }
     }
 
-    /// A message to another shard.
+    /// Notes a message to another shard.
     #[inline]
     pub fn sent(&mut self, message: &Message) {
         self.owed += u32::from(matches!(message, Message::Forward(_)));
     }
 
-    /// A message of another shard.
+    /// Notes a message from another shard.
     #[inline]
     pub fn received(&mut self, message: &Message) {
         match message {
@@ -48,12 +48,12 @@ impl Linger {
         }
     }
 
-    /// For how long to look before this sleep, if at all.
+    /// How long to poll before this sleep; `None` for not at all.
     pub fn patience(&self) -> Option<Nanos> {
         (self.owed > 0 || self.asked).then_some(self.patience)
     }
 
-    /// Whether looking has brought something.
+    /// Learns whether polling found something.
     pub fn learn(&mut self, found: bool) {
         if found {
             self.patience = PATIENCE_MAX;

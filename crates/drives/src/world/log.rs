@@ -1,8 +1,8 @@
-//! Units of write-hole logs on their way to the drives.
+//! Assembles units of write-hole logs for writing.
 //!
-//! A unit is written as one piece: a header, whose form somebody else knows, and the partial parities right
-//! behind it. They are copied there, because the plans that computed them go on as soon as the unit is
-//! durable and because a short contiguous write is the cheapest there is.
+//! A unit is written as one contiguous piece: a header, whose format the encoder knows, and right behind it the partial
+//! parities. They are copied there because the plans that computed them continue as soon as the unit is durable, and
+//! because a short contiguous write is the cheapest.
 
 use super::RingWorld;
 use crate::port::Port;
@@ -14,8 +14,9 @@ use engine::units::Buffer;
 /// Bytes of a unit's header.
 pub const HEADER_BYTES: usize = LOG_HEADER_BYTES as usize;
 
-/// Writes a unit's header, given the CRC-32C of each entry's partial parity (of nothing where it has none). It has to
-/// write every byte: what it is given holds the header before.
+/// Writes a unit's header. Its arguments are the unit, the CRC-32C of each entry's partial parity (of no bytes if the
+/// entry has none), and the header to fill in. It has to set every byte, because the header still has its previous
+/// content.
 pub type LogEncoder = Box<dyn FnMut(&LogUnit, &[u32], &mut [u8; HEADER_BYTES]) + Send>;
 
 impl<P: Port> RingWorld<P> {

@@ -1,10 +1,10 @@
-//! Metadata on its way to the drives.
+//! Writes metadata records to the drives.
 //!
-//! It has memory of its own, so that a failed member can be recorded while every payload buffer is taken.
-//! Should even that run out, records wait for those before them.
+//! This uses memory of its own, so that a failed member can be recorded while all payload buffers are taken. If this
+//! memory runs out, a record waits until earlier ones have been written.
 //!
-//! A record may come in several parts, of which each must be durable before the next is written: what a
-//! crash leaves of one part is covered by the others. So at most one part is on its way to a member.
+//! A record may have several parts, each of which must be durable before the next is written: if a crash leaves one
+//! part incomplete, the other parts make up for it. So at most one part is in flight to a member.
 
 use super::{Answer, GONE, MISUSE, Payload, RingWorld, Transfer};
 use crate::arena::Pool;
@@ -17,23 +17,23 @@ use engine::units::{Buffer, MemberId, Nanos};
 use std::any::Any;
 use std::collections::VecDeque;
 
-/// Longest record, half of the memory, so that one always fits in the end.
+/// Longest part of a record: half of the memory, so that one always fits in the end.
 const RECORD_BYTES_MAX: u64 = super::METADATA_BYTES as u64 / 2;
 
-/// What is to be written to a member, in order: first byte and bytes of each part.
+/// The parts of a record in the order in which they are written: offset on the drive, and bytes.
 pub type Parts = Vec<(u64, Vec<u8>)>;
 
-/// Turns records into bytes. A function that does so is one, as long as no drives join.
+/// Turns records into bytes. A function implements this too, if no drives join while it is used.
 pub trait Encode: Send {
-    /// Encodes a record for a member: first byte on the drive and the bytes, both in whole sectors, of each part.
-    /// The parts are written in this order, each when the one before is durable.
+    /// Encodes a record for a member. Each part is an offset on the drive and its bytes, both in whole sectors. The
+    /// parts are written in this order, each after the one before is durable.
     ///
     /// # Errors
     ///
-    /// The format cannot express the record; nothing is written then.
+    /// The format cannot express the record; then nothing is written.
     fn encode(&mut self, member: MemberId, record: &Record) -> Result<Parts, NotExpressible>;
 
-    /// A message for the encoder ([`crate::mailbox::Mail::Encoder`]), of a type that it knows.
+    /// Takes a message for the encoder ([`crate::mailbox::Mail::Encoder`]), of a type that the encoder knows.
     fn mail(&mut self, message: Box<dyn Any + Send>);
 }
 
@@ -53,11 +53,11 @@ where
     }
 }
 
-/// See [`Encode::encode`]. Whoever encodes knows what it is about.
+/// The format cannot express the record; see [`Encode::encode`]. The encoder itself knows why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotExpressible;
 
-/// A record, or what is left of it, that waits for memory or for the one before it.
+/// A record, or its remaining parts, which waits for memory or for an earlier record of the member.
 #[derive(Debug)]
 struct Waiting {
     member: MemberId,
@@ -104,7 +104,8 @@ impl Metadata {
         self.waiting.capacity() + self.in_flight.capacity()
     }
 
-    /// The part in flight to `member` has been answered: true if the record has more, which now wait.
+    /// A part that was in flight to `member` has been answered. If the record has more parts, queues them and returns
+    /// true.
     fn part_answered(&mut self, member: MemberId, errno: i32) -> bool {
         let of_member = |record: &Waiting| record.member == member;
         let at = self.in_flight.iter().position(of_member);
@@ -116,7 +117,7 @@ impl Metadata {
         has_more
     }
 
-    /// The first record whose member has none in flight.
+    /// The first record that waits and whose member has no part in flight.
     fn next(&mut self) -> Option<Waiting> {
         let is_free = |record: &Waiting| {
             let busy = |other: &Waiting| other.member == record.member;
@@ -127,16 +128,16 @@ impl Metadata {
     }
 }
 
-/// Whether a part could be started.
+/// Whether the writing of a part has begun.
 enum Started {
     Yes,
-    /// Not now: there is no memory for it.
+    /// No: there is no memory for it now.
     NoMemory,
 }
 
 impl<P: Port> RingWorld<P> {
-    /// Writes `parts` to `member`, each durably before the next, after all that waits; answered by
-    /// `Input::Persisted` when the last is durable or one has failed.
+    /// Writes `parts` to `member` after all records that wait, each part after the one before is durable.
+    /// `Input::Persisted` is given when the last part is durable or one has failed.
     pub(super) fn write_metadata(&mut self, member: MemberId, parts: Parts) {
         self.metadata.waiting.push_back(Waiting {
             member,
@@ -145,9 +146,9 @@ impl<P: Port> RingWorld<P> {
         self.write_waiting_metadata();
     }
 
-    /// Writes what waits, as far as there is memory.
+    /// Writes the records that wait, as far as there is memory.
     pub(super) fn write_waiting_metadata(&mut self) {
-        // A part that is answered at once comes back here: the loop that is running goes on.
+        // A part that is answered at once leads to a nested call of this function; the outer loop continues instead.
         if std::mem::replace(&mut self.metadata.is_starting, true) {
             return;
         }
@@ -166,7 +167,7 @@ impl<P: Port> RingWorld<P> {
         self.metadata.is_starting = false;
     }
 
-    /// Whether what has been answered is a part of a record that others follow; then it is no answer yet.
+    /// Whether the answered write is a part of a record that has more parts. Then the engine gets no answer yet.
     #[inline]
     pub(super) fn has_more_parts(&mut self, answer: Answer, errno: i32) -> bool {
         match answer {
@@ -175,7 +176,7 @@ impl<P: Port> RingWorld<P> {
         }
     }
 
-    /// A part has been answered: the next one, or what else waits, can be written.
+    /// After a part has been answered, writes the next one, or another record that waits.
     #[inline]
     pub(super) fn go_on_with_metadata(&mut self, answer: Answer) {
         if let Answer::Persisted(_) = answer {
@@ -246,7 +247,7 @@ impl<P: Port> RingWorld<P> {
     }
 }
 
-/// Whether a range is whole sectors on the drive that may be written, and fits into the memory for metadata.
+/// Whether a range consists of whole sectors that may be written on the drive, and fits into the metadata memory.
 fn is_whole(drive: &Drive, offset_bytes: u64, length_bytes: u64) -> bool {
     let sector_bytes = u64::from(drive.sector_bytes());
     length_bytes > 0

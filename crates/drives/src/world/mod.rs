@@ -1,12 +1,11 @@
 //! The real world: drives behind one io_uring, clients behind a port, other shards behind mailboxes.
 //!
-//! One [`RingWorld`] runs on one thread, which must make it (the ring belongs to its maker). Members come
-//! and go by [`Mail::Attach`] and [`Mail::Detach`]; I/O to a member that is not attached is answered
-//! `Gone` at once, I/O in flight at a detach is answered as the kernel answers it.
+//! One [`RingWorld`] runs on one thread, which must also create it (a ring belongs to the thread that created it).
+//! Members come and go by [`Mail::Attach`] and [`Mail::Detach`]. I/O to a member that is not attached is answered
+//! `Gone` at once; I/O that is in flight at a detach is answered with the kernel's result.
 //!
-//! The shortest path of an I/O, to a null member, is one table look-up and one queue; RAM members copy
-//! while they are asked; files and block devices go through the ring. Members with limits or a model answer when
-//! [`crate::pace`] says so.
+//! The shortest path of an I/O, to a null member, is one table look-up and one queue. RAM members copy within the turn.
+//! Files and block devices go through the ring. Members with limits or a model answer when [`crate::pace`] says so.
 
 mod attach;
 mod linger;
@@ -51,17 +50,17 @@ use ready::ReadyAnswers;
 use rustix::time::ClockId;
 use std::sync::Arc;
 
-/// I/O in flight that fits without growing.
+/// The initial capacity for I/O in flight.
 const TRANSFERS: usize = 8192;
-/// Zeros for drives that cannot zero by themselves.
+/// Zeros to write to drives that cannot zero by themselves.
 const ZEROS_BYTES: usize = 1 << 20;
-/// Memory for metadata on its way to the drives, apart from payload so that it is always there.
+/// Memory for metadata in flight, apart from payload so that it is always available.
 const METADATA_BYTES: usize = 7 << 20;
-/// Names the watch on the mailbox among the internal completions.
+/// Identifies the watch on the mailbox among the internal completions.
 const WATCH_MAILBOX: u64 = 0;
 const ECANCELED: i32 = 125;
 
-/// What a world is made of. It can be sent to the thread that is to make the world.
+/// What a world is made of. Can be sent to the thread that will create the world.
 pub struct WorldOptions<P> {
     /// All payload memory; shared by the shards.
     pub arena: Arc<Arena>,
@@ -69,7 +68,7 @@ pub struct WorldOptions<P> {
     pub ring: RingOptions,
     /// How the thread learns of completions when it has nothing to do.
     pub completion: CompletionMode,
-    /// This shard's messages, and its way to the other shards.
+    /// This shard's mailbox, and its way to the other shards.
     pub mailbox: Mailbox,
     /// The clients.
     pub port: P,
@@ -77,11 +76,11 @@ pub struct WorldOptions<P> {
     pub encoder: Encoder,
     /// Encodes headers of write-hole logs.
     pub log_encoder: LogEncoder,
-    /// Told about events.
+    /// Called with each event.
     pub on_event: Box<dyn FnMut(Event) + Send>,
 }
 
-/// A world could not be made.
+/// Why a world could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
     /// No io_uring.
@@ -92,9 +91,9 @@ pub enum WorldError {
     Memory(#[from] ArenaError),
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 pub struct RingWorld<P: Port> {
-    // First, because it must be dropped first: it waits for the kernel to let go of the rest.
+    // First, because it must be dropped first: it waits until the kernel has finished with the memory of the rest.
     ring: Ring,
     transfers: Transfers,
     attachments: Attachments,
@@ -149,7 +148,7 @@ impl<P: Port> RingWorld<P> {
         })
     }
 
-    /// What the kernel granted the ring.
+    /// The mode and features that the kernel granted to the ring.
     #[must_use]
     pub fn report(&self) -> RingReport {
         self.ring.report()
@@ -174,14 +173,14 @@ impl<P: Port> RingWorld<P> {
         }
     }
 
-    /// Carries out what RAM members have put off.
+    /// Carries out deferred work of RAM members.
     #[inline]
     fn finish_ram(&mut self) {
         let world = (&**self.ring.arena(), &self.attachments);
         self.ram.finish(world);
     }
 
-    /// An I/O to anything but a null member at full speed.
+    /// An I/O to any member except a null member without a pace.
     fn io_to_drive(&mut self, index: u16, io: Io, memory: impl Iterator<Item = Segment>) {
         let attachment = self.attachments.at(index);
         let drive = &attachment.drive;
@@ -206,7 +205,7 @@ impl<P: Port> RingWorld<P> {
                     finish,
                     memory: None,
                 };
-                // The kernel may look at the memory from now on.
+                // The kernel may read or write the memory from now on.
                 self.finish_ram();
                 return self.start(transfer, memory);
             }
@@ -220,7 +219,7 @@ impl<P: Port> RingWorld<P> {
         self.settle(Answer::Done(io.token), index, finish, errno);
     }
 
-    /// Adds the payload to a transfer and sends it on its way.
+    /// Adds the payload to a transfer and starts it.
     fn start(&mut self, mut transfer: Transfer, memory: impl Iterator<Item = Segment>) {
         match gather(&mut self.ring, &transfer, memory) {
             Ok(payload) => transfer.payload = payload,
@@ -229,7 +228,7 @@ impl<P: Port> RingWorld<P> {
         self.launch(transfer);
     }
 
-    /// Sends a transfer on its way.
+    /// Starts a transfer.
     fn launch(&mut self, mut transfer: Transfer) {
         let index = transfer.attachment;
         self.attachments.started(index);
@@ -245,7 +244,7 @@ impl<P: Port> RingWorld<P> {
         }
     }
 
-    /// An I/O has ended; its answer is due at `finish`, errors at once.
+    /// Takes the result of an I/O that has ended. The answer is due at `finish`, or at once if it is an error.
     fn settle(&mut self, answer: Answer, attachment: u16, finish: Nanos, errno: i32) {
         if finish > Nanos(0) && errno == 0 {
             self.held.push(finish, answer, attachment);
@@ -254,7 +253,7 @@ impl<P: Port> RingWorld<P> {
         }
     }
 
-    /// An I/O's answer is due.
+    /// Takes an answer that is due.
     fn conclude(&mut self, answer: Answer, attachment: u16, errno: i32) {
         if !self.has_more_parts(answer, errno) {
             if errno == 0 && self.attachments.suspect(attachment) {
@@ -267,7 +266,7 @@ impl<P: Port> RingWorld<P> {
         self.go_on_with_metadata(answer);
     }
 
-    /// Looks whether the files that have answered are still as long as they were.
+    /// Checks that the files that have answered are still as long as they were.
     fn verify_files(&mut self) {
         while let Some(index) = self.attachments.next_suspect() {
             if let Err(error) = self.attachments.at(index).drive.is_alive() {
@@ -285,8 +284,8 @@ impl<P: Port> RingWorld<P> {
         self.go_on_with_metadata(answer);
     }
 
-    /// Answers what members with a pace owe by `now`, as many as a turn takes: the rest stays where there is
-    /// room for it, however many come due at once.
+    /// Gives the answers that are due by `now`, up to about [`REAP_MAX`] in a turn. The rest stays in `held`, which has
+    /// room for them, however many are due at once.
     fn release_held(&mut self, now: Nanos) {
         while self.ready.len() < REAP_MAX
             && let Some(held) = self.held.pop_due(now)
@@ -298,7 +297,7 @@ impl<P: Port> RingWorld<P> {
         }
     }
 
-    /// The ring or a helper has answered.
+    /// Takes an answer of the ring or a helper.
     fn member_answered(&mut self, index: u32, result: i32) {
         let Some(attachment) = self.transfers.attachment(index) else {
             return;
@@ -364,7 +363,7 @@ impl<P: Port> World for RingWorld<P> {
     }
 
     fn reap(&mut self, inputs: &mut Vec<Input>) {
-        // What is answered below has to be true.
+        // Answers given below must be true, so complete deferred copies first.
         self.finish_ram();
         for _ in 0..REAP_MAX {
             match self.mailbox.receive() {
@@ -384,7 +383,7 @@ impl<P: Port> World for RingWorld<P> {
         self.port.poll(now, &mut self.ring, inputs);
     }
 
-    // Whether the compiler does so by itself depends on the crate for whose port the loop is made: 2 % of a request.
+    // Without this, inlining depends on the crate that instantiates the loop for its port; not inlined, it costs 2 %.
     #[inline(always)]
     fn io(&mut self, io: Io, memory: impl Iterator<Item = Segment>) {
         match self.attachments.serving(io.member) {
@@ -489,7 +488,7 @@ impl<P: Port> World for RingWorld<P> {
     }
 }
 
-/// The monotonic clock, as `World::now` tells it.
+/// The monotonic clock that `World::now` returns.
 #[must_use]
 #[inline]
 pub fn clock() -> Nanos {

@@ -1,4 +1,4 @@
-//! From the engine's segments to addresses: checked against the arena, whatever they are for.
+//! Turns the engine's segments into addresses, after checking that they lie in the arena.
 
 use crate::arena::Arena;
 use crate::ring::Ring;
@@ -7,7 +7,7 @@ use engine::limits::VOLUME_MEMBERS_MAX;
 use engine::plan::{Segment, StepKind};
 use std::mem::MaybeUninit;
 
-/// Checks a transfer's memory and turns it into what the kernel takes.
+/// Checks a transfer's memory and converts it to the form that the kernel takes.
 pub(super) fn gather(
     ring: &mut Ring,
     transfer: &Transfer,
@@ -55,9 +55,9 @@ pub(super) fn with_addresses<T>(
     sources: impl Iterator<Item = Segment>,
     compute: impl FnOnce(&[*const u8]) -> T,
 ) -> T {
-    /// A row's slots, and a block of scratch.
+    /// The most sources: a row's slots, and a block of scratch.
     const SOURCES_MAX: usize = VOLUME_MEMBERS_MAX + 1;
-    // Not cleared: that would cost as much as the parity of a short write.
+    // Not initialised: that would take as long as computing the parity of a short write.
     let mut addresses = [const { MaybeUninit::uninit() }; SOURCES_MAX];
     let mut count = 0;
     for source in sources {

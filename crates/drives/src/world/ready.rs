@@ -1,7 +1,7 @@
-//! Answers that are due, on their way to the engine.
+//! Answers that are due, and will be given to the engine.
 //!
-//! Two lists: one is filled while the other is read from its front, and they change places when that is
-//! at its end. So answers keep their order and none is ever moved to close a gap.
+//! There are two lists: answers are added to one while the other is read from its front. The lists are swapped when the
+//! second has been read to its end. So answers keep their order, and none is moved to close a gap.
 
 use crate::held::Answer;
 use engine::policy::MemberError;
@@ -12,14 +12,14 @@ use engine::world::Input;
 struct Ready {
     answer: Answer,
     errno: i32,
-    /// Of the attachment that has answered, if it is still to be asked whether that counts.
+    /// The attachment whose file is still to be checked before this success counts, or `NOBODY`.
     suspect: u16,
 }
 
-/// Not waiting for anything.
+/// No attachment is to be checked.
 const NOBODY: u16 = u16::MAX;
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct ReadyAnswers {
     filling: Vec<Ready>,
@@ -55,7 +55,7 @@ impl ReadyAnswers {
         });
     }
 
-    /// What the attachment has answered, and has not been given yet, does not count.
+    /// Turns the successes of this attachment that are not yet given into failures.
     #[cold]
     pub fn fail(&mut self, attachment: u16, errno: i32) {
         let waiting = self

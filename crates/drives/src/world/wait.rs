@@ -1,20 +1,20 @@
-//! What a shard does when there is nothing to do.
+//! How a shard waits when it has nothing to do.
 
 use super::{RingWorld, WATCH_MAILBOX, clock};
 use crate::completion::CompletionMode;
 use crate::port::Port;
 use engine::units::Nanos;
 
-/// The kernel rounds sleeps up by about this much, so shorter ones are spun.
+/// The kernel extends sleeps by about this much, so shorter waits are spun.
 const SLEEP_MIN: Nanos = Nanos(60_000);
-/// A spinning shard returns to its loop this often, so that a port can be polled.
+/// How often a spinning shard returns to its loop, so that its port is polled.
 const SPIN_TURN: Nanos = Nanos(20_000);
-/// A shard that holds messages back, because another one has not read what it has, comes back after this time to
-/// offer them again. Long enough to sleep, in case that one wants this core.
+/// When messages are held back because the receiver's mailbox is full, the shard offers them again after this time. It
+/// is long enough to sleep, in case the receiver needs this core.
 const OFFER_AGAIN: Nanos = Nanos(100_000);
 
 impl<P: Port> RingWorld<P> {
-    /// See `World::wait`. May return early; the loop looks and comes back.
+    /// See `World::wait`. May return early; the loop then calls it again.
     pub(super) fn wait_until(&mut self, until: Option<Nanos>) {
         if self.has_input() {
             return;
@@ -50,7 +50,7 @@ impl<P: Port> RingWorld<P> {
         !self.ready.is_empty() || self.mailbox.has_mail() || self.ring.has_completions()
     }
 
-    /// Looks for at most `patience`; true when there is a reason to stop waiting.
+    /// Polls for at most `patience`; true when there is a reason to stop waiting.
     fn spin(&mut self, wake: Option<Nanos>, patience: Nanos) -> bool {
         self.ring.submit();
         let start = clock();
@@ -69,7 +69,7 @@ impl<P: Port> RingWorld<P> {
         }
     }
 
-    /// Looks for messages if any may come soon; true when there is a reason to stop waiting.
+    /// Polls for a moment if a message may come soon; true when there is a reason to stop waiting.
     fn linger(&mut self, wake: Option<Nanos>) -> bool {
         let Some(patience) = self.linger.patience() else {
             return false;

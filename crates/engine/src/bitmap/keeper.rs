@@ -36,10 +36,10 @@ pub(crate) struct Keeper {
     volume: usize,
     area: u64,
     buffer: Buffer,
-    /// What the drives have, or will when the write under way is done; whole sectors, with bits that stand
-    /// for nothing set.
+    /// What the drives hold, or will when the write under way is done; whole sectors, in which bits that stand for no
+    /// region are set.
     bits: Words,
-    /// Regions that there are, to tell bits that stand for nothing.
+    /// The bits that stand for a region.
     real: Words,
     /// Bits to be set next.
     wanted: Words,
@@ -52,7 +52,7 @@ pub(crate) struct Keeper {
     stage: Stage,
     round: Round,
     next_round: Nanos,
-    /// Who carries it.
+    /// The members that carry the bitmap.
     members: Vec<Option<MemberId>>,
 }
 
@@ -93,7 +93,7 @@ impl Keeper {
         }
     }
 
-    /// Whose bitmap it is.
+    /// The volume whose bitmap it is.
     pub fn volume(&self) -> usize {
         self.volume
     }
@@ -110,7 +110,7 @@ impl Keeper {
     }
 
     /// A shard waits to write in these regions. True if it may already: their bits are set on all drives, and are not
-    /// cleared now. Otherwise they go with the next write.
+    /// being cleared. Otherwise they are set with the next write.
     pub fn want(&mut self, regions: Regions) -> bool {
         // A write under way may be the one that sets or clears them.
         let is_settled = has_all(&self.bits, regions)
@@ -118,7 +118,7 @@ impl Keeper {
         if is_settled {
             let mut range = vec![0; self.clearing.len()];
             set(&mut range, regions);
-            // As long as they have not been cleared, they need not be.
+            // They may have been about to be cleared: now they stay.
             take_out(&mut self.clearing, &range);
         } else {
             set(&mut self.wanted, regions);
@@ -142,7 +142,7 @@ impl Keeper {
         self.stage = Stage::Writing;
     }
 
-    /// What is to be written: words, in whole sectors.
+    /// Takes the range of words that is to be written, in whole sectors.
     pub fn take_changed(&mut self) -> (usize, usize) {
         let (from, to) = core::mem::take(&mut self.changed);
         let first = from / SECTOR_WORDS * SECTOR_WORDS;
@@ -157,7 +157,7 @@ impl Keeper {
         core::mem::replace(&mut self.stage, Stage::Idle)
     }
 
-    /// The bits that were written are durable: tells of each range of regions whose bits have been set.
+    /// The bits that were written are durable: calls `tell` with each range of regions whose bits have been set.
     pub fn grant(&mut self, mut tell: impl FnMut(Regions)) {
         let mut region = 0;
         let end = self.granting.len() as u32 * 64;
@@ -187,7 +187,7 @@ impl Keeper {
     /// Asks what may be cleared, of so many shards; returns whether there is anything to ask about.
     pub fn begin_round(&mut self, shards: u8, next_round: Nanos) -> bool {
         self.next_round = next_round;
-        // What is asked for now is not at rest, whoever was asked before.
+        // A region that a shard waits for is about to be written to, so it is not at rest.
         for at in 0..self.clearing.len() {
             let asked_for = self.granting[at] | self.wanted[at];
             self.clearing[at] = self.bits[at] & self.real[at] & !asked_for;
@@ -199,7 +199,7 @@ impl Keeper {
         is_worth_it
     }
 
-    /// A shard has closed what is at rest there.
+    /// A shard has closed the regions that are at rest on it, and names those that are `busy`.
     pub fn hear(&mut self, shard: ShardId, busy: &[u64]) {
         let Round::Asking(left) = self.round else {
             unreachable!("shard {} has closed regions, and was not asked to", shard.0);
@@ -228,8 +228,8 @@ impl Keeper {
         self.stage = Stage::Flushing;
     }
 
-    /// Clears what nobody has objected to. Returns the bits that go. [`Keeper::end_round`] tells whether they are to be written
-    /// at once, with what is wanted.
+    /// Clears the bits that no shard has objected to, and returns them. [`Keeper::end_round`] says whether that is to
+    /// be written at once, with the bits that are wanted.
     pub fn clear(&mut self) -> Arc<[u64]> {
         for at in 0..self.clearing.len() {
             if self.clearing[at] != 0 {

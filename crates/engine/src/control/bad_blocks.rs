@@ -1,8 +1,8 @@
 //! The bad-block log as the engine sees it: ranges of members whose content is lost, whatever the drive
 //! returns for them.
 //!
-//! The log is part of the record, and what it can hold is the format's: a bounded number of entries of
-//! bounded length, shared by all members.
+//! The log is part of the record. The on-disk format limits it to a bounded number of entries of bounded length,
+//! shared by all members.
 
 use crate::limits::{BAD_BLOCK_ENTRIES_MAX, BAD_BLOCK_ENTRY_BYTES_MAX};
 use crate::units::{MemberId, MemberSet};
@@ -20,13 +20,13 @@ pub struct BadRange {
 }
 
 impl BadRange {
-    /// First byte behind it.
+    /// The first byte after the range.
     #[must_use]
     pub fn end_bytes(&self) -> u64 {
         self.offset_bytes + self.length_bytes
     }
 
-    /// The part of it from `low` to `high`; empty if `low` is not below `high`.
+    /// The part of the range from `low` to `high`; empty if `low` is not below `high`.
     fn between(&self, low: u64, high: u64) -> BadRange {
         let offset_bytes = self.offset_bytes.max(low);
         BadRange {
@@ -37,11 +37,11 @@ impl BadRange {
     }
 }
 
-/// The log has no room; it stays as it was.
+/// The log has no room for the change and is left as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogFull;
 
-/// All of them. Ranges of a member ascend and do not touch.
+/// All recorded ranges. The ranges of a member ascend and do not touch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BadBlocks {
     ranges: Vec<BadRange>,
@@ -49,7 +49,7 @@ pub struct BadBlocks {
 }
 
 impl BadBlocks {
-    /// An empty log in which so many entries are taken by drives that are not here.
+    /// An empty log in which `entries_elsewhere` entries are taken by drives that are not present.
     #[must_use]
     pub fn new(entries_elsewhere: usize) -> BadBlocks {
         BadBlocks {
@@ -58,12 +58,12 @@ impl BadBlocks {
         }
     }
 
-    /// Makes room for as many ranges as there can be.
+    /// Reserves memory for the largest possible number of ranges.
     pub fn reserve_all(&mut self) {
         self.ranges.reserve(BAD_BLOCK_ENTRIES_MAX as usize);
     }
 
-    /// Becomes the same as `other`; allocates nothing after [`BadBlocks::reserve_all`].
+    /// Makes this log equal to `other`; allocates nothing after [`BadBlocks::reserve_all`].
     pub fn copy_from(&mut self, other: &BadBlocks) {
         self.ranges.clone_from(&other.ranges);
         self.entries_elsewhere = other.entries_elsewhere;
@@ -89,7 +89,7 @@ impl BadBlocks {
         &self.ranges[from..to]
     }
 
-    /// Members that have some.
+    /// Members that have recorded ranges.
     #[must_use]
     pub fn members(&self) -> MemberSet {
         self.ranges.iter().map(|range| range.member).collect()
@@ -125,7 +125,7 @@ impl BadBlocks {
         self.replace(added.member, own)
     }
 
-    /// Records a range no longer, because all of it has been written.
+    /// Removes a range from the log, because all of it has been written.
     ///
     /// # Errors
     /// [`LogFull`]: a hole makes two entries of one.
@@ -138,12 +138,12 @@ impl BadBlocks {
         self.replace(removed.member, own)
     }
 
-    /// Forgets what is recorded of a member.
+    /// Removes all ranges of a member.
     pub fn forget(&mut self, member: MemberId) {
         self.ranges.retain(|range| range.member != member);
     }
 
-    /// Gives a member these ranges, which ascend.
+    /// Replaces a member's ranges by `own`, which ascend.
     fn replace(&mut self, member: MemberId, own: Vec<BadRange>) -> Result<(), LogFull> {
         let mut merged: Vec<BadRange> = Vec::with_capacity(own.len());
         for range in own.into_iter().filter(|range| range.length_bytes > 0) {
@@ -171,18 +171,18 @@ impl BadBlocks {
 /// What happens to a range of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadBlockChange {
-    /// Its content cannot be had: reads of it are errors from now on.
+    /// Its content is lost: from now on reads of it return errors.
     Lost,
-    /// All of it has been written, durably: what is recorded of it is outdated.
+    /// All of it has been durably written, so its entries in the log are outdated.
     Rewritten,
 }
 
-/// What came of a change.
+/// The outcome of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recorded {
-    /// It is on record, and every shard knows it.
+    /// It is durably on record, and every shard has adopted the view with it.
     Yes,
-    /// The log has no room for it, or nobody is left to record it.
+    /// The log has no room for it, or no drive is left to record it.
     NoRoom,
     /// The metadata cannot express it: no drive is at fault.
     NotExpressible,

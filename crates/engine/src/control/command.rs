@@ -1,4 +1,4 @@
-//! What an operator may order, and when it is refused.
+//! The orders of an operator, and when they are refused.
 
 use super::Controller;
 use crate::control::marks::Filling;
@@ -105,7 +105,8 @@ impl Controller {
                 .is_some_and(|sync| !matches!(sync.kind, super::record::SyncKind::Rebuild(_)));
             let parity = volume.geometry.has_parity();
             let survives = volume.geometry.survives(left);
-            // A volume that goes on would compute what is lost from parity that does not fit it.
+            // Parity is not established everywhere: a volume that stays in service would compute the lost data
+            // from wrong parity.
             if (!survives && !volumes_may_fail) || (survives && unsynced && parity) {
                 return Err(Refused::WouldLoseData);
             }
@@ -129,7 +130,8 @@ impl Controller {
         for volume in &mut self.record.volumes {
             let slots = volume.slots.iter_mut();
             slots
-                // What a volume that has failed has nowhere else stays its own: it needs this very drive back.
+                // A failed volume keeps slots that are current: nothing else holds their data, so it needs this
+                // drive back.
                 .filter(|slot| !slot.current)
                 .filter(|slot| slot.member == Some(member))
                 .for_each(|slot| slot.member = None);
@@ -138,7 +140,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Whether a drive may become a spare; for one that comes back, the slot that it may return to.
+    /// Whether a drive may become a spare. For a returning drive, the answer is the slot that it may return to.
     fn may_add_spare(
         &self,
         member: MemberId,
@@ -175,14 +177,14 @@ impl Controller {
         while self.record.members.len() <= at {
             self.record.members.push(MemberRecord::ABSENT);
         }
-        // What its number was on record for before was another drive.
+        // Bad blocks on record under this number belong to the drive that had it before.
         self.record.bad_blocks.forget(member);
         self.record.members[at] = MemberRecord {
             returns_to,
             ..drive
         };
         for marks in &mut self.marks {
-            // Whoever brings a drive wants it tried.
+            // A new drive justifies another try.
             if marks.filling == Filling::GivenUp {
                 marks.filling = Filling::AsConfigured;
             }
@@ -221,7 +223,7 @@ impl Controller {
                     == Some(same)
             })
             .collect();
-        // All of them have to be copied, or none changes drives.
+        // The slot's drive changes in all volumes or in none, so all of them must be free.
         let free =
             |&at: &usize| !self.has_job(at) && !self.marks[at].failed && !self.takes_no_writes(at);
         if !places.iter().all(free) {
@@ -272,7 +274,7 @@ impl Controller {
             return Err(Refused::NoRedundancy);
         }
         let whole = self.current_slots(record).count() == u32::from(record.geometry.members);
-        // Reading is not all that a scrub does: blocks that cannot be read are written back.
+        // A scrub also writes: it repairs blocks that cannot be read.
         if self.has_job(at) || !whole || self.takes_no_writes(at) || record.not_started {
             return Err(Refused::Busy);
         }

@@ -1,13 +1,13 @@
-//! Losing a member: it is dropped from the view at once, its failed mark is made durable on every
-//! survivor, and only when that is done and every shard has confirmed are writes acknowledged that it
-//! missed. If a survivor fails meanwhile, its own mark joins the next version and writes that it missed
-//! wait for that one.
+//! Losing a member. The member is dropped from the view at once, and its failed mark is made durable on every
+//! survivor. Writes that it missed are acknowledged only when the mark is durable and every shard has adopted the
+//! new view. If a survivor fails meanwhile, its mark goes into the next version of the record, and writes that it
+//! missed wait for that version.
 //!
-//! What goes on record is decided a moment later ([`FAILURES_HEARD_FOR`]), and nothing is written to the record
-//! meanwhile. If by then the same errno has come from so many members that a volume is lost, it is the
-//! host's and not the drives': a cable or a power supply that all hang on, a file system that is full or
-//! read-only, a kernel without memory. Then the volume answers errors and none of these failures goes on
-//! record, not even the first one, so that the volume starts whole when the host is well again.
+//! Whether a failure is recorded is decided after a short delay ([`FAILURES_HEARD_FOR`]), and the record is not
+//! written meanwhile. If by then so many members have failed with the same errno that a volume is lost, the cause
+//! is the host and not the drives: a shared cable or power supply, a file system that is full or read-only, a
+//! kernel without memory. Then the volume returns errors and none of these failures is recorded, not even the
+//! first, so that the volume starts with all members when the host works again.
 
 use super::{Controller, Output, PendingFailure};
 use crate::control::message::Message;
@@ -17,19 +17,20 @@ use crate::limits::FAILURES_HEARD_FOR;
 use crate::policy::ErrorClass;
 use crate::units::{MemberId, MemberSet, Nanos, Slot, SlotSet, VolumeId};
 
-/// A member that is not used any more, and of which it is not decided what goes on record.
+/// A member that is out of use, and whose failure may or may not go on record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undecided {
     member: MemberId,
     errno: i32,
     since: Nanos,
-    /// By volume, as bits: it went on without the member.
+    /// Volumes that survived without the member, as bits.
     survived: u32,
-    /// Whatever becomes of volumes: a spare, or a drive that has just been replaced.
+    /// Recorded whatever happens to volumes: the member is a spare, or has just been replaced.
     in_any_case: bool,
 }
 
-/// The slots that hold the same as this one, itself left out: none but in mirrors, where all rows are alike.
+/// The other slots with the same content as this one. Only mirrors have such slots, and they are the same in all
+/// rows.
 fn copies(volume: &VolumeRecord, slot: Slot) -> SlotSet {
     let shape = &volume.geometry;
     let equal = shape
@@ -75,28 +76,29 @@ impl Controller {
             in_any_case: replaced || known == Some(MemberState::Spare),
         });
         if errno == 0 {
-            // An operator has asked for it.
+            // An operator has ordered it: no more failures are waited for.
             self.decide_failures();
         }
     }
 
-    /// Whether every failure that there has been is on record, or is decided not to be.
+    /// Whether every failure so far is on record, or will deliberately not be recorded.
     pub(super) fn has_settled_failures(&self) -> bool {
         self.failures.is_empty() && self.undecided.is_empty()
     }
 
-    /// Whether the record may not move on. When every volume has failed, some drive's failure is not on record, so that
-    /// the volumes start again once the drive is back. If that drive lacks the latest update, one more would put it
-    /// two behind, and the next start would take it for an old copy. A volume that goes on needs its record, whatever
-    /// that costs the others.
+    /// Whether the record must not be updated any more. When every volume has failed, the failure of some drive
+    /// is deliberately not on record, so that the volumes start again once the drive is back. If that drive lacks
+    /// the latest update, one more update would leave it two generations behind, and the next start would take it
+    /// for an old copy. A volume that is still in service needs its record updated, whatever the cost to the
+    /// others.
     pub(super) fn would_outdate(&self) -> bool {
         let unrecorded = self.record.active().0 & self.failed.0;
         let behind = unrecorded & self.updater.lacking().0;
         behind != 0 && self.volumes_need_no_record()
     }
 
-    /// Who carries the record: nobody when it must not move on any more. Spares have one of their own; it does not
-    /// change.
+    /// The members that the record is written to; none when it must not be updated any more. Spares carry a
+    /// record of their own, which does not change.
     pub(super) fn recorders(&self) -> MemberSet {
         if self.would_outdate() {
             return MemberSet::default();
@@ -109,13 +111,13 @@ impl Controller {
         volumes.all(|(marks, volume)| marks.failed || volume.read_only)
     }
 
-    /// When it has to be decided what goes on record.
+    /// When the next failure's recording has to be decided.
     pub(crate) fn next_decision(&self) -> Option<Nanos> {
         let first = self.undecided.first()?;
         Some(first.since.after(FAILURES_HEARD_FOR))
     }
 
-    /// Decides it if it is time.
+    /// Decides which failures to record, if it is time.
     pub(super) fn run_decisions(&mut self) {
         if self.next_decision().is_some_and(|due| due <= self.now) {
             self.decide_failures();
@@ -136,15 +138,16 @@ impl Controller {
         }
     }
 
-    /// Whether a volume goes on without the member, or has been lost for another reason.
+    /// Whether the failure is recorded: a volume that survived it is still in service, or was lost for another
+    /// reason than the host's error.
     fn goes_on_record(&self, undecided: &Undecided) -> bool {
         let is_the_hosts = |at: usize| self.marks[at].lost_by == Some(undecided.errno);
         let mut survivors = (0..self.marks.len()).filter(|&at| undecided.survived >> at & 1 == 1);
         undecided.in_any_case || survivors.any(|at| !is_the_hosts(at))
     }
 
-    /// A member whose new state is in the record already is not used any more. It is announced like a
-    /// failure: work under way with it waits to hear that.
+    /// Stops using a member whose new state is already in the record. This is announced like a failure, because
+    /// work under way on the member waits for the announcement.
     pub(super) fn use_no_more(&mut self, member: MemberId) {
         self.failed.insert(member);
         let version = self.changed();
@@ -158,15 +161,15 @@ impl Controller {
         }
     }
 
-    /// Works out what the loss means to one volume; returns whether it has to be recorded because the
-    /// volume goes on without the member.
+    /// Works out what the loss means to one volume. Returns whether it has to be recorded because the volume
+    /// stays in service without the member.
     fn volume_loses(&mut self, at: usize, member: MemberId, errno: i32) -> bool {
         let volume = &self.record.volumes[at];
         let Some(slot) = volume.slot_of(member) else {
             return false;
         };
         if !volume.slots[slot.0 as usize].current {
-            // A drive that was only being filled: the volume loses nothing it had.
+            // The drive was only being filled: the volume loses no data.
             return true;
         }
         if self.marks[at].failed {
@@ -176,15 +179,15 @@ impl Controller {
         if volume.geometry.survives(left) {
             return true;
         }
-        // Recording this failure would make the loss permanent; without it the array can still be
-        // started again when the drive comes back.
+        // Recording this failure would make the loss permanent. Unrecorded, the array can start again when the
+        // drive comes back.
         self.marks[at].failed = true;
         self.marks[at].lost_by = Some(errno);
         self.event(Event::VolumeFailed(VolumeId(at as u8)));
         false
     }
 
-    /// Puts a failure on record; `survived` are the volumes that went on without the member, as bits.
+    /// Puts a failure on record. `survived` are the volumes that survived without the member, as bits.
     fn mark_failed(&mut self, member: MemberId, survived: u32) {
         self.record.members[member.0 as usize].state = MemberState::Failed;
         for at in 0..self.record.volumes.len() {
@@ -195,8 +198,8 @@ impl Controller {
             };
             let is_copied = self.current_slots(volume).0 & copies(volume, Slot(slot)).0 != 0;
             let volume = &mut self.record.volumes[at];
-            // What a volume that has failed writes to another copy, this drive has missed. What nobody else has
-            // stays current: nothing is written to it.
+            // A failed volume may have written to another copy, which this drive missed. A slot without another
+            // copy stays current: nothing is written to it.
             if survives || (is_copied && !volume.not_started) {
                 volume.slots[slot as usize].current = false;
             }
@@ -210,9 +213,9 @@ impl Controller {
         }
     }
 
-    /// Announces failures whose mark is durable and whose epoch is in use everywhere: from then on nobody
-    /// takes anything from the member. It must not wait for what the epoch forbids to drain: a fence or a
-    /// stop waits for writes, and writes that the member missed wait for this.
+    /// Announces failures whose mark is durable and whose epoch every shard has adopted: from then on no shard
+    /// reads from the member. It must not wait until the work that the epoch forbids has drained: a fence or a
+    /// stop waits for writes, and writes that the member missed wait for this announcement.
     pub(super) fn run_failures(&mut self) {
         let mut done = MemberSet::default();
         for failure in &self.failures {
@@ -230,7 +233,7 @@ impl Controller {
         }
     }
 
-    /// Tells shards that the record does without a member: what it missed may be acknowledged.
+    /// Tells the shards that the record no longer counts on a member: writes that it missed may be acknowledged.
     pub(super) fn announce(&mut self, member: MemberId) {
         self.announced.insert(member);
         self.outputs

@@ -1,4 +1,4 @@
-//! Flushes that the controller asks for: before a mark, a checkpoint or the end of a job may be recorded.
+//! Flushes that the controller requests before it records a mark, a checkpoint or the end of a job.
 
 use super::{Controller, Output};
 use crate::control::flush_purpose::FlushPurpose;
@@ -8,8 +8,8 @@ use crate::control::record::JobKind;
 use crate::units::{MemberSet, Slot};
 
 impl Controller {
-    /// Whether a flush may begin. One that has failed is not repeated at the same moment: the message that says
-    /// which member is lost may be on its way from another shard, or plans may have to end first.
+    /// Whether a flush may begin. A failed flush is not repeated at the same instant: the message that names the
+    /// lost member may still be on its way from another shard, or a plan may first have to end.
     pub(super) fn may_flush(&self) -> bool {
         self.flush.is_none() && self.flush_failed_at != Some(self.now)
     }
@@ -32,18 +32,19 @@ impl Controller {
     pub(super) fn flushed(&mut self, ticket: u32, outcome: FlushOutcome) {
         let flush = self.flush.take_if(|(waiting, _)| *waiting == ticket);
         let (_, purpose) = flush.expect("only the flush that is waited for is answered");
-        // Members that failed to flush are reported, and dropped by now or soon; without them the rest counts.
+        // Members that failed to flush are reported separately and dropped now or soon. After that a new flush, of
+        // the others alone, counts.
         let complete = outcome == FlushOutcome::Complete;
         if !complete {
             self.flush_failed_at = Some(self.now);
         }
         match purpose {
-            // Its writes have been stopped meanwhile: it stays dirty.
+            // Writes to the volume have been stopped meanwhile: it stays dirty.
             FlushPurpose::Clean(volume) if self.marks[volume].mark != Mark::Flushing => {}
             FlushPurpose::Clean(volume) => {
                 let is_whole = self.undecided.is_empty() && !self.marks[volume].failed;
                 if !complete || !is_whole {
-                    // A member was lost: the fence comes down, and cleaning begins anew later.
+                    // A member was lost: the fence is lifted, and the volume is cleaned later.
                     self.allow_writes(volume);
                 } else if self.becomes_clean(volume) {
                     self.marks[volume].mark = Mark::Cleaning(self.mark_clean(volume));
@@ -56,17 +57,17 @@ impl Controller {
         }
     }
 
-    /// The volume whose active job has this number. The job that asked for a flush may be over when the flush
-    /// is, and another one begun.
+    /// The volume whose active job has this number. When a flush ends, the job that requested it may be over and
+    /// another one running.
     pub(super) fn still_active(&self, id: u32) -> Option<usize> {
         let at = self.jobs.active?;
         let job = self.jobs.jobs[at].as_ref()?;
         (job.view.id == id).then_some(at)
     }
 
-    /// The drives that are flushed before a job's progress counts: those that it writes to, and where nothing but
-    /// a log says what a crash puts in doubt, those that it reads as well. What the new drive was given fits what
-    /// they hold in their caches.
+    /// The drives that are flushed before a job's progress counts: those that it writes to. For a rebuild of a
+    /// logged volume also those that it reads: the new drive's content matches what is still in their caches, and
+    /// after a crash only the log says what is in doubt.
     pub(super) fn flushed_for(&self, at: usize) -> MemberSet {
         match self.jobs.kind(at) {
             Some(JobKind::Rebuild(_)) if self.record.volumes[at].is_logged() => {

@@ -3,10 +3,10 @@
 /// What a flush is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FlushPurpose {
-    /// Before this volume is marked clean, or rests without that.
+    /// Before this volume is marked clean, or comes to rest without a clean mark.
     Clean(usize),
-    /// Of the job with this number.
+    /// For the job with this number.
     Checkpoint(u32),
-    /// Of the job with this number.
+    /// For the job with this number.
     JobEnd(u32),
 }

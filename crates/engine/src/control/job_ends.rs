@@ -1,8 +1,8 @@
 //! The end of a background job, and what it means for the record.
 //!
-//! A new drive is current when all of it has been filled and flushed, and of no use before. Redundancy that
-//! could not be established everywhere is worth having all the same: that job halts, and shards keep
-//! what it has reached, because parity that is not established must not be read from.
+//! A new drive becomes current when all of it has been filled and flushed; before that it is of no use. A sync is
+//! useful even if it could not establish redundancy everywhere: such a job halts, and the shards keep its
+//! position, because parity that is not established must not be used for reads.
 
 use super::Controller;
 use crate::control::jobs::ACTIVE;
@@ -12,7 +12,7 @@ use crate::event::JobName;
 use crate::units::{MemberId, Slot};
 
 impl Controller {
-    /// A job that will not get to its end is ended here.
+    /// Ends a job that cannot complete.
     pub(super) fn give_up_job(&mut self, at: usize) {
         match self.jobs.kind(at) {
             Some(JobKind::Rebuild(_)) => self.give_up_rebuild(at),
@@ -22,15 +22,15 @@ impl Controller {
         }
     }
 
-    /// A drive that other volumes use keeps its place on record, and from the end of the rebuild on it lacks what is
-    /// written. So as long as the record says how far it has been filled, it goes on getting that: first the
-    /// record says that it has nothing.
+    /// A drive that other volumes use keeps its place on record, but once the rebuild has ended it misses writes.
+    /// As long as the record says how far the drive has been filled, it must receive every write to that part. So
+    /// the record first has to say that nothing of it is filled.
     fn give_up_rebuild(&mut self, at: usize) {
         let on_record = self.record.volumes[at].sync;
         let job = self.jobs.jobs[at].as_mut().expect(ACTIVE);
         if on_record.is_some_and(|sync| sync.done_bytes > 0) {
             if core::mem::replace(&mut job.begins_anew, true) {
-                // The metadata cannot express that: the drive gets what is written for as long as the array runs.
+                // The metadata could not express that: the drive receives writes as long as the array runs.
                 return self.halt_job(at);
             }
             if let Some(sync) = &mut self.record.volumes[at].sync {
@@ -42,7 +42,7 @@ impl Controller {
         }
     }
 
-    /// A job does no more. What it has reached stays.
+    /// Stops a job until an operator resumes it; its position is kept.
     fn halt_job(&mut self, at: usize) {
         self.jobs.active = None;
         let job = self.jobs.jobs[at].as_mut().expect(ACTIVE);
@@ -61,8 +61,8 @@ impl Controller {
             return self.end_job(at, false);
         }
         if !complete {
-            // A drive that the job cannot do without has ended it. Any other is dropped by now: what the
-            // rest have been given is flushed again without it.
+            // If the lost drive was essential to the job, the job has ended already. Any other lost drive is
+            // dropped by now, and the rest are flushed again without it.
             return;
         }
         match self.jobs.kind(at) {
@@ -84,7 +84,7 @@ impl Controller {
         self.end_job(at, true);
     }
 
-    /// After a rebuild: what else the crash before it has put in doubt.
+    /// After a rebuild: starts a resync if the crash before it has left redundancy elsewhere in doubt.
     fn resync_if_due(&mut self, at: usize) {
         if core::mem::take(&mut self.record.volumes[at].then_resync) {
             let shape = self.record.volumes[at].geometry;
@@ -116,14 +116,15 @@ impl Controller {
             self.give_up_replacing(slot, to);
         }
         if !complete && let JobKind::Rebuild(Slot(slot)) = job.view.kind {
-            // Do not begin again by itself: the same block would stop it at the same place.
+            // The rebuild must not start again by itself: the same block would stop it at the same place.
             self.record.volumes[at].sync = None;
             let target = self.record.volumes[at].slots[slot as usize].member;
             self.marks[at].filling = Filling::AsConfigured;
             if let Some(target) = target.filter(|&target| !self.failed.has(target)) {
                 self.marks[at].filling = Filling::GivenUp;
                 let mut others = self.record.volumes.iter().enumerate();
-                // All volumes have the same drives in the same slots: one that others use keeps its place.
+                // All volumes have the same drives in the same slots: a drive that other volumes use keeps its
+                // place.
                 if others.all(|(other, volume)| other == at || volume.slot_of(target).is_none()) {
                     self.record.volumes[at].slots[slot as usize].member = None;
                     self.record.members[target.0 as usize].state = MemberState::Failed;
@@ -135,12 +136,12 @@ impl Controller {
         self.view_changed();
     }
 
-    /// Ends the operator's job of a volume.
+    /// Ends the job that an operator has ordered for a volume.
     pub(super) fn cancel_job(&mut self, at: usize) -> bool {
         let kind = self.jobs.kind(at);
         let may_end = match kind {
             Some(JobKind::Check { .. }) => true,
-            // Past that point it is as good as done.
+            // Once the switch is on its way, the replacement is as good as done.
             Some(JobKind::Replace(..)) => self.switch.is_none() && self.leaving.is_none(),
             _ => false,
         };
@@ -150,23 +151,23 @@ impl Controller {
         may_end
     }
 
-    /// Jobs that cannot go on without `member`.
+    /// Ends the jobs that cannot continue without `member`.
     pub(super) fn end_jobs_of(&mut self, member: MemberId) {
         for at in 0..self.jobs.jobs.len() {
             let ends = match self.jobs.kind(at) {
                 Some(JobKind::Rebuild(Slot(slot))) => {
                     self.record.volumes[at].slots[slot as usize].member == Some(member)
                 }
-                // The drives have changed places: it ends by itself.
+                // The drives have changed places: the job ends by itself.
                 Some(JobKind::Replace(..)) if self.leaving.is_some() => false,
                 Some(JobKind::Replace(slot, to)) => {
                     let old = self.record.volumes[at].slots[slot.0 as usize].member;
-                    // A record that names the new drive may be on some members already: the other drives'
-                    // failures change nothing about that.
+                    // While a switch is on its way, some members may already have the record that names the new
+                    // drive: failures of other drives must not undo it.
                     let may_end = self.switch.is_none();
                     to == member || old == Some(member) || (self.marks[at].failed && may_end)
                 }
-                // There is nothing left to compare with, and a rebuild may be due.
+                // The check has nothing left to compare with, and a rebuild may be due.
                 Some(JobKind::Check { .. }) => self.record.volumes[at].slot_of(member).is_some(),
                 Some(JobKind::Sync) | None => false,
             };

@@ -1,8 +1,8 @@
-//! Background jobs: which one runs, and how far it is. What its end means is said in [`super::job_ends`].
+//! Background jobs: which one runs, and how far it has come. [`super::job_ends`] describes what its end means.
 //!
-//! Work that the metadata knows (initial sync, resync, rebuild) follows from the record and is picked up
-//! again at every start. Scrub and replace are the operator's and end with the process; a scrub can be told
-//! where an earlier process left it. One job runs at a time per container; the others keep their position.
+//! Jobs that the metadata records (initial sync, resync, rebuild) follow from the record and are resumed at every
+//! start. Scrub and replace are ordered by an operator and end with the process; a scrub can be started where an
+//! earlier process left it. One job runs at a time per container; the others keep their position.
 
 use super::Controller;
 use crate::control::flush_purpose::FlushPurpose;
@@ -13,14 +13,14 @@ use crate::limits::{CHECKPOINT_EVERY, SHARDS_MAX};
 use crate::units::{MemberId, Nanos, ShardId, Slot, VolumeId};
 use alloc::vec::Vec;
 
-/// What is asked only of the job whose turn it is.
+/// Message of `expect` where the caller has checked that the volume has a job.
 pub(super) const ACTIVE: &str = "the volume has a job";
 
 /// A job and its progress.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub view: JobView,
-    /// What the metadata will say it is, for names.
+    /// What people call the job; an initial sync and a resync are the same kind.
     pub name: JobName,
     bands: u64,
     window_bytes: u64,
@@ -28,28 +28,29 @@ pub(super) struct Job {
     mismatches: [u64; SHARDS_MAX],
     failures: [u64; SHARDS_MAX],
     paused: bool,
-    /// It starts once every shard knows of it and nothing is under way that does not.
+    /// The job starts once every shard has confirmed this epoch: by then no work is under way that ignores the
+    /// job.
     known_from_epoch: u64,
     started: bool,
-    /// Since when and from which band its pace is measured.
+    /// Since when, and from which band, the job's speed is measured.
     paced_since: Nanos,
     paced_from: u64,
-    /// Done, but kept: what it copies goes on until the drives change places.
+    /// The copy is complete, but the job is kept: writes are copied until the drives change places.
     resting: bool,
-    /// Shards that do no more for it.
+    /// Shards that have given the job up, as bits.
     given_up: u32,
-    /// For a repair: everything below was flushed.
+    /// For a repair: everything below this has been flushed.
     kept_bytes: u64,
-    /// That it has come so far the metadata could not express.
+    /// A checkpoint of this many bytes could not be expressed by the metadata.
     pub refused_bytes: u64,
-    /// A rebuild that is given up: that nothing has been filled was to go on record.
+    /// For a rebuild that is given up: the record has been changed to say that nothing is filled.
     pub begins_anew: bool,
-    /// It has been told that it ends here. Shards keep what it has reached.
+    /// The job has been reported as ended. Shards keep its position.
     pub halted: bool,
 }
 
 impl Job {
-    /// From here on its pace is another.
+    /// Starts to measure the job's speed anew.
     fn measure_pace(&mut self, now: Nanos) {
         self.paced_since = now;
         self.paced_from = self.view.done_band;
@@ -63,11 +64,11 @@ pub struct JobStatus {
     pub name: JobName,
     /// Whether it is the one that runs now.
     pub running: bool,
-    /// Paused by an operator, or given up because of something that could not be read.
+    /// Paused by an operator, or halted because of something that could not be read or recorded.
     pub paused: bool,
     /// Bytes done of each member's extent.
     pub done_bytes: u64,
-    /// Bytes done of each member's extent that stay done whatever happens: where a scrub may go on later.
+    /// Bytes of each member's extent that stay done even after a power cut: where a scrub may continue later.
     pub kept_bytes: u64,
     /// Bytes of each member's extent.
     pub total_bytes: u64,
@@ -75,10 +76,10 @@ pub struct JobStatus {
     pub slot: Option<Slot>,
     /// The drive to which the slot is copied.
     pub copied_to: Option<MemberId>,
-    /// Bytes that were done when its pace began to be measured: at its beginning in this session, and anew
-    /// when it goes on after a pause or its limit changes.
+    /// Bytes that were done when the measurement of its speed began: at its start in this session, and again
+    /// whenever it is paused or resumed or its limit changes.
     pub paced_from_bytes: u64,
-    /// When that was.
+    /// When that measurement began.
     pub paced_since: Nanos,
     /// Stripes that did not match.
     pub mismatches: u64,
@@ -97,7 +98,7 @@ pub(crate) struct Jobs {
     last_checkpoint: Nanos,
     /// Position when the flush for the checkpoint under way began.
     flushed_bytes: u64,
-    /// The job is done and its drives are being flushed.
+    /// The active job is done and its drives are being flushed.
     pub(super) ending: bool,
 }
 
@@ -171,14 +172,14 @@ impl Jobs {
         });
     }
 
-    /// Whether only what the volume's bitmap marks has to be done.
+    /// Sets whether only regions that the volume's bitmap marks have to be done.
     pub fn go_by_bitmap(&mut self, at: usize, marked_only: bool) {
         if let Some(job) = &mut self.jobs[at] {
             job.view.marked_only = marked_only;
         }
     }
 
-    /// The job is done, and is kept: another one's turn.
+    /// Keeps a job that is done, and lets another become active.
     pub fn rest(&mut self, at: usize) {
         if let Some(job) = &mut self.jobs[at] {
             job.resting = true;
@@ -201,7 +202,7 @@ impl Jobs {
         self.jobs[at].as_ref().map(|job| job.view.kind)
     }
 
-    /// The job as shards are to see it.
+    /// The job as the shards see it.
     pub fn view(&self, at: usize, shards: u8, stopping: bool) -> Option<JobView> {
         let job = self.jobs[at].as_ref()?;
         let runs = self.active == Some(at) && job.started && !self.ending;
@@ -257,7 +258,7 @@ impl Jobs {
             .expect("there is at least one shard");
     }
 
-    /// A shard does no more for a job.
+    /// Notes that a shard has given a job up.
     pub fn given_up(&mut self, shard: ShardId, volume: VolumeId, id: u32) {
         if let Some(job) = self.numbered(volume, id) {
             job.given_up |= 1 << shard.0;
@@ -281,8 +282,8 @@ impl Job {
         }
     }
 
-    /// It will not get to its end. What is established beside a place that cannot be is worth having, a
-    /// drive that is not filled everywhere is not.
+    /// Whether the job cannot complete. A sync is useful although some place cannot be established, so the other
+    /// shards finish; a drive that is not filled everywhere is of no use.
     fn is_hopeless(&self, shards: u8) -> bool {
         let is_over = |shard: &u8| {
             let passed = self.shard_bands[usize::from(*shard)] >= self.bands;
@@ -319,7 +320,7 @@ impl Controller {
         }
     }
 
-    /// Nobody writes to a volume, the array's own jobs included.
+    /// Whether neither clients nor jobs write to a volume.
     pub(super) fn takes_no_writes(&self, at: usize) -> bool {
         self.record.volumes[at].read_only || self.marks[at].writes_stopped
     }
@@ -336,7 +337,7 @@ impl Controller {
         job.paused = paused;
         job.measure_pace(now);
         if job.halted && !paused {
-            // Begins again where it is on record, perhaps with drives that can be read again.
+            // Restarts from the position on record: the drives can perhaps be read again.
             let (shape, sync) = (
                 self.record.volumes[at].geometry,
                 self.record.volumes[at].sync,
@@ -389,7 +390,7 @@ impl Controller {
         }
     }
 
-    /// Flushes what the job has written so far; only that much may be recorded afterwards.
+    /// Flushes what the job has written so far. Afterwards only that much may be recorded.
     pub(super) fn flush_for_checkpoint(&mut self, at: usize) {
         let job = self.jobs.jobs[at].as_ref().expect(ACTIVE);
         let id = job.view.id;
@@ -449,7 +450,7 @@ impl Controller {
         done_bytes > sync.done_bytes && done_bytes > job.refused_bytes
     }
 
-    /// Whether a scrub has corrected what a power cut could still undo.
+    /// Whether a repair has made corrections that a power cut could still undo.
     fn repair_is_unflushed(&self, at: usize) -> bool {
         self.jobs.jobs[at].as_ref().is_some_and(|job| {
             job.view.kind == JobKind::Check { repair: true }
@@ -457,7 +458,7 @@ impl Controller {
         })
     }
 
-    /// The drives are flushed: what was done before is a safe place to start from.
+    /// The drives are flushed: the position from before the flush is now safe to record and to restart from.
     pub(super) fn checkpoint_flushed(&mut self, id: u32, complete: bool) {
         self.jobs.last_checkpoint = self.now;
         let Some(at) = self.still_active(id).filter(|_| complete) else {
@@ -475,7 +476,7 @@ impl Controller {
         self.view_changed();
     }
 
-    /// While stopping: the last checkpoint, once everything has drained.
+    /// While stopping: records the last checkpoint, once everything has drained.
     fn final_checkpoint(&mut self) {
         let Some(at) = self.jobs.active else { return };
         let drained = self.all_confirmed(self.epoch) && !self.stale_view;

@@ -10,23 +10,23 @@ use crate::units::{MemberSet, ShardId, VolumeId};
 /// Where a volume is between clean and dirty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mark {
-    /// No redundancy to doubt: never marked (RAID 0).
+    /// RAID 0: there is no redundancy that could be in doubt, so the volume is never marked.
     Unmarked,
     /// On record as clean; no writes.
     Clean,
-    /// This version says dirty; writes wait for it.
+    /// This version of the record says dirty; writes wait for it.
     Dirtying(u64),
-    /// On record as dirty; writes run.
+    /// On record as dirty; writes are allowed.
     Dirty,
-    /// This epoch forbids writes; shards are draining.
+    /// This epoch forbids writes; the shards are draining.
     Fencing(u64),
-    /// No write runs; members can be flushed.
+    /// No write is under way; members can be flushed.
     Drained,
-    /// Members are being flushed; the answer moves the mark on.
+    /// Members are being flushed; the result decides the next mark.
     Flushing,
-    /// This version says clean.
+    /// This version of the record says clean.
     Cleaning(u64),
-    /// Flushed for the end, and the record is left as it is: RAID 0 has no mark, and some volumes stay dirty.
+    /// Flushed before the stop, with the record left unchanged: RAID 0 has no mark, and some volumes stay dirty.
     Rested,
 }
 
@@ -35,9 +35,9 @@ pub(crate) enum Mark {
 pub(crate) enum Filling {
     /// As [`crate::options::Options::auto_rebuild`] says.
     AsConfigured,
-    /// An operator has asked for it.
+    /// An operator has ordered a rebuild.
     Wanted,
-    /// A rebuild was given up for something that could not be read: another spare would not help.
+    /// A rebuild was given up because something could not be read or recorded: another spare would not help.
     GivenUp,
 }
 
@@ -47,17 +47,17 @@ pub(crate) struct VolumeMarks {
     pub mark: Mark,
     /// A shard wants to write.
     pub intent: bool,
-    /// Shards that have not said that they are idle.
+    /// Shards that have not reported that they are idle, as bits.
     busy: u32,
-    /// More members lost than the level survives.
+    /// More members are lost than the level survives, or the volume is not started.
     pub failed: bool,
-    /// The errno of the member whose loss was one too many; none for what was missing at the start.
+    /// The errno of the member whose loss failed the volume; none if the volume lacked members at the start.
     pub lost_by: Option<i32>,
-    /// The metadata cannot express what writes depend on: there are none any more.
+    /// The metadata cannot express something that writes depend on, so writes are refused from now on.
     pub writes_stopped: bool,
-    /// The metadata cannot express that it is clean.
+    /// The metadata cannot express that the volume is clean.
     pub stays_dirty: bool,
-    /// Whether to give its empty slots to spares.
+    /// Whether its empty slots are given to spares.
     pub filling: Filling,
 }
 
@@ -69,7 +69,7 @@ impl VolumeMarks {
             (true, true) => Mark::Dirty,
             (true, false) => Mark::Clean,
         };
-        // One that is not started answers like one that has failed, and nobody asks it.
+        // A volume that is not started would answer requests like a failed one, but it gets none.
         let failed = volume.not_started || !volume.geometry.survives(volume.current_slots());
         VolumeMarks {
             mark,
@@ -95,7 +95,7 @@ impl VolumeMarks {
         matches!(self.mark, Mark::Unmarked | Mark::Dirty) && !self.writes_stopped
     }
 
-    /// Nothing more will happen to the mark by itself.
+    /// Whether the mark will not change any more by itself.
     pub fn is_settled(&self) -> bool {
         matches!(self.mark, Mark::Clean | Mark::Rested) || self.failed
     }
@@ -134,13 +134,14 @@ impl Controller {
                 self.marks[at].intent = false;
                 self.marks[at].mark = Mark::Fencing(self.view_changed());
             }
-            // What a lost member has acknowledged may be gone: nothing can be said to be clean.
+            // Writes that a lost member has acknowledged may be gone, so a failed volume must not be marked
+            // clean.
             Mark::Fencing(_) | Mark::Drained if self.marks[at].failed => self.allow_writes(at),
             Mark::Unmarked | Mark::Dirty if self.may_rest(at) => {
                 self.marks[at].mark = Mark::Fencing(self.view_changed());
             }
-            // A write met the fence. It may be a piece that another shard has sent on before it knew of the
-            // fence, and that shard's draining waits for it.
+            // A write has met the fence. It may be a piece that another shard forwarded before it adopted the
+            // fence, and that shard cannot drain until the piece is done.
             Mark::Fencing(_) if self.marks[at].intent && !self.stopping => self.allow_writes(at),
             Mark::Fencing(epoch) if self.all_confirmed(epoch) => {
                 self.marks[at].mark = Mark::Drained;
@@ -163,7 +164,7 @@ impl Controller {
         }
     }
 
-    /// There is no fence, and the mark is dirty where there is one: what waits may run, and is given the time to.
+    /// Lifts the fence; a redundant volume is marked dirty. Writes that wait may run, and get the time to.
     pub(super) fn allow_writes(&mut self, at: usize) {
         self.marks[at].mark = if self.record.volumes[at].geometry.redundant() {
             Mark::Dirty
@@ -176,13 +177,13 @@ impl Controller {
         self.view_changed();
     }
 
-    /// A shard waits to write, or a job is about to correct redundancy.
+    /// Whether a shard waits to write, or a job is about to correct redundancy.
     fn wants_dirty(&self, at: usize) -> bool {
         let wanted = self.marks[at].intent && !self.record.volumes[at].read_only;
         (wanted || self.jobs.kind(at) == Some(JobKind::Check { repair: true })) && !self.stopping
     }
 
-    /// Whether the volume's mark may ever say clean.
+    /// Whether the volume's mark may become clean in this session.
     pub(super) fn becomes_clean(&self, at: usize) -> bool {
         let (volume, marks) = (&self.record.volumes[at], &self.marks[at]);
         let stays_dirty = volume.then_resync || volume.read_only || marks.stays_dirty;
@@ -195,8 +196,8 @@ impl Controller {
         self.changed()
     }
 
-    /// Nothing writes, and nothing on record would be lost by saying clean. While redundancy is being
-    /// established the mark stays: other readers of the format go by it.
+    /// Whether nothing writes, and a clean mark would lose no information. While redundancy is being established
+    /// the mark stays dirty: other implementations of the format rely on it.
     fn may_clean(&self, at: usize) -> bool {
         let marks = &self.marks[at];
         let establishes = matches!(
@@ -205,7 +206,7 @@ impl Controller {
         );
         let quiet = marks.busy == 0 && !establishes;
         let may = !marks.failed && self.has_settled_failures() && self.becomes_clean(at);
-        // Whoever waits for the array to open would wait in vain behind a fence.
+        // Writes that wait for the array to open would wait behind the fence for ever.
         let quiet = quiet && !self.opening.is_under_way();
         may && (quiet || self.stopping)
     }

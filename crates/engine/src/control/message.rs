@@ -1,6 +1,6 @@
-//! What shards, the controller and the operator say to each other. All of it travels as
-//! [`crate::world::Input::Message`] and [`crate::world::World::send`], so that a simulated world can
-//! delay and reorder it.
+//! The messages between shards, the controller and the operator. All of them travel as
+//! [`crate::world::Input::Message`] and [`crate::world::World::send`], so that a simulated world can delay and
+//! reorder them.
 
 use crate::control::bad_blocks::{BadBlockChange, Recorded};
 use crate::control::record::{ContainerView, Returning};
@@ -13,15 +13,15 @@ use alloc::sync::Arc;
 /// A piece of a request on its way to the shard that owns its row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forward {
-    /// Who asks.
+    /// The asking shard.
     pub from: ShardId,
     /// The asking shard's name for the request.
     pub ticket: u32,
     /// What to do.
     pub operation: Operation,
-    /// Durable before acknowledged.
+    /// The write must be durable before it is acknowledged.
     pub fua: bool,
-    /// A read, because some block of it could not be read: it is to be found and written back.
+    /// For a read: some block of it could not be read, and the owner is to find it and write it back.
     pub repairs: bool,
     /// The drive that could not serve this range when the asking shard tried.
     pub tried: Option<MemberId>,
@@ -40,18 +40,19 @@ pub struct Forward {
 pub enum Command {
     /// Stop using a member, as if it had failed.
     Fail(MemberId),
-    /// The same, although volumes may fail by it. That does not go on record: they start again with the member.
+    /// As [`Command::Fail`], even if volumes fail as a result. Their failure does not go on record: they start
+    /// again with the member.
     FailWithVolumes(MemberId),
     /// Forget a failed member or a spare.
     Remove(MemberId),
-    /// Would [`Command::AddSpare`] be carried out? Changes nothing. To be asked before anything is written to the
-    /// drive, so that one that is refused keeps what it holds.
+    /// Asks whether [`Command::AddSpare`] would be carried out, and changes nothing. To be sent before anything
+    /// is written to the drive, so that a refused drive keeps its content.
     MayAddSpare {
         /// Its number.
         member: MemberId,
         /// Its capacity.
         size_bytes: u64,
-        /// As there.
+        /// As in [`Command::AddSpare`].
         returns: Option<Returning>,
     },
     /// A new drive is attached and may be used as a spare.
@@ -66,10 +67,10 @@ pub enum Command {
         kind: MemberKind,
         /// Whether it can discard.
         discards: bool,
-        /// It has been a member before, and lacks only what the bitmaps mark.
+        /// Set if the drive has been a member before and lacks only what the bitmaps mark.
         returns: Option<Returning>,
     },
-    /// Copy the drive in `slot` to the spare `to` while it stays in service.
+    /// Copy the drive in `slot` to the spare `to` while the drive stays in service.
     Replace {
         /// The volume.
         volume: VolumeId,
@@ -78,8 +79,8 @@ pub enum Command {
         /// The spare.
         to: MemberId,
     },
-    /// Fill the empty slots of a degraded volume with spares, whatever [`crate::options::Options`] say
-    /// about doing so unasked. Carried out as soon as other work of these drives has ended.
+    /// Fill the empty slots of a degraded volume with spares, even if [`crate::options::Options`] do not let the
+    /// engine do so by itself. Carried out as soon as other work of these drives has ended.
     Rebuild(VolumeId),
     /// Read everything and compare; with `repair`, correct what does not match.
     Scrub {
@@ -88,13 +89,14 @@ pub enum Command {
         /// Correct mismatches.
         repair: bool,
     },
-    /// Go on with a scrub that an earlier process left unfinished.
+    /// Continue a scrub that an earlier process left unfinished.
     ContinueScrub {
         /// The volume.
         volume: VolumeId,
         /// Correct mismatches.
         repair: bool,
-        /// Bytes of each member's extent that are done: [`super::jobs::JobStatus::kept_bytes`] then.
+        /// Bytes of each member's extent that are done: [`super::jobs::JobStatus::kept_bytes`] of the earlier
+        /// scrub.
         from_bytes: u64,
     },
     /// Give up the running scrub or replace of a volume.
@@ -115,9 +117,9 @@ pub enum Command {
 /// Why a command was not carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// No such member, slot or volume, or it is not in a state for this.
+    /// There is no such member, slot or volume, or its state does not allow this.
     NoSuch,
-    /// The array would not survive it.
+    /// The order would lose data.
     WouldLoseData,
     /// Other background work of these drives has to end first.
     Busy,
@@ -133,15 +135,15 @@ pub enum Refused {
     Stopping,
 }
 
-/// What came of a flush that the controller has asked for. It does not name the members: every message, and with it every
-/// request, would pay for a set of them.
+/// The outcome of a flush that the controller has requested. It does not name the members: a set of them would
+/// make every message, and with it every request, larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlushOutcome {
     /// All members are flushed.
     Complete,
-    /// Some failed to; the failure of each is told by itself.
+    /// Some members failed to flush; the failure of each is reported separately.
     Missed,
-    /// None was asked, because no plan was free: to be asked for again.
+    /// No member was flushed, because no plan was free: the flush has to be requested again.
     Busy,
 }
 
@@ -154,7 +156,7 @@ pub enum Message {
     ForwardDone {
         /// The ticket of the forward.
         ticket: u32,
-        /// What became of it.
+        /// The outcome.
         result: Result<(), Failure>,
     },
     /// Owner to shard: see [`crate::world::World::pin`].
@@ -163,7 +165,7 @@ pub enum Message {
     Release(Buffer),
     /// Shard to controller: a write waits for the volume to be marked dirty.
     WriteIntent(VolumeId),
-    /// Shard to controller: no write of this volume for a while, or writes again.
+    /// Shard to controller: the shard has not written to this volume for a while, or writes again.
     Idle {
         /// Which shard.
         shard: ShardId,
@@ -181,26 +183,26 @@ pub enum Message {
         /// The operating system's number.
         errno: i32,
     },
-    /// World to controller: a member's cache, which kept what it had acknowledged when the power went, does so no
-    /// more.
+    /// World to controller: a member's cache used to survive a loss of power and does not any more.
     CacheTurnedVolatile(MemberId),
-    /// World to controller: a member has refused to discard, and got zeros written in place of that.
+    /// World to controller: a member has refused to discard, and zeros were written instead.
     DiscardRefused(MemberId),
-    /// Shard to controller: the view of this epoch is in use; what it forbids may still be under way.
+    /// Shard to controller: the shard uses the view of this epoch; work that the view forbids may still be under
+    /// way.
     EpochAdopted {
         /// Which shard.
         shard: ShardId,
         /// The epoch.
         epoch: u64,
     },
-    /// Shard to controller: the view of this epoch is in use and what it forbids has drained.
+    /// Shard to controller: the shard uses the view of this epoch, and work that the view forbids has drained.
     EpochConfirmed {
         /// Which shard.
         shard: ShardId,
         /// The epoch.
         epoch: u64,
     },
-    /// Shard to controller: how far a job is.
+    /// Shard to controller: how far a job has come.
     Progress {
         /// Which shard.
         shard: ShardId,
@@ -214,11 +216,11 @@ pub enum Message {
         mismatches: u64,
         /// Bands that could not be done, since the job began.
         failures: u64,
-        /// The shard does no more for the job.
+        /// The shard has given the job up.
         given_up: bool,
     },
-    /// Operator to the owner of a row: keep the stripe with this byte from being written, so that its
-    /// members can be read and compared. Answered by [`crate::event::Event::Inspectable`].
+    /// Operator to the owner of a row: lock the stripe with this byte against writes, so that its members can be
+    /// read and compared. Answered by [`crate::event::Event::Inspectable`].
     Inspect {
         /// The operator's name for it.
         ticket: u64,
@@ -227,16 +229,16 @@ pub enum Message {
         /// Which stripe: any byte of the volume in it.
         offset_bytes: u64,
     },
-    /// Operator to all: whoever keeps a stripe still under this name may let it go.
+    /// Operator to all shards: unlock the stripe that is locked under this name.
     Inspected {
         /// The name.
         ticket: u64,
     },
-    /// Shard 0 to controller: what came of a flush.
+    /// Shard 0 to controller: the outcome of a flush.
     Flushed {
         /// The controller's number of the flush.
         ticket: u32,
-        /// What came of it.
+        /// The outcome.
         outcome: FlushOutcome,
     },
     /// Shard to controller: the bad-block log has to change; the step waits for
@@ -246,22 +248,22 @@ pub enum Message {
         shard: ShardId,
         /// The step.
         token: Token,
-        /// What it is about: a member,
+        /// The member that the range lies on.
         member: MemberId,
-        /// the first byte on it,
+        /// First byte of the range on the member.
         offset_bytes: u64,
-        /// and the length.
+        /// Length of the range.
         length_bytes: u32,
-        /// What became of that.
+        /// What happened to the range.
         change: BadBlockChange,
     },
-    /// Controller to shard: the change is on record and known to every shard, or cannot be.
+    /// Controller to shard: the change is on record and every shard has adopted it, or it cannot be recorded.
     BadBlocksSettled {
         /// The step.
         token: Token,
-        /// What was wanted.
+        /// The requested change.
         change: BadBlockChange,
-        /// What came of it.
+        /// The outcome.
         outcome: Recorded,
     },
     /// Shard to the bitmap's keeper, on the controller's shard: writes wait for the bits of these regions.
@@ -280,12 +282,12 @@ pub enum Message {
         /// The first and the last.
         regions: (u32, u32),
     },
-    /// Keeper to shards: write no more to regions that have been at rest, without asking again.
+    /// Keeper to shards: before the next write to a region that has been at rest, request its bit again.
     CloseRegions {
         /// The volume.
         volume: VolumeId,
     },
-    /// Shard to keeper: the answer to it.
+    /// Shard to keeper: the answer to [`Message::CloseRegions`].
     RegionsClosed {
         /// Which shard.
         shard: ShardId,
@@ -301,11 +303,12 @@ pub enum Message {
         /// The regions, as bits.
         cleared: Arc<[u64]>,
     },
-    /// Controller to all: the new view.
+    /// Controller to all shards: the new view.
     View(Arc<ContainerView>),
-    /// Controller to all: the failed marks of these members are durable and confirmed by every shard.
+    /// Controller to all shards: the record no longer counts on these members, and every shard has adopted that.
+    /// Writes that they missed may be acknowledged.
     FailureDurable(MemberSet),
-    /// Operator to controller.
+    /// Operator to controller: an order.
     Command {
         /// The operator's name for it; answered by an event.
         ticket: u64,

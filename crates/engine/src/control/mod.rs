@@ -1,12 +1,13 @@
 //! The controller: one per container, on the first shard. It alone decides what the metadata says and
 //! what shards may do.
 //!
-//! It is level-triggered: messages change what is wanted ([`Controller::message`]), and
-//! [`Controller::run`] compares wanted with reached and takes the next steps. Two clocks order
-//! everything: the *version* of the record, durable on all live members once persisted ([`update`]),
-//! and the *epoch* of the view, in force once every shard has confirmed it. So the rules read as
-//! conditions: a volume may be written to when the version that says dirty is durable; a failed member
-//! may be forgotten about when the version with its mark is durable and the epoch without it confirmed.
+//! It is level-triggered: messages change the wanted state ([`Controller::message`]), and [`Controller::run`]
+//! compares it with the reached state and takes the next steps. Two counters order everything: the *version* of
+//! the record, durable on all live members once persisted ([`update`]), and the *epoch* of the view. A shard
+//! *adopts* an epoch when it uses that view, and *confirms* it when work that the view forbids has drained. So
+//! the rules read as conditions: a volume may be written to when the version that says dirty is durable; writes
+//! that a failed member missed may be acknowledged when the version with its mark is durable and every shard has
+//! adopted the epoch without it.
 
 mod abilities;
 pub mod bad_blocks;
@@ -60,7 +61,7 @@ pub(crate) enum Output {
     Event(Event),
 }
 
-/// A member's failure on its way to being final.
+/// A member's failure whose mark is not yet durable or whose epoch is not yet adopted by all shards.
 #[derive(Clone, Copy, Debug)]
 struct PendingFailure {
     member: MemberId,
@@ -74,9 +75,9 @@ pub struct Controller {
     record: Record,
     updater: Updater,
     epoch: u64,
-    /// By shard: the latest epoch in use.
+    /// By shard: the latest epoch that it has adopted.
     adopted: Vec<u64>,
-    /// By shard: the latest epoch in use of which all that it forbids has drained.
+    /// By shard: the latest epoch that it has confirmed.
     confirmed: Vec<u64>,
     /// The view has to be published again.
     stale_view: bool,
@@ -90,7 +91,7 @@ pub struct Controller {
     jobs: Jobs,
     /// A replacement whose record is on its way.
     switch: Option<replace::Switch>,
-    /// The drive that it has replaced, until nobody reads from it.
+    /// The replaced drive, until no shard reads from it.
     leaving: Option<replace::Leaving>,
     recording: recording::Recording,
     opening: opening::Opening,
@@ -103,12 +104,12 @@ pub struct Controller {
     stopping: bool,
     stopped: bool,
     outputs: VecDeque<Output>,
-    /// Something has changed since the conditions were last looked at.
+    /// Something has changed since the conditions were last checked.
     moved: bool,
     now: Nanos,
 }
 
-/// The view that holds until the controller publishes its first.
+/// The view that is used until the controller publishes its first one.
 pub(crate) fn first_view(record: &Record) -> ContainerView {
     Controller::new(record.clone(), 1, Options::default()).view()
 }
@@ -161,7 +162,7 @@ impl Controller {
         self.stale_view = true;
     }
 
-    /// What the array wants its metadata to say.
+    /// The record as it should be, whether or not it is durable yet.
     #[must_use]
     pub fn wanted(&self) -> &Record {
         &self.record
@@ -179,13 +180,13 @@ impl Controller {
         self.updater.is_durable() && self.undecided.is_empty()
     }
 
-    /// Whether a member is not used any more, be it on record or not yet.
+    /// Whether a member has failed and is out of use, whether or not that is on record yet.
     #[must_use]
     pub fn has_failed(&self, member: MemberId) -> bool {
         self.failed.has(member)
     }
 
-    /// Whether every shard works by the view as it stands.
+    /// Whether every shard has confirmed the current view.
     #[must_use]
     pub fn is_followed(&self) -> bool {
         !self.stale_view && self.all_confirmed(self.epoch)
@@ -205,7 +206,7 @@ impl Controller {
             .is_some_and(|marks| marks.failed)
     }
 
-    /// Whether a volume refuses writes because the metadata cannot express what they depend on.
+    /// Whether a volume refuses writes because the metadata cannot express something that they depend on.
     #[must_use]
     pub fn has_stopped_writes(&self, volume: VolumeId) -> bool {
         self.marks
@@ -213,7 +214,7 @@ impl Controller {
             .is_some_and(|marks| marks.writes_stopped)
     }
 
-    /// The background job of a volume, with its number of bands.
+    /// The background job of a volume.
     #[must_use]
     pub fn job(&self, volume: VolumeId) -> Option<jobs::JobStatus> {
         self.jobs.status(volume.0 as usize)
@@ -241,7 +242,7 @@ impl Controller {
         }
     }
 
-    /// Since when drives have been waited for, to be corrected.
+    /// When the writes of the record that are under way began. The caller may correct it.
     pub(crate) fn began(&mut self) -> Option<&mut Nanos> {
         self.updater.began()
     }
@@ -342,7 +343,8 @@ impl Controller {
             return;
         }
         if !self.undecided.is_empty() || self.would_outdate() {
-            // A record without the failed mark would outdate the member, and could say clean without it.
+            // A record without the failed mark would outdate the member, and could mark a volume clean without
+            // it.
             return;
         }
         let mut switched = self.record_after_switch();
@@ -356,8 +358,8 @@ impl Controller {
         }
     }
 
-    /// Nothing is on its way to any member, so no change has to be on record: who only looks leaves no
-    /// trace.
+    /// Whether no volume is ever written to, so that no change has to be recorded: a session that only reads
+    /// leaves the metadata unchanged.
     fn writes_nothing(&self) -> bool {
         let mut volumes = self.record.volumes.iter();
         volumes.all(|volume| volume.read_only || volume.not_started)
@@ -389,13 +391,13 @@ impl Controller {
         }
     }
 
-    /// The record has been changed: returns the version that has to become durable.
+    /// Notes that the record has changed. Returns the version that has to become durable.
     fn changed(&mut self) -> u64 {
         self.moved = true;
         self.updater.changed()
     }
 
-    /// The view has to change: returns the epoch that the shards will have to confirm.
+    /// Notes that the view has to change. Returns the epoch that the shards will have to adopt and confirm.
     fn view_changed(&mut self) -> u64 {
         self.moved = true;
         self.stale_view = true;
@@ -469,7 +471,7 @@ impl Controller {
         }
     }
 
-    /// Slots whose drive is current and has not failed; none of a volume that is not started.
+    /// Slots whose drive is current and has not failed; none if the volume is not started.
     fn current_slots(&self, volume: &VolumeRecord) -> SlotSet {
         let lost = |slot: &Slot| {
             volume.slots[slot.0 as usize]

@@ -1,47 +1,46 @@
-//! The first write of a session, and what comes before it: the record moves on twice.
+//! The first write of a session. Two updates of the record precede it.
 //!
-//! A copy of a drive that was made before the array was started lacks what is written from now on, and
-//! must be seen to be old should it ever be put in the drive's place. A record one generation behind the
-//! others' is taken for an update that was cut off, and its drive serves. So before anything changes on
-//! the members, two updates are made, one after the other, each durable on all live members; the dirty
-//! mark is part of the first. Whoever was copied before is two behind then, and does not serve. A single
-//! update that counts two would not do: cut off in its middle it would leave one half of the members
-//! two generations behind the other.
+//! A copy of a drive that was made before the array was started lacks everything written from now on. If the copy
+//! is ever put in the drive's place, it must be recognised as old. A record one generation behind the others is
+//! taken for an interrupted update, and its drive is used. So before anything changes on the members, two updates
+//! are made, one after the other, each durable on all live members; the dirty mark is part of the first. An older
+//! copy is then two generations behind, and is not used. A single update that counts two generations would not
+//! do: interrupted in its middle, it would leave one half of the members two generations behind the other.
 //!
-//! Clients' writes wait for it, and so do jobs that write. An array that is only read is not written to.
+//! Clients' writes wait for both updates, and so do jobs that write. An array that is only read gets no updates.
 //!
-//! Bits of a write-intent bitmap may be cleared from then on. A drive that was copied before has not seen
-//! which were set in between, so it cannot come back by the bitmap either: that goes on record with the
-//! first of the two updates, unless a drive is missing. While one is, no bit is cleared.
+//! From then on bits of a write-intent bitmap may be cleared. An older copy of a drive does not know which bits
+//! were set in between, so it cannot return by the bitmap either. The first of the two updates records that,
+//! unless a drive is missing: then no bit is cleared.
 
 use super::Controller;
 use crate::control::marks::Mark;
 
-/// Updates of the record before the first write: a copy one behind would be taken for current.
+/// Updates of the record before the first write: a copy one generation behind would be taken for current.
 const UPDATES_BEFORE_WRITES: u64 = 2;
 
 /// How far the array is from its first write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Opening {
-    /// Somebody wants to write.
+    /// A client or a job wants to write.
     is_wanted: bool,
-    /// The first version of the record that only those have who are here now.
+    /// The first version of the record that only drives which are present now can have.
     version: u64,
-    /// Writes may begin as far as this is concerned.
+    /// Both updates are durable: writes may begin as far as the opening is concerned.
     pub is_done: bool,
-    /// The metadata cannot express the updates: nothing is written in this session.
+    /// The metadata cannot express the updates, so nothing is written in this session.
     is_given_up: bool,
 }
 
 impl Opening {
-    /// Somebody wants to write and may not yet.
+    /// A client or a job wants to write and may not yet.
     pub fn is_under_way(&self) -> bool {
         self.is_wanted && !self.is_done && !self.is_given_up
     }
 }
 
 impl Controller {
-    /// Somebody wants to change something on the members.
+    /// Notes that a client or a job wants to write to the members.
     pub(super) fn want_opening(&mut self) {
         if self.opening.is_wanted {
             return;
@@ -57,7 +56,8 @@ impl Controller {
         self.opening.version = self.changed();
     }
 
-    /// The metadata cannot express the record as it is wanted, and nothing more can be taken back.
+    /// Stops all writes if the opening is under way: the metadata cannot express the wanted record, and nothing
+    /// more can be taken back.
     pub(super) fn give_up_opening(&mut self) {
         if !self.opening.is_under_way() {
             return;

@@ -1,8 +1,8 @@
-//! What the array knows about itself durably: the content of its metadata, independent of the format.
+//! What the array durably knows about itself: the content of its metadata, independent of the format.
 //!
-//! The controller changes this record and asks the world to write it; the world translates it to the
-//! format on disk (IMSM). [`ContainerView`] is the other side: what the shards may do right now. A view
-//! never promises more than the durable record can keep.
+//! The controller changes this record and has the world write it; the world translates it to the format on disk
+//! (IMSM). [`ContainerView`] says what the shards may do at the moment. A view never allows more than the durable
+//! record covers.
 
 use crate::control::bad_blocks::BadBlocks;
 use crate::layout::Geometry;
@@ -12,16 +12,16 @@ use crate::units::{MemberId, MemberSet, Slot, SlotSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What a drive that comes back is known to hold.
+/// What is known of a drive that returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Returning {
     /// The slot that it served, in every volume.
     pub slot: Slot,
-    /// Generation of the newest record that it got while it served.
+    /// Generation of the newest record that it received while it was in service.
     pub generation: u64,
 }
 
-/// A drive's part in the container.
+/// A drive's role in the container.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberState {
     /// No drive has this number.
@@ -37,20 +37,20 @@ pub enum MemberState {
 /// One drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberRecord {
-    /// Its part.
+    /// Its role.
     pub state: MemberState,
     /// Capacity.
     pub size_bytes: u64,
-    /// Whether acknowledged writes may still be in a cache that loses them with the power.
+    /// Whether its cache may hold acknowledged writes that a loss of power would destroy.
     pub volatile_cache: bool,
-    /// What it is, for the meaning of its errors.
+    /// Device or file, which decides the meaning of its errors.
     pub kind: MemberKind,
-    /// Whether it can discard, which leaves zeros. One that cannot gets zeros written.
+    /// Whether it can discard so that zeros are left. A drive that cannot has zeros written to it.
     pub discards: bool,
-    /// A spare that lacks nothing of this slot but what the bitmaps mark.
+    /// For a spare: the slot that it served before, of which it lacks only what the bitmaps mark.
     pub returns_to: Option<Slot>,
-    /// When the array was assembled its record was older than that of others: mirrors that may differ have
-    /// the content of those.
+    /// Its record was older than that of other drives when the array was assembled. Where mirrors may differ, the
+    /// other drives' content is the right one.
     pub behind: bool,
 }
 
@@ -70,9 +70,9 @@ impl MemberRecord {
 /// Kinds of background work whose progress the metadata keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncKind {
-    /// Redundancy has never been established.
+    /// Redundancy is being established for the first time.
     Initial,
-    /// Redundancy is in doubt after a crash.
+    /// Redundancy is being re-established after a crash.
     Resync,
     /// A slot's new drive is being filled.
     Rebuild(Slot),
@@ -101,8 +101,8 @@ pub struct SlotRecord {
 pub struct VolumeRecord {
     /// Its shape.
     pub geometry: Geometry,
-    /// Not served in this session: it lacks members that it cannot do without, or must not be started. Nothing
-    /// is read from it or written to it, and what is on record of it stays as it is.
+    /// Not served in this session, because it lacks members that it needs, or must not be started. It is neither
+    /// read nor written, and its part of the record does not change.
     pub not_started: bool,
     /// Never written to in this session.
     pub read_only: bool,
@@ -112,10 +112,10 @@ pub struct VolumeRecord {
     pub slots: Vec<SlotRecord>,
     /// Unfinished background work.
     pub sync: Option<SyncRecord>,
-    /// When the rebuild under way has ended, redundancy elsewhere is in doubt and has to be established
-    /// anew (a RAID 10 that crashed while degraded).
+    /// After the rebuild under way, redundancy elsewhere has to be re-established (a RAID 10 that crashed while
+    /// degraded).
     pub then_resync: bool,
-    /// Where each member keeps the volume's write-hole log, RAID 5 only; none when there is no log.
+    /// Where each member keeps the volume's write-hole log (RAID 5 only); `None` when there is no log.
     pub log: Option<LogArea>,
     /// Its write-intent bitmap, if it has one.
     pub bitmap: Option<BitmapRecord>,
@@ -128,10 +128,10 @@ pub struct BitmapRecord {
     pub bits_offset_bytes: u64,
     /// Bytes of a region, a power of two.
     pub region_bytes: u64,
-    /// Regions that are marked at the start, the same on all members: bit `n % 64` of word `n / 64`. Bits behind the
-    /// last region are 0.
+    /// Regions that are marked at the start, the same on all members: region `n` is bit `n % 64` of word `n /
+    /// 64`. Bits after the last region are 0.
     pub marked: Arc<[u64]>,
-    /// A drive that left before this generation of the record may lack regions that are not marked.
+    /// A drive that left before this generation of the record may lack data in regions that are not marked.
     pub cleared_generation: u64,
 }
 
@@ -165,15 +165,15 @@ impl VolumeRecord {
             })
     }
 
-    /// A slot has got a drive that is current, so bits may be cleared: who is away since before the next
-    /// generation after `generation` cannot come back by the bitmap.
+    /// Notes that bits may be cleared from now on. A drive whose newest record is `generation` or older can then
+    /// no longer return by the bitmap.
     pub(crate) fn leave_absent_behind(&mut self, generation: u64) {
         if let Some(bitmap) = &mut self.bitmap {
             bitmap.cleared_generation = generation + 1;
         }
     }
 
-    /// Whether the volume goes on without `member`, so that what the drive holds of it becomes outdated.
+    /// Whether the volume is in service without `member`, so that the drive's content of it becomes outdated.
     #[must_use]
     pub fn does_without(&self, member: MemberId) -> bool {
         let holds = |slot: &SlotRecord| slot.member == Some(member) && slot.current;
@@ -204,7 +204,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Drives that hold data of a volume and are alive.
+    /// Drives that hold data of a volume and are not on record as failed.
     #[must_use]
     pub fn active(&self) -> MemberSet {
         let all = 0u8..;
@@ -214,7 +214,7 @@ impl Record {
             .collect()
     }
 
-    /// Whether all drives of a volume can discard, those that are being filled included.
+    /// Whether all drives of a volume can discard, including those that are being filled.
     #[must_use]
     pub fn discards(&self, volume: usize) -> bool {
         let slots = self.volumes[volume].slots.iter();
@@ -236,8 +236,8 @@ impl Record {
 }
 
 impl Record {
-    /// Where a drive that comes back may be trusted but for what the bitmaps mark: its slot, if no volume has
-    /// been whole without it.
+    /// The slot that a returning drive may take if only what the bitmaps mark is copied to it. `None` if some
+    /// volume has a current drive in that slot, may have cleared bits since the drive left, or is not started.
     #[must_use]
     pub fn may_return(&self, returning: Returning) -> Option<Slot> {
         let Returning { slot, generation } = returning;
@@ -257,11 +257,11 @@ impl Record {
 /// What a background job does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobKind {
-    /// Make redundancy valid, for the first time or after a crash.
+    /// Establish redundancy, for the first time or after a crash.
     Sync,
     /// Fill the drive in this slot from the others.
     Rebuild(Slot),
-    /// Copy the slot to another drive while it stays in service.
+    /// Copy the slot's drive to another drive while it stays in service.
     Replace(Slot, MemberId),
     /// Read everything and compare.
     Check {
@@ -289,9 +289,9 @@ pub struct JobView {
     pub id: u32,
     /// What to do.
     pub kind: JobKind,
-    /// Where the job started in this session: bands below are done.
+    /// Where the job started in this session: bands below this one were done before.
     pub from_band: u64,
-    /// All shards have passed this band.
+    /// All shards have finished the bands below this one.
     pub done_band: u64,
     /// Bytes of each member per second and shard; 0 is unlimited.
     pub rate_bytes_per_s: u64,
@@ -306,17 +306,17 @@ pub struct JobView {
 pub struct VolumeView {
     /// Drives by slot, failed ones included; `None` is missing.
     pub slots: Vec<Option<MemberId>>,
-    /// State of a row outside of what the job changes.
+    /// State of the rows that the job does not change.
     pub row: RowView,
     /// The dirty mark is durable and no fence is up.
     pub writes_allowed: bool,
     /// Refuse writes.
     pub read_only: bool,
-    /// Refuse writes, and end those with errors that wait for something to be recorded: it will not be.
+    /// Refuse writes, and end with errors those that wait for something to be recorded: it will never be.
     pub writes_stopped: bool,
-    /// Every drive of it can discard. Otherwise a trim changes nothing on any of them.
+    /// Every drive of the volume can discard. Otherwise a discard by a client changes nothing on any of them.
     pub discards: bool,
-    /// More members lost than the level survives.
+    /// More members are lost than the level survives.
     pub failed: bool,
     /// Refuse everything: the volume is being stopped.
     pub stopping: bool,
@@ -330,7 +330,7 @@ impl VolumeView {
         self.read_only || self.writes_stopped
     }
 
-    /// Whether it is no use to wait for something to be recorded.
+    /// Whether it is useless to wait for something to be recorded.
     pub(crate) fn records_nothing(&self) -> bool {
         self.failed || self.writes_stopped
     }
@@ -354,7 +354,7 @@ pub struct ContainerView {
 }
 
 impl ContainerView {
-    /// What a drive is, for the meaning of its errors.
+    /// Whether a drive is a device or a file, which decides the meaning of its errors.
     #[must_use]
     pub fn kind_of(&self, member: MemberId) -> MemberKind {
         if self.files.has(member) {

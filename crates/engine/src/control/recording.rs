@@ -1,8 +1,8 @@
 //! Changes of the bad-block log on their way to the record.
 //!
-//! A shard tells what became unreadable for good, or that a recorded range has been written and is durable
-//! on its drive, and waits. It is answered once the record with the change is durable on all live members
-//! and every shard has adopted the view with it. What comes in meanwhile makes the next update together.
+//! A shard reports that a range has become unreadable for good, or that a recorded range has been durably
+//! written, and waits. The controller answers once the record with the change is durable on all live members and
+//! every shard has adopted the view with it. Changes that arrive meanwhile share the next update.
 
 use super::{Controller, Output};
 use crate::control::bad_blocks::{BadBlockChange, BadRange, Recorded};
@@ -13,7 +13,7 @@ use crate::token::Token;
 use crate::units::{MemberId, ShardId};
 use alloc::vec::Vec;
 
-/// A change, and the step of a plan that waits for it.
+/// A change, and the token of the step that waits for it.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     shard: ShardId,
@@ -22,7 +22,7 @@ struct Waiting {
     change: BadBlockChange,
 }
 
-/// Changes that wait, and those of the update under way with its version and epoch.
+/// Changes that wait for the next update, and those of the update under way with its version and epoch.
 #[derive(Debug, Default)]
 pub(super) struct Recording {
     waiting: Vec<Waiting>,
@@ -32,7 +32,7 @@ pub(super) struct Recording {
 }
 
 impl Controller {
-    /// A shard wants a change.
+    /// Queues a change that a shard has requested.
     #[cold]
     pub(super) fn bad_blocks_changed(&mut self, wanted: &Message) {
         if let Message::BadBlocks {
@@ -81,14 +81,14 @@ impl Controller {
         }
     }
 
-    /// The change under way cannot be recorded.
+    /// Answers the changes under way: the metadata cannot express them.
     pub(super) fn refuse_recording(&mut self) {
         for waiting in core::mem::take(&mut self.recording.under_way) {
             self.settle_recording(&waiting, Recorded::NotExpressible);
         }
     }
 
-    /// Puts what waits into the record.
+    /// Puts the waiting changes into the record.
     #[cold]
     fn begin_recording(&mut self) {
         for member in self.record.bad_blocks.members().iter() {
@@ -98,8 +98,8 @@ impl Controller {
         }
         for waiting in core::mem::take(&mut self.recording.waiting) {
             let applied = match waiting.change {
-                // Nothing is read from it any more, in this session. Should its failure not be on record, as
-                // one too many is not, what was recorded of it has to be believed in the next.
+                // The member is not read any more in this session, so its ranges stay as recorded. If its failure
+                // is not on record because it failed a volume, they still count in the next session.
                 _ if self.failed.has(waiting.range.member) => Ok(()),
                 _ if self.is_absent(waiting.range.member) => Ok(()),
                 BadBlockChange::Lost => self.record.bad_blocks.add(waiting.range),

@@ -1,13 +1,14 @@
-//! What the metadata cannot express is not durable, and nothing goes by it.
+//! What happens when the metadata cannot express the record: the record does not become durable, and nothing may
+//! rely on it.
 //!
-//! A record is expressed whole or not at all ([`crate::world::Input::NotExpressible`]), and one that was not is
-//! not tried again. So the controller takes back what it can do without (a checkpoint, a clean mark, the end of
-//! a sync, a rebuild that is to begin): service goes on as if that had never been wanted, and what is left of the
-//! record is tried by itself. If that cannot be expressed either, writes depend on it: the failure of a member
-//! that missed some, a dirty mark, a block that is lost, a drive that has become current. Then the volumes
-//! concerned refuse writes from now on, those that wait for the record end with errors, and reads go on. What
-//! cannot be taken back stays wanted, and is tried with the next change. A session whose first write waits for
-//! the record to move on, which it cannot, takes no writes at all.
+//! A record is expressed whole or not at all ([`crate::world::Input::NotExpressible`]), and a refused record is
+//! not tried again. So the controller takes back the changes that it can do without (a checkpoint, a clean mark,
+//! the end of a sync, the begin of a rebuild) as if they had never been wanted, and tries the rest. If the rest
+//! cannot be expressed either, it holds changes that writes depend on: the failure of a member that missed
+//! writes, a dirty mark, a lost block, a drive that has become current. Then the volumes concerned refuse writes
+//! from now on, writes that wait for the record end with errors, and reads continue. Changes that cannot be taken
+//! back stay wanted, and are tried with the next change. If the updates before the first write cannot be
+//! expressed, the session takes no writes at all.
 
 use super::Controller;
 use crate::control::jobs::Jobs;
@@ -38,7 +39,7 @@ impl Controller {
     fn react(&mut self, Refusal { before, refused }: &Refusal) {
         self.record.generation = before.generation;
         if !self.updater.is_refused() {
-            // More has changed meanwhile: that is tried first.
+            // The record has changed meanwhile: the new version is tried first.
             return;
         }
         let volumes = 0..self.record.volumes.len();
@@ -54,7 +55,8 @@ impl Controller {
             if !is_stopped {
                 self.give_up_opening();
             }
-            // What is recorded of blocks stays as it was, and whoever waits for that to change hears so.
+            // The bad-block log stays as it was, and shards that wait for a change of it are answered that it was
+            // refused.
             self.record.bad_blocks = before.bad_blocks.clone();
             self.refuse_recording();
         }
@@ -66,7 +68,7 @@ impl Controller {
         }
     }
 
-    /// Takes back what can be done without in a volume; returns whether there was anything.
+    /// Takes back the changes of a volume that the controller can do without. Returns whether there were any.
     fn do_without(&mut self, at: usize, before: &Record, refused: &Record) -> bool {
         let (was, now) = (&before.volumes[at], &refused.volumes[at]);
         let mut is_left_out = false;
@@ -107,7 +109,7 @@ impl Controller {
         true
     }
 
-    /// A sync has ended, and on record it has not: it is where it is on record, and halted.
+    /// A sync has ended, but its end could not be recorded: puts it back to the position on record, halted.
     fn halt_sync(&mut self, at: usize, sync: SyncRecord) {
         if self.has_job(at) {
             self.end_job(at, false);
@@ -125,7 +127,8 @@ impl Controller {
         self.jobs.halt(at);
     }
 
-    /// A rebuild that has not begun does not: its drive is what it was before. Returns false if it is over.
+    /// Takes back a rebuild before it begins: its drive becomes what it was before. Returns false if the rebuild
+    /// has already ended.
     fn begin_no_rebuild(&mut self, at: usize, before: &Record) -> bool {
         if !matches!(self.jobs.kind(at), Some(JobKind::Rebuild(_))) {
             return false;
@@ -134,7 +137,7 @@ impl Controller {
         let was = &before.volumes[at];
         let target = target(&self.record.volumes[at]);
         self.record.volumes[at].sync = was.sync;
-        // Nobody tries by itself again what nobody can say.
+        // The rebuild must not start again by itself: its begin cannot be recorded.
         self.marks[at].filling = Filling::GivenUp;
         let Some(target) = target else { return true };
         let at = usize::from(target.0);
@@ -163,11 +166,12 @@ impl Controller {
             Mark::Unmarked => Mark::Unmarked,
             Mark::Clean => Mark::Clean,
             Mark::Dirtying(_) => {
-                // Nothing has been written, and others may still have something to record.
+                // Nothing has been written yet. Without this mark, changes of other volumes can perhaps be
+                // recorded.
                 self.record.volumes[at].dirty = false;
                 Mark::Clean
             }
-            // It stays so: what is on its way may be half done.
+            // The volume stays dirty: writes under way may be half done.
             _ => Mark::Dirty,
         };
         self.jobs.set_aside(at);
@@ -177,21 +181,21 @@ impl Controller {
 }
 
 impl Jobs {
-    /// The metadata cannot express that the job has come so far: only further is worth another try.
+    /// Notes that the metadata cannot express a checkpoint of this many bytes. Only a later one is tried.
     fn checkpoint_refused(&mut self, at: usize, done_bytes: u64) {
         if let Some(job) = &mut self.jobs[at] {
             job.refused_bytes = done_bytes;
         }
     }
 
-    /// Ends a job where it is, until somebody orders it to go on.
+    /// Halts a job at its position until an operator resumes it.
     fn halt(&mut self, at: usize) {
         if let Some(job) = &mut self.jobs[at] {
             job.halted = true;
         }
     }
 
-    /// Another one's turn, although this one is not done.
+    /// Lets another job become active, although this one is not done.
     fn set_aside(&mut self, at: usize) {
         if self.active == Some(at) {
             self.active = None;
@@ -214,15 +218,15 @@ fn target(volume: &VolumeRecord) -> Option<MemberId> {
     }
 }
 
-/// The same but for their numbers.
+/// Whether two records are equal but for their generations.
 fn is_same(one: &Record, other: &Record) -> bool {
     one.members == other.members
         && one.volumes == other.volumes
         && one.bad_blocks == other.bad_blocks
 }
 
-/// Whether writes to a volume depend on what changes from one record to another. What can be done without is not in
-/// it any more.
+/// Whether writes to a volume depend on the changes from one record to the other. Changes that the controller can
+/// do without have been taken back before.
 fn depends(before: &Record, now: &Record, at: usize) -> bool {
     let (was, volume) = (&before.volumes[at], &now.volumes[at]);
     let served = |slot: &SlotRecord| slot.member.filter(|_| slot.current);

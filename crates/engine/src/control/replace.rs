@@ -1,19 +1,19 @@
-//! Replacing a drive in service: every volume's part of it is copied to another drive, one volume after the
-//! other, and then the two change places in all volumes at once.
+//! Replacing a drive in service. Every volume's part of the drive is copied to another drive, one volume after
+//! the other; then the two drives change places in all volumes at once.
 //!
-//! Until the change is over, both drives get every write: a volume that has been copied keeps its job, done
-//! and resting, until the last one is copied too. The record goes first: while the update that names the new
-//! drive is on its way, whichever record a crash leaves names a drive that has everything. Only when it
-//! is durable everywhere does the view change. Then the drives have changed roles: shards read from the new
-//! one, and the old one is what every write is copied to, because a shard that does not know yet may read
-//! from it. When all of them know, the old one gets nothing more.
+//! Until the change is complete, both drives get every write: a copied volume keeps its job, done and resting,
+//! until the last volume is copied too. The record changes first: while the update that names the new drive is
+//! under way, whichever record a crash leaves names a drive with the complete content. Only when the update is
+//! durable everywhere does the view change. Then the drives have swapped roles: shards read from the new drive,
+//! and every write is copied to the old one, because a shard that has not adopted the view yet may still read
+//! from it. When all shards have adopted it, the old drive gets no more writes.
 
 use super::Controller;
 use crate::control::record::{JobKind, MemberState, Record, SlotRecord};
 use crate::units::{MemberId, MemberSet, Slot};
 use alloc::vec::Vec;
 
-/// A replacement whose copies are complete and whose record is on its way.
+/// A replacement whose copies are complete, while its update of the record is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Switch {
     slot: Slot,
@@ -27,9 +27,9 @@ pub(super) struct Switch {
 pub(super) struct Leaving {
     slot: Slot,
     old: MemberId,
-    /// The version of the record that does without it.
+    /// The version of the record that no longer names it in the slot.
     version: u64,
-    /// From this view on nobody reads from it.
+    /// Shards that have adopted this epoch do not read from it.
     epoch: u64,
 }
 
@@ -41,7 +41,7 @@ impl Controller {
             .collect()
     }
 
-    /// Drives that jobs copy to: they hold data although the record does not say so yet.
+    /// Drives that jobs copy to. They hold data although the record does not say so yet.
     pub(super) fn copy_targets(&self) -> MemberSet {
         let target = |at| match self.jobs.kind(at) {
             Some(JobKind::Replace(_, to)) => Some(to),
@@ -60,7 +60,7 @@ impl Controller {
         }
     }
 
-    /// What is to be written while a switch is on its way.
+    /// The record to write while a switch is on its way.
     pub(super) fn record_after_switch(&self) -> Option<Record> {
         let Switch { slot, to, .. } = self.switch?;
         let mut record = self.record.clone();
@@ -84,8 +84,8 @@ impl Controller {
         Some(record)
     }
 
-    /// Once the record that names the new drive is durable, so does the view; and once that is everybody's,
-    /// the old drive goes.
+    /// Once the record that names the new drive is durable, the view names it too. Once every shard has adopted
+    /// that view, the old drive is let go.
     pub(super) fn run_switch(&mut self) {
         if let Some(leaving) = self.leaving
             && self.updater.has(leaving.version)
@@ -125,9 +125,9 @@ impl Controller {
         }
     }
 
-    /// A drive is failing. Without the old one the switch is over at once, because the new one has
-    /// everything; without the new one it is off. Returns whether the old one was lost, so that its
-    /// failure has to be recorded although no slot names it any more.
+    /// Reacts to the failure of a drive during a switch. If the old drive fails, the switch completes at once,
+    /// because the new one has the complete content; if the new one fails, the switch is cancelled. Returns
+    /// whether the old drive was lost: then its failure has to be recorded although no slot names it any more.
     pub(super) fn switch_loses(&mut self, member: MemberId) -> bool {
         self.run_switch();
         let Some(Switch { slot, to, .. }) = self.switch else {
@@ -147,8 +147,8 @@ impl Controller {
         is_old
     }
 
-    /// Ends the other volumes' part of a replacement of which one part has failed: the drives change
-    /// places in all volumes or in none.
+    /// Ends a replacement in the other volumes after it has failed in one: the drives change places in all
+    /// volumes or in none.
     pub(super) fn give_up_replacing(&mut self, slot: Slot, to: MemberId) {
         for at in self.replacing(slot, to) {
             self.end_job(at, false);

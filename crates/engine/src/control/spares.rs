@@ -1,4 +1,4 @@
-//! Spares: slots without a current drive get one, and the rebuild begins.
+//! Spares: a slot without a current drive gets a spare, and its rebuild begins.
 
 use super::Controller;
 use crate::control::marks::Filling;
@@ -11,9 +11,10 @@ use crate::limits::METADATA_RESERVE_BYTES;
 use crate::units::{MemberId, Slot, VolumeId};
 
 impl Controller {
-    /// Gives slots without a current drive to a spare, and queues what has to be rebuilt.
+    /// Finds drives for slots without a current drive, and queues their rebuilds.
     pub(super) fn fill_empty_slots(&mut self) {
-        // A drive that was being filled keeps its slot on record if its failure turns out to be the host's.
+        // If the failure of a drive that was being filled is put down to the host, the drive keeps its slot on
+        // record.
         let is_undecided = !self.undecided.is_empty();
         if is_undecided || !self.failures.is_empty() {
             return;
@@ -25,7 +26,7 @@ impl Controller {
                 .iter()
                 .any(|volume| volume.sync.is_some())
             {
-                // One migration at a time per drive set.
+                // Only one rebuild or sync at a time per set of drives.
                 return;
             }
             if self.has_job(at) || self.marks[at].failed || self.takes_no_writes(at) {
@@ -51,9 +52,9 @@ impl Controller {
         Some(Slot(empty as u8))
     }
 
-    /// The live drive in a slot that has none that is current: its own, or the one that another volume has there.
-    /// Volumes of a container span the same drives in the same slots, but the record on the drives names a new
-    /// one in each when its rebuild begins.
+    /// The live drive in a slot without a current drive: the volume's own, or the one that another volume has in
+    /// the slot. Volumes of a container span the same drives in the same slots, but the metadata on the drives
+    /// names a new drive in each volume only when its rebuild begins.
     pub(super) fn drive_in(&self, at: usize, slot: Slot) -> Option<MemberId> {
         let is_live = |drive: &MemberId| !self.failed.has(*drive);
         let is_active =
@@ -71,7 +72,7 @@ impl Controller {
         in_slot(&volumes[at]).or_else(of_others)
     }
 
-    /// The smallest spare that can hold what any drive of the container holds.
+    /// The smallest spare that is large enough for all volumes of the container.
     pub(super) fn fitting_spare(&self) -> Option<MemberId> {
         let need = self.needed_bytes();
         (0u8..)
@@ -81,7 +82,7 @@ impl Controller {
             .map(|(spare, _)| MemberId(spare))
     }
 
-    /// The spare that was in this slot before, and lacks little.
+    /// The spare that served this slot before, and lacks only what the bitmaps mark.
     fn returning_to(&self, slot: Slot) -> Option<MemberId> {
         let returns = |member: &MemberRecord| {
             member.state == MemberState::Spare && member.returns_to == Some(slot)
@@ -91,7 +92,7 @@ impl Controller {
         Some(MemberId(spare as u8))
     }
 
-    /// A slot's drive is current: bits may be cleared, and no other drive can come back to it.
+    /// Notes that a slot's drive is current: bits may be cleared, and no other drive can return to the slot.
     pub(super) fn filled(&mut self, at: usize, slot: Slot) {
         let generation = self.record.generation;
         self.record.volumes[at].leave_absent_behind(generation);
@@ -111,7 +112,7 @@ impl Controller {
         whole && settled && !establishes && !changes && self.is_durable()
     }
 
-    /// Puts a spare into a slot, of all volumes at once.
+    /// Puts a spare into a slot of all volumes at once.
     fn take_spare(&mut self, at: usize, slot: Slot) -> Option<MemberId> {
         let wanted = match self.marks[at].filling {
             Filling::AsConfigured => self.options.auto_rebuild,
@@ -144,7 +145,7 @@ impl Controller {
         Some(spare)
     }
 
-    /// What a drive must have room for: the end of the last volume, and the metadata behind it.
+    /// What a drive must have room for: everything up to the end of the last volume, and the metadata after it.
     pub(super) fn needed_bytes(&self) -> u64 {
         let end = |shape: &Geometry| shape.start_bytes + shape.component_bytes;
         let data = self

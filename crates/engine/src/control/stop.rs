@@ -1,4 +1,5 @@
-//! Stopping: every volume is flushed and, if its mark may say so, marked clean; then each is told how it is left.
+//! Stopping: every volume is flushed and, where allowed, marked clean. Then an event reports the final state of
+//! each.
 
 use super::Controller;
 use crate::control::marks::Mark;
@@ -6,18 +7,18 @@ use crate::event::{Event, VolumeEnd};
 use crate::units::VolumeId;
 
 impl Controller {
-    /// A volume that is not marked clean is flushed before the end all the same.
+    /// Whether a volume is to be flushed for the stop although it will not be marked clean.
     pub(super) fn may_rest(&self, at: usize) -> bool {
         let volume = &self.record.volumes[at];
-        // A failure that the metadata cannot express never comes on record.
+        // A failure that the metadata cannot express will never be on record.
         let settled = self.has_settled_failures() || self.updater.is_refused();
         let ends = self.stopping && !self.marks[at].failed && settled;
         ends && !volume.read_only && !self.becomes_clean(at)
     }
 
-    /// Ends the stop when every volume is as it will be left.
+    /// Completes the stop when every volume is in its final state.
     pub(super) fn run_stop(&mut self) {
-        // What the metadata cannot express it will not express by waiting.
+        // If the metadata cannot express the record, waiting does not help.
         let is_refused = self.updater.is_refused();
         let settled = self
             .marks
@@ -34,7 +35,7 @@ impl Controller {
         }
     }
 
-    /// Tells how the end leaves each volume that was started.
+    /// Reports the final state of each volume that was started.
     fn tell_ends(&mut self) {
         for at in 0..self.record.volumes.len() {
             if !self.record.volumes[at].not_started {
@@ -44,7 +45,7 @@ impl Controller {
         }
     }
 
-    /// How the end leaves a volume.
+    /// The final state of a volume.
     fn end_of(&self, at: usize) -> VolumeEnd {
         match self.marks[at].mark {
             _ if self.marks[at].failed => VolumeEnd::Failed,

@@ -1,9 +1,9 @@
-//! Making the record durable: never on all members at once, one update at a time.
+//! Making the record durable: one update at a time, and never on all members at once.
 //!
-//! An update goes to one half of the live members, and when that half has it durably, to the rest. So
-//! at any instant one half holds a whole record, old or new. The next update starts when the last one
-//! has reached every member that is still alive. Drives that join come before both: a record that names a
-//! drive which carries none itself names one that is missing.
+//! An update goes to one half of the live members, and when it is durable there, to the rest. So at any instant
+//! one half holds an intact record, old or new. The next update starts when the last one has reached every member
+//! that is still alive. Drives that join are written before both halves: a drive that a record names but that
+//! carries no record itself would count as missing.
 
 use crate::control::record::Record;
 use crate::units::{MemberId, MemberSet, Nanos};
@@ -11,11 +11,11 @@ use crate::units::{MemberId, MemberSet, Nanos};
 #[derive(Debug)]
 struct Update {
     version: u64,
-    /// Who is written to now.
+    /// Members that are being written.
     waiting: MemberSet,
-    /// Who comes after them, and after those.
+    /// Members that are written next, and those after them.
     then: [MemberSet; 2],
-    /// Some member has it durably.
+    /// The update is durable on some member.
     reached: bool,
     /// The metadata cannot express it.
     refused: bool,
@@ -25,9 +25,9 @@ struct Update {
 /// A record that the metadata cannot express.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// The one before it, which the metadata did express.
+    /// The record before it, which the metadata could express.
     pub before: Record,
-    /// The record.
+    /// The record that could not be expressed.
     pub refused: Record,
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct Updater {
     durable: u64,
     completed: u64,
     snapshot: Record,
-    /// All live members have the snapshot.
+    /// The snapshot is durable on all live members.
     is_held: bool,
-    /// What the snapshot was before the update under way, and whether all live members had that.
+    /// The snapshot before the update under way, and whether all live members had it.
     before: Option<(Record, bool)>,
     update: Option<Update>,
-    /// Members in service that failed before they had the latest record that others have.
+    /// Members in service that failed before they received the latest record that others have.
     lacking: MemberSet,
     /// The last version that the metadata could not express. It is not tried again.
     refused: Option<u64>,
@@ -77,7 +77,7 @@ impl Updater {
         self.durable >= version
     }
 
-    /// Nothing is written in this session: what is wanted counts as done.
+    /// Counts all changes as durable, because nothing is written in this session.
     pub fn skip(&mut self) {
         self.durable = self.version;
     }
@@ -95,24 +95,24 @@ impl Updater {
         &self.snapshot
     }
 
-    /// Members in service that failed before they had the latest record that others have: one more update, and
-    /// their record is two behind.
+    /// Members in service that failed before they received the latest record that others have. One more update
+    /// would leave their record two generations behind.
     pub fn lacking(&self) -> MemberSet {
         self.lacking
     }
 
-    /// Whether the latest version is one that the metadata cannot express: nothing more comes of it.
+    /// Whether the metadata cannot express the latest version, so that it will never become durable.
     pub fn is_refused(&self) -> bool {
         self.refused == Some(self.version) && self.durable != self.version
     }
 
-    /// A record that could not be expressed, once for each.
+    /// A record that could not be expressed; each is returned once.
     pub fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }
 
-    /// Changes that could not be expressed have been taken back: if `record` is what all live members have,
-    /// nothing has to be written. Returns whether it is.
+    /// To be called when changes that could not be expressed have been taken back. If `record` is what all live
+    /// members have, nothing has to be written. Returns whether that is so.
     pub fn taken_back(&mut self, record: &Record) -> bool {
         let is_held = self.is_held && self.update.is_none() && *record == self.snapshot;
         if is_held {
@@ -121,7 +121,7 @@ impl Updater {
         is_held
     }
 
-    /// Starts the next update if one is wanted and none is under way: returns whom to write first.
+    /// Starts the next update if one is wanted and none is under way. Returns the members to write first.
     pub fn run(&mut self, record: &mut Record, live: MemberSet, now: Nanos) -> Option<MemberSet> {
         let is_done = self.durable == self.version || self.is_refused();
         if self.update.is_some() || is_done || live.is_empty() {
@@ -151,7 +151,7 @@ impl Updater {
         self.settle(now).or(Some(waiting))
     }
 
-    /// A member has its part durably: returns whom to write next.
+    /// Notes that the update is durable on a member. Returns the members to write next.
     pub fn answered(&mut self, member: MemberId, now: Nanos) -> Option<MemberSet> {
         let update = self.update.as_mut()?;
         update.reached |= update.waiting.has(member);
@@ -159,8 +159,8 @@ impl Updater {
         self.settle(now)
     }
 
-    /// The record cannot be expressed for a member, and so for none. The update is over when nobody is
-    /// left who has been asked.
+    /// Notes that the record cannot be expressed for a member, and so for none. The update ends when no member
+    /// that is being written is left to answer.
     pub fn not_expressible(&mut self, member: MemberId, now: Nanos) {
         if let Some(update) = self.update.as_mut().filter(|by| by.waiting.has(member)) {
             update.refused = true;
@@ -170,7 +170,7 @@ impl Updater {
         }
     }
 
-    /// A member will never answer, and is not written to any more: returns whom to write next.
+    /// Notes that a member will never answer and is not written any more. Returns the members to write next.
     pub fn lost(&mut self, member: MemberId, now: Nanos) -> Option<MemberSet> {
         let update = self.update.as_mut()?;
         if update.waiting.has(member) || update.then.iter().any(|set| set.has(member)) {
@@ -199,7 +199,7 @@ impl Updater {
             self.refuse();
             return None;
         }
-        // What nobody has is not durable, though there is nobody left to wait for.
+        // An update that reached no member is not durable, although no member is left to wait for.
         if update.reached {
             self.durable = update.version;
             self.is_held = true;
@@ -209,12 +209,13 @@ impl Updater {
         None
     }
 
-    /// When the part that is under way was begun, to be corrected.
+    /// When the writes under way began. The caller may correct it.
     pub fn began(&mut self) -> Option<&mut Nanos> {
         self.update.as_mut().map(|update| &mut update.since)
     }
 
-    /// Ends an update that could not be expressed: the record is what it was, so the next one follows on that.
+    /// Ends an update that could not be expressed. The snapshot becomes what it was before, so the next update
+    /// starts from that.
     fn refuse(&mut self) {
         let update = self.update.take();
         let update = update.expect("what cannot be expressed is an update under way");
@@ -230,7 +231,7 @@ impl Updater {
         self.refusal = Some(Refusal { before, refused });
     }
 
-    /// Members whose part of the update has been under way for longer than `deadline`.
+    /// Members whose write of the record has been under way for longer than `deadline`.
     pub fn overdue(&self, now: Nanos, deadline: Nanos) -> MemberSet {
         match &self.update {
             Some(update) if now.since(update.since) > deadline => update.waiting,

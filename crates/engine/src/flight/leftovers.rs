@@ -51,18 +51,18 @@ pub(crate) enum StillOut {
     },
 }
 
-/// All of them. See the module's prose.
+/// All commands left behind. See the module's prose.
 #[derive(Debug)]
 pub(crate) struct Leftovers {
     list: Pool<Leftover>,
-    /// Owner and place in the list of those that there are.
+    /// For each entry in use: the owner part of the commands' names, and the entry's place in the list.
     owners: Vec<(u64, u32)>,
     pins: Pool<Pin>,
-    /// What plans will need that have given up commands and still run.
+    /// Room that is kept for plans that have given up commands and still run.
     promised: Room,
 }
 
-/// Entries that a plan needs when it goes.
+/// Entries that a plan needs when it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Room {
     leftovers: usize,
@@ -70,8 +70,8 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// What a plan needs at most: an entry for its own commands, one for those of the single request that it was, each with
-    /// so many pieces of memory of clients.
+    /// What a plan needs at most: an entry for its own commands, and one for those of the single request that it was,
+    /// each with so many `pieces` of clients' memory.
     pub fn of_plan(pieces: usize) -> Room {
         Room {
             leftovers: 2,
@@ -110,7 +110,7 @@ impl Leftovers {
         }
     }
 
-    /// Commands that have not come back, and who has them.
+    /// How many commands have not come back, and the members that hold them.
     pub fn count(&self) -> (usize, MemberSet) {
         let mut found = (0, MemberSet::default());
         for &(_, at) in &self.owners {
@@ -159,7 +159,7 @@ impl Leftovers {
         self.owners.push((name.owner(), at));
     }
 
-    /// Adds a command that has no memory to keep; false if too much is out already.
+    /// Adds a command that has no memory to keep; false if too much has been left behind already.
     pub fn add_command(&mut self, name: Token, member: MemberId) -> bool {
         if let Some(position) = self.position(name) {
             let leftover = &mut self.list[self.owners[position].1];
@@ -175,14 +175,14 @@ impl Leftovers {
         has_room
     }
 
-    /// Puts a piece of memory of a client of shard `home` before a chain of them.
+    /// Puts a piece of memory, of a client of shard `home`, at the head of a chain.
     pub fn pin(&mut self, buffer: Buffer, home: ShardId, next: Pins) -> Pins {
         let at = self.pins.take().expect("room for the pins was promised");
         self.pins[at] = Pin { buffer, home, next };
         Pins(at)
     }
 
-    /// Takes the first piece off a chain: the memory, and the shard whose client has it.
+    /// Takes the first piece off a chain: the memory, and the shard whose client owns it.
     pub fn unpin(&mut self, chain: &mut Pins) -> Option<(Buffer, ShardId)> {
         let Pins(at) = *chain;
         if at == NONE {
@@ -210,7 +210,7 @@ impl Leftovers {
         StillOut::Nothing { scratch, pins }
     }
 
-    /// The generation itself if no command still bears its `name`, else the next such one.
+    /// `generation` itself if no leftover command bears its `name`, else the next one for which that is so.
     pub fn free_generation(&self, generation: u16, name: impl Fn(u16) -> Token) -> u16 {
         if self.has_name(name(generation)) {
             return self.next_generation(generation, name);
@@ -218,7 +218,8 @@ impl Leftovers {
         generation
     }
 
-    /// A generation whose `name` no command still bears. There are more generations than entries.
+    /// The next generation whose `name` no leftover command bears. There is one: there are more generations than
+    /// entries.
     pub fn next_generation(&self, generation: u16, name: impl Fn(u16) -> Token) -> u16 {
         let mut next = generation;
         loop {

@@ -4,7 +4,7 @@ use crate::limits::GRAIN_BYTES;
 use crate::order::ranges::Part;
 use crate::units::{Slot, SlotSet};
 
-/// What is asked only of work that is done in pieces.
+/// Why a plan's [`Piecewise`] can be expected: it is wanted only while its work is done in pieces.
 pub(crate) const IN_PIECES: &str = "the work is done in pieces";
 
 /// Where work that is done in pieces stands.
@@ -16,7 +16,7 @@ pub(crate) struct Piecewise {
     end: u32,
     /// Longest piece for now: a power of two, at least one grain.
     length_bytes: u32,
-    /// Slots that could not read this piece; it is one grain then.
+    /// Slots from which this piece could not be read; the piece is at most one grain then.
     avoid: SlotSet,
     /// Those of them that a scrub has written back.
     healed: SlotSet,
@@ -68,7 +68,7 @@ impl Piecewise {
         self.low
     }
 
-    /// Slots that could not read this piece; it is one grain then.
+    /// Slots from which this piece could not be read; the piece is at most one grain then.
     pub fn avoid(&self) -> SlotSet {
         self.avoid
     }
@@ -83,12 +83,12 @@ impl Piecewise {
         self.parity
     }
 
-    /// The same, to be noted.
+    /// Notes what has become of the piece's parity.
     pub fn set_parity(&mut self, parity: PieceParity) {
         self.parity = parity;
     }
 
-    /// A scrub has written back what a slot could not read. Returns whether there is another one.
+    /// A scrub has written back what a slot could not read. Returns whether there is another such slot.
     pub fn heal(&mut self) -> bool {
         if let Some(slot) = self.unhealed() {
             self.healed = self.healed.with(slot);
@@ -102,17 +102,18 @@ impl Piecewise {
         (self.low / unit * unit + self.length_bytes).min(self.end)
     }
 
-    /// What a part and the piece have in common; empty if the first is not below the second.
+    /// What a part and the piece have in common; empty if the first offset is not below the second.
     pub fn overlap(&self, part: &Part) -> (u32, u32) {
         (part.low.max(self.low), part.high.min(self.high()))
     }
 
-    /// What a scrub writes back next in this piece.
+    /// The slot that a scrub writes back next in this piece.
     pub fn unhealed(self) -> Option<Slot> {
         SlotSet(self.avoid.0 & !self.healed.0).iter().next()
     }
 
-    /// Some block of the piece cannot be read from `slots`.
+    /// Some block of the piece cannot be read from `slots`: halves the piece, or avoids the slots if it is no longer
+    /// than a grain.
     pub(crate) fn narrow(&mut self, slots: SlotSet) {
         if self.length_bytes > GRAIN_BYTES {
             self.length_bytes /= 2;
@@ -121,7 +122,7 @@ impl Piecewise {
         }
     }
 
-    /// Makes the piece one block long, whatever was met in it; false if it is no longer than that.
+    /// Makes the piece one block long and forgets what was met in it; false if it is no longer than that.
     pub fn refine(&mut self, block_bytes: u32) -> bool {
         let is_longer = self.length_bytes > block_bytes;
         if is_longer {
@@ -131,7 +132,7 @@ impl Piecewise {
         is_longer
     }
 
-    /// Goes on behind the piece; false when that was the last.
+    /// Moves on to the next piece; false when that was the last.
     pub(crate) fn step(&mut self) -> bool {
         self.parity = PieceParity::Kept;
         self.chunk += 1;

@@ -60,7 +60,7 @@ pub(crate) struct Running {
     pub lock: u32,
     /// The write-hole log that it is in or waits for, or [`NONE`].
     pub log: u32,
-    /// The single request that it was, while commands bear that one's name, or [`NONE`].
+    /// The single request that the plan was, while commands bear that request's name, or [`NONE`].
     pub single: u32,
     /// Commands that are not waited for any more and have not come back; see `left_with`.
     left: u16,
@@ -75,13 +75,13 @@ pub(crate) struct Running {
     pub plan: Plan,
     /// For direct reads: the failed step being handed on, and how far.
     recover: (u16, u64),
-    /// Who has the commands that are not waited for.
+    /// The members that hold the commands counted in `left`.
     left_with: MemberSet,
-    /// Some of them use memory of clients.
+    /// Some of those commands use memory of clients.
     payload_left: bool,
     /// For background work: some of the band could not be done.
     band_failed: bool,
-    /// Room for them when the plan goes.
+    /// Room for those commands when the plan ends.
     promised: Room,
 }
 
@@ -136,7 +136,7 @@ impl Running {
         self.clear();
     }
 
-    /// Forgets the steps, and nothing of what the work has met so far.
+    /// Forgets the steps, but not what the work has met so far.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.plan.clear();
@@ -220,25 +220,25 @@ impl Running {
         self.wrote = true;
     }
 
-    /// Whether one has.
+    /// Whether a write step has gone out.
     #[inline]
     pub fn has_written(&self) -> bool {
         self.wrote
     }
 
-    /// A read has brought nothing, by the medium's fault or another one.
+    /// A read has failed, because of the medium or for another reason.
     pub fn fail_read(&mut self, at: usize, media: bool) {
         self.states[at].progress = Progress::Failed { media };
         self.read_failed = true;
     }
 
-    /// Whether one has.
+    /// Whether a read has failed.
     #[inline]
     pub fn has_failed_reads(&self) -> bool {
         self.read_failed
     }
 
-    /// A step was not carried out: what was to be read was not, or its member misses a write.
+    /// A step was not carried out: a read has failed, anything else counts as missed by its member.
     pub fn lose_step(&mut self, at: usize, media: bool) {
         if self.plan.steps()[at].kind == StepKind::Read {
             self.fail_read(at, media);
@@ -253,7 +253,7 @@ impl Running {
         self.missed.insert(member);
     }
 
-    /// So do all of these.
+    /// These members miss a write of this plan.
     #[inline]
     pub fn miss_all(&mut self, members: MemberSet) {
         self.missed.0 |= members.0;
@@ -270,27 +270,27 @@ impl Running {
         self.differing_steps |= 1 << at.min(63);
     }
 
-    /// Whether that of a step did; all steps from the 64th on count as one.
+    /// Whether the comparison in a step found a difference; all steps from the 64th on count as one.
     pub fn differs(&self, at: usize) -> bool {
         self.differing_steps >> at.min(63) & 1 == 1
     }
 
-    /// Whether any did.
+    /// Whether any comparison found a difference.
     pub fn has_differences(&self) -> bool {
         self.differing_steps != 0
     }
 
-    /// They are being corrected.
+    /// Forgets the differences, because they are being corrected.
     pub fn forget_differences(&mut self) {
         self.differing_steps = 0;
     }
 
-    /// Some of a job's band could not be done. Returns whether that was known.
+    /// Some of a job's band could not be done. Returns whether that was known already.
     pub fn fail_band(&mut self) -> bool {
         core::mem::replace(&mut self.band_failed, true)
     }
 
-    /// Whether that is so.
+    /// Whether some of a job's band could not be done.
     pub fn has_failed_band(&self) -> bool {
         self.band_failed
     }
@@ -300,7 +300,7 @@ impl Running {
         (usize::from(self.recover.0), self.recover.1)
     }
 
-    /// Goes on to the next step.
+    /// The next step is handed on from now on.
     pub fn recover_next(&mut self) {
         self.recover = (self.recover.0 + 1, 0);
     }
@@ -313,13 +313,13 @@ impl Running {
 
 /// Commands that are not waited for any more and have not come back.
 impl Running {
-    /// How many there are.
+    /// How many such commands there are.
     #[inline]
     pub fn left(&self) -> u16 {
         self.left
     }
 
-    /// Who has them.
+    /// The members that hold them.
     pub fn left_with(&self) -> MemberSet {
         self.left_with
     }
@@ -334,7 +334,7 @@ impl Running {
         self.promised = room;
     }
 
-    /// That room.
+    /// The room that has been promised.
     pub fn promised(&self) -> Room {
         self.promised
     }
@@ -347,10 +347,10 @@ impl Running {
         self.outstanding -= 1;
     }
 
-    /// One of these has come back. Returns whether it was the last.
+    /// One of these commands has come back. Returns whether it was the last.
     ///
     /// # Panics
-    /// There is none.
+    /// No such command is out.
     pub fn one_came_back(&mut self) -> bool {
         assert!(
             self.left > 0,
@@ -365,7 +365,7 @@ impl Running {
         true
     }
 
-    /// Others keep them from now on.
+    /// The leftovers keep these commands from now on.
     pub fn forget_left(&mut self) {
         self.left = 0;
         self.left_with = MemberSet::default();

@@ -3,8 +3,8 @@
 //! Old data, old parity and new parity of a plan live here between its stages. The allocator hands out
 //! contiguous power-of-two blocks of at least 4 KiB; the memory itself belongs to the world.
 //!
-//! A drive that hangs may keep what plans had lent it ([`crate::shard::plans::abandon`]), all of it in the worst case. So
-//! where there is enough, half of the memory is a reserve that is not touched before that has happened.
+//! A drive that hangs may keep the memory of its commands ([`crate::shard::plans::abandon`]), in the worst case all
+//! of it. So where there is enough, half of the memory is a reserve that is not used before a drive has kept some.
 
 use crate::limits::GRAIN_BYTES;
 use crate::units::Buffer;
@@ -51,7 +51,7 @@ impl Scratch {
         }
     }
 
-    /// A block of at least `length_bytes`, or nothing now.
+    /// A block of at least `length_bytes`, or `None` if none is free now.
     #[inline]
     pub fn take(&mut self, length_bytes: u32) -> Option<ScratchBlock> {
         let block = match self.usual.take(length_bytes) {
@@ -83,7 +83,7 @@ impl Scratch {
         self.pinned += 1;
     }
 
-    /// It has.
+    /// The drive has given the block back.
     pub fn unpin(&mut self, block: ScratchBlock) {
         self.pinned -= 1;
         self.give(block);
@@ -108,7 +108,7 @@ impl Scratch {
     }
 }
 
-/// A region.
+/// One contiguous part of the scratch memory.
 #[derive(Debug)]
 struct Buddies {
     base: Buffer,

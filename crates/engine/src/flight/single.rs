@@ -65,8 +65,8 @@ impl Single {
         self.outstanding = 0;
     }
 
-    /// A command goes out to the drive of a slot: the first, the second and so on. Returns its name; the request has this
-    /// `index`.
+    /// Command number `copy` goes out to the drive of a slot. Returns the command's name; `index` is the request's
+    /// place in the pool.
     #[inline]
     pub fn send(&mut self, index: u32, copy: u8, slot: Slot, member: MemberId) -> Token {
         self.members[usize::from(copy)] = member;
@@ -118,7 +118,7 @@ impl Single {
         self.started
     }
 
-    /// The same, to be corrected.
+    /// The time when its commands went out, to be corrected.
     pub fn started_mut(&mut self) -> &mut Nanos {
         &mut self.started
     }
@@ -134,7 +134,7 @@ impl Single {
         self.generation
     }
 
-    /// Its next commands bear other names.
+    /// Its next commands bear names of this generation.
     pub fn set_generation(&mut self, generation: u16) {
         self.generation = generation;
     }
@@ -147,7 +147,7 @@ impl Single {
     /// The drive that holds a command.
     ///
     /// # Panics
-    /// It has given it back.
+    /// The drive has given the command back already.
     #[inline]
     pub fn holder_of(&self, copy: u8) -> MemberId {
         assert!(
@@ -174,7 +174,7 @@ impl Single {
         })
     }
 
-    /// The drives that have its commands, unless a plan has taken these over.
+    /// The drives that hold its commands, unless a plan has taken these over.
     pub fn waits_for(&self) -> impl Iterator<Item = MemberId> {
         let is_own = self.plan == NONE;
         let out = self

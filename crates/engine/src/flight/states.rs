@@ -1,8 +1,8 @@
 //! Where the steps of a plan stand.
 //!
-//! Nearly every answer of a drive is about one of the first steps of a plan, and with thousands of plans under way each
-//! cache line that it needs comes from far away. So the states of the first steps lie in the plan itself, beside the
-//! few other fields that an answer changes; those of longer plans follow in memory of their own.
+//! Nearly every answer of a drive is about one of the first steps of a plan, and with thousands of plans under way
+//! each cache line that an answer needs comes from far away. So the states of the first steps lie in the plan itself,
+//! beside the few other fields that an answer changes; those of longer plans follow in memory of their own.
 
 use alloc::vec::Vec;
 use core::iter::Chain;
@@ -19,7 +19,7 @@ pub(crate) enum Progress {
     /// Waits for the bad-block log to say what became of its range.
     Recording,
     Done,
-    /// A read that brought nothing, and whether the place on the medium is at fault.
+    /// A read that failed, and whether the place on the medium is at fault.
     Failed {
         media: bool,
     },
@@ -45,7 +45,7 @@ impl StepState {
         progress: Progress::Idle,
     };
 
-    /// Whether a drive has it: a computation waits for none, a log entry for its unit.
+    /// Whether a drive holds its command. No drive holds a computation, or a log entry, which waits for its unit.
     pub fn is_with_drive(&self) -> bool {
         let waits = matches!(self.progress, Progress::Outstanding | Progress::Flushing);
         waits && self.member != u8::MAX
@@ -58,7 +58,7 @@ impl Default for StepState {
     }
 }
 
-/// As many as fit: reads and writes of data and parity, and what is computed between.
+/// As many as fit into the first line of a plan: reads and writes of data and parity, and what is computed between.
 const NEAR: usize = 6;
 
 /// The states of a plan's steps, by number.
@@ -94,7 +94,7 @@ impl StepStates {
         self.make_idle(0);
     }
 
-    /// So many steps, none of which has begun.
+    /// Becomes the states of so many steps, none of which has begun.
     #[inline]
     pub fn make_idle(&mut self, steps: usize) {
         self.count = steps as u16;

@@ -1,5 +1,5 @@
-//! The levels that the engine has. The format's own (`metadata`) and those that plans are made for (`lab`) are converted from and
-//! into these.
+//! The RAID levels that the engine knows. `metadata` (the format's levels) and `lab` (those that plans are made for)
+//! have types of their own, which are converted from and into this one.
 
 use super::GeometryError;
 use crate::limits::VOLUME_MEMBERS_MAX;
@@ -10,7 +10,7 @@ use core::fmt;
 pub enum Level {
     /// Striping without redundancy.
     Raid0,
-    /// Mirror; every slot holds everything.
+    /// Mirror: every slot holds all data.
     Raid1,
     /// Stripe over pairs of mirrors.
     Raid10,
@@ -36,7 +36,7 @@ impl Level {
         }
     }
 
-    /// Whether a volume of this level can have so many members.
+    /// Checks that a volume of this level can have this many members.
     ///
     /// # Errors
     /// [`GeometryError::Members`], in words that hold for every command that makes or plans an array.
@@ -79,7 +79,7 @@ impl Level {
         levels.find(|level| u64::from(level.number()) == number)
     }
 
-    /// Members whose worth of data so many hold.
+    /// How many members' worth of data fits on `members` members.
     #[must_use]
     #[inline]
     pub fn data_members(self, members: u8) -> u8 {

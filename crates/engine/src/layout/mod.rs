@@ -2,9 +2,9 @@
 //!
 //! A volume is a stack of *rows*. A row takes one chunk from every slot, at the same offset on each.
 //! The data chunks of a row are numbered by *data index*, in volume order. RAID 1 has no chunks;
-//! its rows are [`MIRROR_ROW_BYTES`] high so that locks and ownership have a grain.
-//! Placement follows the IMSM format: RAID 10 keeps each chunk on a pair of neighbouring slots,
-//! RAID 5 is left-asymmetric (parity moves down by one slot a row, data fills the others in order).
+//! its rows are [`MIRROR_ROW_BYTES`] high, which gives locks and ownership their granularity. Placement follows
+//! the IMSM format: RAID 10 keeps each chunk on a pair of neighbouring slots, RAID 5 is left-asymmetric (parity
+//! moves down by one slot a row, data fills the others in order).
 
 mod level;
 mod redundancy;
@@ -23,7 +23,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-/// How many drives an array needs, in the one wording there is: `3 to 64 drives`.
+/// How many drives an array needs, in the one wording that all messages use: `3 to 64 drives`.
 #[must_use]
 pub fn drives_in_words(least: usize, is_even: bool) -> String {
     if is_even {
@@ -40,7 +40,7 @@ pub enum GeometryError {
     Members {
         /// The level.
         level: Level,
-        /// How many members it was to have.
+        /// The requested number of members.
         members: usize,
     },
     /// The chunk is not a power of two from 4 KiB to 1 MiB.
@@ -78,7 +78,7 @@ pub struct Geometry {
     pub start_bytes: u64,
     /// Bytes of the extent on every member.
     pub component_bytes: u64,
-    /// Bytes that clients see.
+    /// Size that clients see.
     pub size_bytes: u64,
     /// Smallest addressable unit: 512 or 4096 bytes.
     pub block_bytes: u32,
@@ -96,7 +96,7 @@ pub struct Location {
 }
 
 impl Geometry {
-    /// Checks every border and returns the geometry; RAID 1 ignores `chunk_bytes`.
+    /// Checks every limit and returns the geometry; RAID 1 ignores `chunk_bytes`.
     pub fn new(mut shape: Geometry) -> Result<Geometry, GeometryError> {
         shape.level.check_members(usize::from(shape.members))?;
         if shape.block_bytes != 512 && shape.block_bytes != 4096 {
@@ -133,7 +133,7 @@ impl Geometry {
         Ok(shape)
     }
 
-    /// Slots whose worth of data a row holds.
+    /// How many data chunks a row holds.
     #[must_use]
     #[inline]
     pub fn data_members(&self) -> u8 {
@@ -153,8 +153,8 @@ impl Geometry {
         self.component_bytes.div_ceil(u64::from(self.chunk_bytes))
     }
 
-    /// How much of a chunk is locked and planned together, its *band*: a power of two. Parity plans hold
-    /// scratch memory for most of a row's band; mirror plans hold some only in background work.
+    /// The *band*, how much of a chunk is locked and planned together: a power of two. Parity plans hold scratch
+    /// memory for most of a row's band; mirror plans hold some only in background work.
     #[must_use]
     pub fn band_bytes(&self) -> u32 {
         let limit = match self.level {
@@ -188,7 +188,7 @@ impl Geometry {
         let chunk = offset_bytes >> shift;
         let in_chunk_bytes = (offset_bytes & u64::from(self.chunk_bytes - 1)) as u32;
         let data_members = u64::from(self.data_members());
-        // Powers of two are common and a 64-bit division is the dearest instruction of the path.
+        // Powers of two are common, and a 64-bit division is the most expensive instruction of the data path.
         let (row, data_index) = if data_members.is_power_of_two() {
             (
                 chunk >> data_members.trailing_zeros(),
@@ -266,7 +266,7 @@ impl Geometry {
 
     /// The shard that plans writes, degraded reads and repairs of `row`.
     ///
-    /// RAID 5 deals rows by parity slot, so that a member's write-hole log has exactly one writer.
+    /// RAID 5 assigns rows by parity slot, so that a member's write-hole log has exactly one writer.
     #[must_use]
     #[inline]
     pub fn owner(&self, row: u64, shards: u8) -> ShardId {

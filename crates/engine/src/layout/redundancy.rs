@@ -1,7 +1,7 @@
 //! What a row holds beside its data: the one description of redundancy.
 //!
-//! Planners, locks, logs and bitmaps ask this and no level by its name. A level with a second parity is described here;
-//! what else it needs is listed in ARCHITECTURE.md, "A level is described in one place".
+//! Planners, locks, logs and bitmaps use these functions and never match on a level. A level with a second parity
+//! would be described here; ARCHITECTURE.md, "A level is described in one place", lists what else it needs.
 
 use super::{Geometry, Level};
 use crate::units::{Slot, SlotSet};
@@ -43,22 +43,23 @@ impl Geometry {
         self.redundancy() == Redundancy::Copies
     }
 
-    /// Whether rows have parity. Then all writes to a row change the same blocks: they need order among each other, are
-    /// cheaper together, and can leave parity wrong when a crash interrupts them, which a write-hole log makes good.
+    /// Whether rows have parity. Then all writes to a row change the same blocks: they have to be ordered, are
+    /// cheaper when merged, and can leave parity wrong when a crash interrupts them, which a write-hole log
+    /// repairs.
     #[must_use]
     #[inline]
     pub fn has_parity(&self) -> bool {
         self.redundancy() == Redundancy::Parity
     }
 
-    /// How many slots of each row hold parity: as many losses as it survives.
+    /// How many slots of each row hold parity; a row survives as many losses.
     #[must_use]
     #[inline]
     pub fn parity_count(&self) -> u8 {
         u8::from(self.has_parity())
     }
 
-    /// Whether every byte still has a holder, or can be computed, with only `present` slots.
+    /// Whether every byte can still be read or computed from the `present` slots alone.
     #[must_use]
     pub fn survives(&self, present: SlotSet) -> bool {
         let missing =
@@ -100,8 +101,8 @@ impl Geometry {
         self.has_parity()
     }
 
-    /// Bytes that the regions of a write-intent bitmap are counted over: the volume where copies are striped, else each
-    /// member's part of it. So the format has it.
+    /// Length of the address space that a write-intent bitmap divides into regions: the volume for RAID 10, else
+    /// each member's extent. The format defines it so.
     #[must_use]
     pub fn bitmap_bytes(&self) -> u64 {
         if self.is_bitmap_of_volume() {
@@ -115,15 +116,15 @@ impl Geometry {
         self.level == Level::Raid10
     }
 
-    /// The first and the last byte, counted as [`Geometry::bitmap_bytes`] does, that a write of a range of the volume
-    /// may leave in doubt.
+    /// The first and the last byte, in the address space of [`Geometry::bitmap_bytes`], that a write of a range
+    /// of the volume may leave in doubt.
     #[must_use]
     pub fn bitmap_range(&self, offset_bytes: u64, length_bytes: u32) -> (u64, u64) {
         let last_byte = offset_bytes + u64::from(length_bytes.max(1)) - 1;
         if !self.has_parity() {
             return (offset_bytes, last_byte);
         }
-        // Parity is in the same rows.
+        // The write changes parity in all its rows, so whole rows are in doubt.
         let (from, to) = (
             offset_bytes / self.row_bytes(),
             last_byte / self.row_bytes(),
@@ -133,7 +134,7 @@ impl Geometry {
         (from * chunk, end - 1)
     }
 
-    /// The same of a range of offsets in all chunks of a row.
+    /// As [`Geometry::bitmap_range`], for a range of offsets in all chunks of a row.
     #[must_use]
     pub fn bitmap_range_of_row(&self, row: u64, (low, high): (u32, u32)) -> (u64, u64) {
         if self.is_bitmap_of_volume() {
@@ -143,7 +144,7 @@ impl Geometry {
         (first, first + u64::from(high - low) - 1)
     }
 
-    /// The row, and the offset in its chunks, that a byte counted so stands for.
+    /// The row, and the offset in its chunks, of a byte in the address space of [`Geometry::bitmap_bytes`].
     #[must_use]
     pub fn bitmap_place(&self, byte: u64) -> (u64, u32) {
         if self.is_bitmap_of_volume() {

@@ -21,7 +21,7 @@ pub(crate) enum Stage {
     Open(usize),
     /// The plans have ended; drives with a volatile cache have to be flushed.
     ToFlush,
-    /// They are being flushed.
+    /// The drives are being flushed.
     Flushing,
     /// The volume has failed under the unit: it is kept for the next start, and nothing follows it.
     Kept,
@@ -93,12 +93,12 @@ impl SlotLog {
         }
     }
 
-    /// Whose log it is.
+    /// The volume whose log it is.
     pub fn volume(&self) -> VolumeId {
         self.unit.volume
     }
 
-    /// On the drive of which slot.
+    /// The slot whose drive the log is on.
     pub fn slot(&self) -> Slot {
         self.unit.slot
     }
@@ -129,7 +129,7 @@ impl SlotLog {
         &self.waiting
     }
 
-    /// Whether the next unit is to be one without entries, or is to be written with some.
+    /// Whether a next unit is wanted, with entries or without.
     #[inline]
     pub fn wants_unit(&self) -> bool {
         self.to_empty || !self.waiting.is_empty()
@@ -198,8 +198,8 @@ impl SlotLog {
         true
     }
 
-    /// The unit goes out at `now` to these drives, the one in service first; returns to how many. Its commands bear the first
-    /// generation, from the present one on, that is `free`.
+    /// The unit goes out at `now` to these drives, the one in service first; returns to how many. `free` finds the
+    /// generation of its commands, from the present one on.
     pub fn goes_out(
         &mut self,
         now: Nanos,
@@ -240,7 +240,7 @@ impl SlotLog {
         is_of_unit.then(|| self.members[name.step()].expect("a unit is awaited from a drive"))
     }
 
-    /// The drive that has not answered, if it is one of these.
+    /// The drive that has not answered, if it is one of `members`.
     pub fn awaited_from(&self, copy: usize, members: MemberSet) -> Option<MemberId> {
         let member = self.members[copy].filter(|&member| members.has(member));
         member.filter(|_| self.awaits(copy))
@@ -297,7 +297,8 @@ impl SlotLog {
         self.members[0]
     }
 
-    /// The unit is written: its plans go on, and it is open until they have ended. Takes them out for that.
+    /// The unit is written: its plans continue, and it is open until they have ended. Takes the plans out, to be
+    /// continued.
     pub fn open(&mut self) -> Vec<u32> {
         self.stage = match self.plans.len() {
             0 => Stage::Idle,
@@ -312,7 +313,7 @@ impl SlotLog {
         core::mem::take(&mut self.plans)
     }
 
-    /// Puts the unit's plans back, which have been told.
+    /// Puts back the unit's plans, which [`SlotLog::open`] or [`SlotLog::keep`] has taken out.
     pub fn put_back(&mut self, plans: Vec<u32>) {
         self.plans = plans;
     }
@@ -350,15 +351,16 @@ impl SlotLog {
         self.stage = Stage::ToFlush;
     }
 
-    /// They are being flushed, or need not be.
+    /// The drives are being flushed, or need not be.
     pub fn begin_flush(&mut self) {
         self.stage = Stage::Flushing;
     }
 
-    /// What must hold between two turns: so many of its plans are `in_unit`, and so much is `owed` for them.
+    /// Checks the log between two turns: `in_unit` plans are in its unit, and [`super::Logs::owed`] has `owed` entries
+    /// for it.
     ///
     /// # Panics
-    /// Something does not hold that must; the message says what, and of which log.
+    /// An invariant does not hold; the message says which, and of which log.
     pub fn check(&self, number: u32, in_unit: usize, owed: usize) {
         let awaited = self.awaited.count_ones();
         match self.stage {

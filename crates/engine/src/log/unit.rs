@@ -20,7 +20,7 @@ pub struct LogEntry {
 pub struct LogUnit {
     /// The volume.
     pub volume: VolumeId,
-    /// The slot whose drive has the log, which holds the parity of all rows in it.
+    /// The slot whose drive holds the log. That drive holds the parity of all rows in the unit.
     pub slot: Slot,
     /// Grows with every unit of a log.
     pub generation: u64,

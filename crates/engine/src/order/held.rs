@@ -11,33 +11,33 @@ pub(crate) struct HeldBand {
     pub key: BandKey,
     /// Which stream it waits for.
     pub stream: usize,
-    /// The volume's count of ended write plans when all those have ended that it waits for.
+    /// How many write plans of the volume have ended when all those have ended that the band waits for.
     pub until_ended: u32,
-    /// When it waits no longer.
+    /// When it waits no longer, whatever happens.
     pub until: Nanos,
-    /// What it waits for has ended; only the client may still answer.
+    /// What it waits for has ended; it only gives the client a moment to send more.
     pub is_last_moment: bool,
 }
 
 /// Bands that can be held back at the same time; a stream holds those of its last row.
 const HELD_MAX: usize = 32 * VOLUMES_MAX;
 
-/// All of them, each band once.
+/// All bands that are held back, each once.
 #[derive(Debug)]
 pub(crate) struct HeldBands {
     bands: Vec<HeldBand>,
 }
 
 impl HeldBands {
-    /// None.
+    /// No band is held back.
     pub fn new() -> HeldBands {
         HeldBands {
             bands: Vec::with_capacity(HELD_MAX),
         }
     }
 
-    /// Holds a band back. If it is held already, more of the row came, and there is more to wait for. One that is not held
-    /// yet is refused (false) at its last moment, or when there are too many.
+    /// Holds a band back. If it is held already, more of its row has come, and the new values replace the old ones. A
+    /// band that is not held yet is refused (false) at its last moment, or when there are too many.
     pub fn hold(&mut self, band: HeldBand) -> bool {
         if let Some(held) = self.bands.iter_mut().find(|held| held.key == band.key) {
             *held = band;
@@ -50,7 +50,7 @@ impl HeldBands {
         has_room
     }
 
-    /// Takes those out that are over.
+    /// Takes out the bands of which `is_over` says so.
     #[inline]
     pub fn release(&mut self, mut is_over: impl FnMut(&mut HeldBand) -> bool) {
         let mut at = 0;
@@ -63,7 +63,7 @@ impl HeldBands {
         }
     }
 
-    /// When the first of them waits no longer.
+    /// When the first band waits no longer.
     #[inline]
     pub fn first_end(&self) -> Option<Nanos> {
         self.bands.iter().map(|held| held.until).min()
@@ -74,12 +74,12 @@ impl HeldBands {
         self.bands.iter().any(|held| held.key == key)
     }
 
-    /// How many there is memory for.
+    /// How many bands there is memory for.
     pub fn room(&self) -> usize {
         self.bands.capacity()
     }
 
-    /// What must hold between two turns.
+    /// Checks that no band is held back twice.
     ///
     /// # Panics
     /// A band is held back twice.

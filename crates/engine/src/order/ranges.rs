@@ -1,10 +1,10 @@
-//! Order among overlapping work: which pieces of work hold which ranges, and who waits behind them.
+//! Order among overlapping work: which pieces of work hold which ranges, and what waits behind them.
 //!
-//! The unit is a *band*: one row of a volume, or a window of it when chunks are large. Inside a band a
-//! lock covers a range of offsets in the chunk, which for RAID 5 is a range of parity blocks. Work waits
-//! in arrival order behind whatever it overlaps. There is one such table per shard and only the shard
-//! that works on a band ever looks at it: the owner of its row, and for a mirrored band whoever has claimed it
-//! ([`crate::claims`]). With every lock in such a band goes a claim.
+//! The unit is a *band*: one row of a volume, or a window of it when chunks are large. Inside a band a lock covers a
+//! range of offsets in the chunk, which for RAID 5 is a range of parity blocks. Work waits in arrival order behind
+//! whatever it overlaps. Each shard has one such table, which no other shard looks at. In it a shard locks ranges of
+//! bands in rows that it owns, and of mirrored bands that it has claimed ([`crate::claims`]). Each lock in a mirrored
+//! band comes with a claim.
 
 mod check;
 mod claimer;
@@ -53,7 +53,7 @@ struct Lock {
     low: u32,
     high: u32,
     data_index: u8,
-    /// The band's, or [`NONE`] for a quiet lock.
+    /// The band's entry, or [`NONE`] for a quiet lock.
     entry: u32,
     next: u32,
 }
@@ -184,7 +184,7 @@ impl Ranges {
         self.wake(key);
     }
 
-    /// As [`Ranges::requeue`], without looking at the band again before something happens to it.
+    /// As [`Ranges::requeue`], but the band is not looked at again until something else wakes it.
     pub fn requeue_quietly(&mut self, key: BandKey, chain: u32) {
         let entry = self.entry(key);
         let mut tail = chain;
@@ -206,7 +206,7 @@ impl Ranges {
         }
     }
 
-    /// A band whose queue wants looking at. The caller takes what may run, need not empty it, and ends
+    /// A band whose queue has to be looked at. The caller takes out what may run, need not empty the queue, and ends
     /// with [`Ranges::looked_at`].
     #[inline]
     pub fn next_ready(&mut self) -> Option<u32> {
@@ -223,7 +223,7 @@ impl Ranges {
         self.release_if_unused(entry);
     }
 
-    /// Looks again at a band whose queue was left as it was, if it still exists.
+    /// Marks a band whose queue was left as it was to be looked at again, if it still exists.
     pub fn wake(&mut self, key: BandKey) {
         let mut index = self.buckets[self.bucket(key)];
         while index != NONE {
@@ -296,8 +296,9 @@ impl Ranges {
         false
     }
 
-    /// Takes a lock where nothing waits and nothing overlaps, without a queue for others to wait in:
-    /// whoever comes later and finds the range locked makes one. `None` when the long way is needed.
+    /// Takes a lock where nothing waits and nothing overlaps, without making a queue for others to wait in: work that
+    /// comes later and finds the range locked makes one. `None` when a queue is needed or another shard has claimed
+    /// the band.
     #[inline]
     pub fn lock_if_quiet(
         &mut self,
@@ -336,7 +337,7 @@ impl Ranges {
         self.leave_quiet(lock);
         self.locks.give(lock);
         self.unclaim(key);
-        // Whoever came meanwhile has a queue.
+        // Work that came meanwhile has made a queue.
         self.wake(key);
     }
 
@@ -368,7 +369,7 @@ impl Ranges {
     /// Takes a lock; the caller has checked that nothing overlaps, and claimed the band.
     #[inline]
     pub fn lock(&mut self, entry: u32, data_index: u8, low: u32, high: u32) -> u32 {
-        // Looked at by who chose the work; once more only in debug builds, for it takes 1 % of a small write.
+        // The caller has checked that; once more only in debug builds, because the check takes 1 % of a small write.
         debug_assert!(
             !self.is_locked(entry, data_index, low, high),
             "{:?} from {low} to {high} is locked already",
@@ -412,7 +413,7 @@ impl Ranges {
         key
     }
 
-    /// Forgets the band when nothing waits, nothing is locked and nobody will look at it.
+    /// Forgets the band when nothing waits, nothing is locked, and it is not to be looked at.
     #[inline]
     fn release_if_unused(&mut self, entry: u32) {
         let Entry {

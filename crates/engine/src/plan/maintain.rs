@@ -1,18 +1,19 @@
 //! Background work on a range of one row: filling a new drive, establishing redundancy, checking it.
 //!
-//! These plans read and write members like any other; what makes them safe is the caller's: the range is
-//! locked against client writes, and a new drive is flushed before its progress is recorded.
-//! RAID 10 rows are handled whole, all pairs in one plan.
+//! These plans read and write members like any other. The caller makes them safe: it locks the range against
+//! client writes, and has a new drive flushed before its progress is recorded. RAID 10 rows are handled whole,
+//! all pairs in one plan.
 
 use super::parity::parity_reconstruct;
 use super::{NotEnoughMembers, Plan, Range, RowView, Step, StepKind};
 use crate::layout::{Geometry, Redundancy};
 use crate::units::{Buffer, Slot, SlotSet};
 
-/// Plans to fill `range` of the drive in `target`: the one in service, or with `shadow` the one that is
-/// to replace it. A shadow is copied from the drive that it replaces as long as that can be read.
+/// Plans to fill `range` of the drive in `target`: the one in service, or with `shadow` its replacement. A shadow
+/// is copied from the drive that it replaces as long as that drive can be read.
 ///
-/// Fails if the content cannot be had from what is readable; always for RAID 0 without such a drive.
+/// Fails if the readable slots do not determine the content; for RAID 0 always, unless the replaced drive can be
+/// read.
 pub fn rebuild(
     plan: &mut Plan,
     shape: &Geometry,
@@ -49,8 +50,8 @@ fn copies(shape: &Geometry, row: u64, slot: Slot, view: &RowView) -> SlotSet {
     SlotSet(equals.0 & view.readable.0)
 }
 
-/// Plans to establish redundancy in `range`: parity is computed from all data; mirrors get the
-/// content of one readable slot ([`RowView::source`]). Without redundancy nothing is needed.
+/// Plans to establish redundancy in `range`: parity is computed from all data; mirrors get the content of one
+/// readable slot ([`RowView::source`]). A level without redundancy gets an empty plan.
 ///
 /// Fails if data cannot be read, or if the parity slot cannot be written.
 pub fn resync(
@@ -98,7 +99,7 @@ fn resync_mirrors(
     let targets = |set: u8, source: Slot| {
         SlotSet(shape.data_slots(range.row, set).0 & view.writable.0).without(source)
     };
-    // Reads come before writes in a plan, so the sets are gone through twice.
+    // Reads come before writes in a plan, so the loop over the sets runs twice.
     let mut copied = 0;
     let base = plan.scratch(0);
     for set in 0..sets {
@@ -123,10 +124,10 @@ fn resync_mirrors(
     Ok(())
 }
 
-/// Plans to read `range` from all slots and to compare what must agree: RAID 5 data with parity, the
-/// copies of mirrors with each other. RAID 0 has nothing to compare.
+/// Plans to read `range` from all slots and to compare: RAID 5 data with parity, the copies of mirrors with each
+/// other. RAID 0 has nothing to compare.
 ///
-/// Fails if there is nothing left to compare some data with.
+/// Fails if some data cannot be compared because a slot is unreadable.
 pub fn check(
     plan: &mut Plan,
     shape: &Geometry,

@@ -1,8 +1,8 @@
-//! Levels without parity (RAID 0, 1 and 10), and what all levels do without payload: zeroes, discards
+//! Levels without parity (RAID 0, 1 and 10), and the operations without payload of all levels: zeroes, discards
 //! and flushes.
 //!
 //! A data chunk of these levels is held by a set of equal slots: one, a pair, or every slot of the
-//! volume. A write goes to all of them at once; any of them that is readable serves for repair.
+//! volume. A write goes to all of them at once, and any readable one can be the source of a repair.
 
 use super::parity::logged::log_whole;
 use super::{NotEnoughMembers, Piece, Plan, Range, RowView, Step, StepKind};
@@ -51,8 +51,8 @@ fn holders(
     }
 }
 
-/// Plans the repair of a range that `bad_slot` could not read: reads it from another slot into `target`
-/// and writes it back to `bad_slot`. The write is left out if that slot is not writable any more.
+/// Plans the repair of a range that `bad_slot` could not read: reads it from another slot into `target` and
+/// writes it back to `bad_slot`. The write is left out if `bad_slot` is not writable any more.
 ///
 /// Fails if no other slot that holds data chunk `data_index` is readable.
 pub fn mirror_repair(
@@ -79,8 +79,8 @@ pub fn mirror_repair(
     Ok(())
 }
 
-/// Plans to read a range of a data chunk whose copies may differ, and to make them equal: reads `source` into
-/// `target` and writes that to all other slots that hold the chunk, and to their shadows.
+/// Plans to read a range of a data chunk whose copies may differ, and to make the copies equal: reads `source`
+/// into `target` and writes that to all other slots that hold the chunk, and to their shadows.
 ///
 /// Never fails; without other writable slots it only reads.
 pub fn mirror_equal(
@@ -121,11 +121,11 @@ pub fn zero_chunk(
 }
 
 /// Plans `kind` ([`StepKind::Zero`] or [`StepKind::Discard`]) over a range of all chunks of a row,
-/// parity included: the parity of zeros is zero. Rows that follow each other join their steps, unless the
-/// change is logged.
+/// parity included: the parity of zeros is zero. Steps of consecutive rows are joined, unless the change is
+/// logged.
 ///
-/// Fails if a data chunk would not be readable afterwards, or could be neither old nor zeros after a crash: an
-/// entry of the log cannot stand for a lost chunk and others together.
+/// Fails if a data chunk would not be readable afterwards, or if a crash could leave a lost chunk with content
+/// that is neither old nor zero: one log entry cannot cover a lost chunk together with others.
 pub fn zero_row(
     plan: &mut Plan,
     shape: &Geometry,
@@ -140,7 +140,7 @@ pub fn zero_row(
     let parity = shape.parity_slots(range.row);
     let lost_data = all.0 & !parity.0 & !view.writable.0 != 0;
     if shape.has_parity() && lost_data && (!view.in_sync || view.logged) {
-        // The zeros would live in parity alone. Reads do not trust it where it is not in sync.
+        // The lost chunk's zeros would exist in parity alone, and reads do not trust parity that is not in sync.
         return Err(NotEnoughMembers);
     }
     let mut stage = 0;

@@ -1,14 +1,13 @@
 //! A plan is data: the member I/Os and parity computations that carry out one piece of work.
 //!
-//! Steps are grouped in *stages*; every step of a stage may run at once, and a stage starts when the
-//! one before has finished without error. Planners (the modules below) are pure functions from
-//! geometry, row state and pieces to steps; they submit nothing. One that fails leaves a plan that is
-//! only good for [`Plan::clear`]. A plan prints ([`text`]); that text
-//! is `fullstripe explain` and the planners' snapshot tests.
+//! Steps are grouped in *stages*: all steps of a stage may run at once, and a stage starts when the one before
+//! has finished without error. Planners (the modules below) are pure functions from geometry, row state and
+//! pieces to steps; they submit nothing. After a planner has failed, the plan must be cleared ([`Plan::clear`]).
+//! A plan can be printed ([`text`]): `fullstripe explain` and the planners' snapshot tests show that text.
 //!
-//! Scratch memory is named before it exists: a planner emits buffers relative to a scratch block
-//! whose size it reports in [`Plan::scratch_bytes`]; [`Plan::bind_scratch`] makes them real.
-//! Plans live in a pool and keep their vectors' capacity, so that planning allocates nothing.
+//! Scratch memory is planned before it is allocated: a planner emits buffers relative to a scratch block whose
+//! size it reports in [`Plan::scratch_bytes`], and [`Plan::bind_scratch`] turns them into addresses. Plans live
+//! in a pool and keep their vectors' capacity, so that planning allocates nothing.
 
 pub mod maintain;
 pub mod mirror;
@@ -42,7 +41,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// A piece that is all the memory there is.
+    /// A segment without successors.
     #[inline]
     pub(crate) fn alone(buffer: Buffer, length_bytes: u32) -> Segment {
         Segment {
@@ -53,7 +52,7 @@ impl Segment {
     }
 }
 
-/// Goes through memory, piece by piece.
+/// Iterates over the segments of a step.
 #[derive(Clone, Debug)]
 pub struct Segments<'a> {
     alone: Option<Segment>,
@@ -101,16 +100,17 @@ pub enum StepKind {
         /// Keep the space allocated.
         keep_allocated: bool,
     },
-    /// Tell the member that the range is unused; afterwards it reads as zeros, or the step fails
-    /// with `NotSupported` and nothing has changed.
+    /// Tell the member that the range is unused. Afterwards the range reads as zeros, or the step fails with
+    /// `NotSupported` and nothing has changed.
     Discard,
     /// Make everything that the member has acknowledged durable.
     Flush,
-    /// Make the segments, the partial parity of a range, durable in the log of the slot's drive.
+    /// Write the segments, which hold the partial parity of a range, durably to the write-hole log of the slot's
+    /// drive.
     Log {
         /// First byte of the range in the volume.
         data_offset_bytes: u64,
-        /// Bytes of it in all changed chunks together.
+        /// Bytes of the range in all changed chunks together.
         data_bytes: u32,
     },
     /// `target = xor of all segments`, each of `length_bytes`. With one source it is a copy.
@@ -131,7 +131,7 @@ pub struct Step {
     pub stage: u8,
     /// The member addressed, by slot; meaningless for `Xor` and `Compare`.
     pub slot: Slot,
-    /// Goes to the drive that is being copied to in the slot (hot replace) instead of the one in service.
+    /// The step goes to the drive that the slot is being copied to (hot replace) instead of the one in service.
     pub shadow: bool,
     /// First byte on the member.
     pub offset_bytes: u64,
@@ -143,15 +143,15 @@ pub struct Step {
     pub segments: u16,
 }
 
-/// Steps and their memory. See the module's prose. What is used most comes first.
+/// Steps and their memory. See the module's prose. The most used fields come first.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Plan {
     steps: Vec<Step>,
     segments: Vec<Segment>,
     scratch_bytes: u32,
-    /// The last transfer planned for each drive, shadows in the upper half. Only a hint of where to look
-    /// for a neighbour, so it needs no reset: whoever follows it checks the step that it finds.
+    /// The last transfer planned for each drive, shadows in the upper half. It is only a hint where to look for a
+    /// neighbour and is not reset: [`Plan::neighbour`] checks the step that it finds.
     latest: [u16; 2 * VOLUME_MEMBERS_MAX],
 }
 
@@ -173,7 +173,7 @@ impl Plan {
         }
     }
 
-    /// Steps and segments for which there is memory.
+    /// The allocated capacity for steps and segments, added up.
     pub(crate) fn room(&self) -> usize {
         self.steps.capacity() + self.segments.capacity()
     }
@@ -203,7 +203,7 @@ impl Plan {
         }
     }
 
-    /// Pieces of memory that all steps name together.
+    /// The number of segments of all steps together.
     #[must_use]
     #[inline]
     pub fn segments_count(&self) -> usize {
@@ -217,14 +217,14 @@ impl Plan {
         self.scratch_bytes
     }
 
-    /// Reserves scratch memory and returns its name.
+    /// Reserves scratch memory and returns it as a buffer relative to the scratch block.
     pub fn scratch(&mut self, length_bytes: u32) -> Buffer {
         let buffer = Buffer(SCRATCH | u64::from(self.scratch_bytes));
         self.scratch_bytes += length_bytes;
         buffer
     }
 
-    /// Turns scratch names into addresses in the block at `base`.
+    /// Turns buffers relative to the scratch block into addresses in the block at `base`.
     pub fn bind_scratch(&mut self, base: Buffer) {
         if self.scratch_bytes == 0 {
             return;
@@ -244,9 +244,9 @@ impl Plan {
         }
     }
 
-    /// Adds a read or write of one piece of memory. It is appended to the last transfer of the same
-    /// drive if that is of the same kind and stage and ends where this one begins, as far as the limits
-    /// of a step allow. So planners go through a drive's ranges in ascending order.
+    /// Adds a read or write of one piece of memory. It is joined to the last transfer of the same drive if that
+    /// has the same kind and stage and ends where this one begins, as far as the limits of a step allow. That is
+    /// why planners handle a drive's ranges in ascending order.
     #[inline]
     pub fn transfer(&mut self, wanted: Step, buffer: Buffer) {
         debug_assert!(wanted.length_bytes > 0, "a transfer of nothing");
@@ -304,7 +304,7 @@ impl Plan {
         }
     }
 
-    /// Adds a step without memory (flush, zero, discard), or one whose sources follow by
+    /// Adds a step without memory (flush, zero, discard), or one whose sources are added afterwards by
     /// [`Plan::add_source`].
     #[inline]
     pub fn push(&mut self, step: Step) {
@@ -329,7 +329,7 @@ impl Plan {
         self.append_segment(index, buffer, self.steps[index].length_bytes as u32);
     }
 
-    /// Returns the place of a piece of memory that no step has yet.
+    /// Adds a segment that belongs to no step yet, and returns its index.
     #[inline]
     fn new_segment(&mut self, buffer: Buffer, length_bytes: u32) -> u16 {
         assert!(

@@ -1,17 +1,17 @@
-//! RAID 5: how a write keeps parity true, and how a lost or unreadable chunk is computed.
+//! RAID 5: how a write keeps parity consistent, and how a lost or unreadable chunk is computed.
 //!
-//! The pieces of a write need not line up. Their borders cut the range of offsets into *spans*; inside a
-//! span every data chunk is either overwritten throughout (*covered*) or not at all. The parity of each
-//! span is computed by one of three ways, each span by itself:
+//! The pieces of a write need not have the same offsets. Their borders cut the range of offsets into *spans*;
+//! inside a span every data chunk is either overwritten throughout (*covered*) or not at all. The parity of each
+//! span is computed independently, in one of three ways:
 //!
 //! - **full**: all data chunks are covered, parity is the xor of the new data, nothing is read;
 //! - **read-modify-write**: new parity = old parity ^ old data ^ new data of the covered chunks;
 //! - **reconstruct-write**: new parity = new data ^ what the uncovered chunks hold.
 //!
-//! The way with fewer reads wins. What cannot be read rules ways out, and parity that has not been
-//! established yet is never read-modified. Chunks of a lost member live on in parity alone.
-//! Borders of neighbouring spans cost no member I/O: each slot's ranges go out in ascending order, its
-//! scratch memory is contiguous, and [`Plan::transfer`] joins them.
+//! The way with fewer reads is chosen among those whose reads are possible, and parity that has not been
+//! established yet is never read-modified. Chunks of a lost member exist in parity alone. Borders between spans
+//! cost no member I/O: each slot's ranges are planned in ascending order, its scratch memory is contiguous, and
+//! [`Plan::transfer`] joins them.
 
 use super::{NotEnoughMembers, PIECES_MAX, Piece, Plan, Range, RowView, Step, StepKind};
 use crate::layout::Geometry;
@@ -27,9 +27,10 @@ const SOME_PIECES: usize = 16;
 
 /// Plans a write of `pieces` to one row of a RAID 5.
 ///
-/// The pieces, at most [`PIECES_MAX`], are not empty and do not overlap; their order does not matter and
-/// a data chunk may have several of them, with gaps. Slots that are not writable are left out, shadows
-/// written along. Fails if more than one slot is not writable, or if what can be read does not suffice.
+/// The pieces, at most [`PIECES_MAX`], are not empty and do not overlap; their order does not matter and a data
+/// chunk may have several of them, with gaps. Slots that are not writable are left out; shadows are written too.
+/// Fails if more than one slot is not writable, if parity cannot be computed from the readable slots, if new data
+/// would be in parity alone where parity is not in sync, or if a log entry cannot describe the write.
 pub fn parity_write(
     plan: &mut Plan,
     shape: &Geometry,
@@ -49,9 +50,9 @@ pub fn parity_write(
     }
 }
 
-/// Plans a write of the data of `pieces` and of nothing else, where parity is on record as lost.
+/// Plans a write of the data of `pieces` without parity, where parity is on record as lost.
 ///
-/// Fails if the slot of a piece is out of service: parity will not stand in for it.
+/// Fails if the slot of a piece is not readable and writable, because lost parity cannot hold its data.
 pub fn data_alone(
     plan: &mut Plan,
     shape: &Geometry,
@@ -80,7 +81,7 @@ pub fn data_alone(
     Ok(())
 }
 
-/// What is the same for all spans of a write.
+/// The properties that all spans of a write share.
 struct RowWrite<'a> {
     shape: &'a Geometry,
     row: u64,
@@ -112,7 +113,7 @@ struct Spans<const BORDERS: usize> {
     read_everywhere: SlotSet,
 }
 
-/// The one place that numbers stages: reads, then parity, then writes, without holes.
+/// Numbers the stages of a write: reads, then parity, then writes, without gaps.
 struct Stages {
     read: u8,
     compute: u8,
@@ -130,7 +131,7 @@ impl Stages {
     }
 }
 
-/// Names the scratch memory of slots: one equal share for each.
+/// Divides scratch memory among slots: one equal share for each.
 struct Shares {
     base: Buffer,
     slots: SlotSet,
@@ -178,14 +179,15 @@ impl<'a> RowWrite<'a> {
         })
     }
 
-    /// As [`Geometry::data_slots`], without working out the parity slot again.
+    /// As [`Geometry::data_slots`], without computing the parity slot again.
     #[inline]
     fn slot_of(&self, piece: &Piece) -> Slot {
         Slot(piece.data_index + u8::from(piece.data_index >= self.parity.0))
     }
 
-    /// Whether an entry of the write-hole log can stand for a change of these chunks: it lists neighbours
-    /// only, and parity must not stand for a lost chunk's new content before the others have theirs.
+    /// Whether one entry of the write-hole log can describe a change of these chunks. An entry covers adjacent
+    /// data chunks only. It cannot cover a lost chunk together with others: parity would imply a wrong content of
+    /// the lost chunk until the others are written.
     #[inline]
     fn can_be_logged(&self, covered: SlotSet) -> bool {
         let to_highest = u64::MAX >> covered.0.leading_zeros();
@@ -195,7 +197,7 @@ impl<'a> RowWrite<'a> {
         between == covered.0 && (!lost || covered.count() == 1)
     }
 
-    /// The slots to read for a span: the cheapest way that the view allows.
+    /// The slots to read for a span, by the cheapest way that the view allows.
     #[inline]
     fn reads(&self, covered: SlotSet) -> Result<SlotSet, NotEnoughMembers> {
         if self.view.logged && !self.can_be_logged(covered) {
@@ -206,7 +208,7 @@ impl<'a> RowWrite<'a> {
         let may = |reads: SlotSet| reads.0 & !self.view.readable.0 == 0;
         let may_modify = self.view.in_sync && may(modify);
         if !self.view.in_sync && covered.0 & !self.view.writable.0 != 0 {
-            // The new data would live in parity alone, and reads do not trust parity here.
+            // The new data would exist in parity alone, and reads do not trust parity here.
             return Err(NotEnoughMembers);
         }
         if may_modify && (modify.count() <= reconstruct.count() || !may(reconstruct)) {
@@ -246,7 +248,8 @@ impl<'a> RowWrite<'a> {
         Ok(())
     }
 
-    /// Parity is computed in place of something that every span reads, if there is such a slot.
+    /// The slot in whose scratch memory parity is computed: one that every span reads, if there is one, so that
+    /// parity needs no memory of its own.
     #[inline]
     fn target<const BORDERS: usize>(&self, spans: &Spans<BORDERS>) -> Slot {
         if spans.read_everywhere.0 == 0 || spans.read_everywhere.has(self.parity) {
@@ -291,7 +294,7 @@ impl<'a> RowWrite<'a> {
         }
     }
 
-    /// The parity of one span: all that was read ^ all that is new.
+    /// Computes the parity of one span: the xor of everything read and of the new data.
     fn compute(
         &self,
         plan: &mut Plan,
@@ -313,7 +316,7 @@ impl<'a> RowWrite<'a> {
         }
     }
 
-    /// Writes the payload in ascending order of slot and offset, so that neighbours join.
+    /// Writes the payload in ascending order of slot and offset, so that neighbours are joined.
     fn write_data<const BORDERS: usize>(&self, plan: &mut Plan, stage: u8, pieces: &[Piece]) {
         let mut order = [0u64; BORDERS];
         for (index, piece) in pieces.iter().enumerate() {
@@ -348,8 +351,8 @@ impl<'a> RowWrite<'a> {
 }
 
 impl<const BORDERS: usize> Spans<BORDERS> {
-    /// Sweeps over the borders of all pieces. A border switches its slot between covered and not; where
-    /// two pieces of a slot touch, the two switches cancel.
+    /// Sweeps over the borders of all pieces. A border toggles whether its slot is covered; where two pieces of a
+    /// slot touch, the two toggles cancel.
     fn split(write: &RowWrite<'_>, pieces: &[Piece]) -> Result<Self, NotEnoughMembers> {
         let mut borders = [0u64; BORDERS];
         for (pair, piece) in borders.chunks_exact_mut(2).zip(pieces) {
@@ -420,8 +423,8 @@ impl<const BORDERS: usize> Spans<BORDERS> {
 
 /// Plans a read of `range` of `slot`, data or parity, computed from all other slots, into `target`.
 ///
-/// Fails if another slot is unreadable, or if the row's parity has not been established. Parity itself
-/// follows from the data in any case.
+/// Fails if another slot is unreadable, or if the row's parity has not been established; parity itself can be
+/// computed in that case too.
 pub fn parity_reconstruct(
     plan: &mut Plan,
     shape: &Geometry,
@@ -436,7 +439,7 @@ pub fn parity_reconstruct(
     if !established || others.0 & !view.readable.0 != 0 {
         return Err(NotEnoughMembers);
     }
-    // The first source is read to where the result goes; the others need scratch.
+    // The first source is read into the target; the others need scratch.
     let first = Slot(others.0.trailing_zeros() as u8);
     let length_bytes = range.length_bytes();
     let scratch = Shares::new(plan, others.without(first), length_bytes);
@@ -457,8 +460,8 @@ pub fn parity_reconstruct(
     Ok(())
 }
 
-/// As [`parity_reconstruct`]; then writes the result back to `slot`, where it could not be read. The
-/// write is left out if the slot is not writable any more.
+/// As [`parity_reconstruct`]; then writes the result back to `slot`, which could not be read. The write is left
+/// out if the slot is not writable any more.
 pub fn parity_reconstruct_write_back(
     plan: &mut Plan,
     shape: &Geometry,

@@ -1,10 +1,10 @@
-//! What planners are told about a row: the state of its slots, and the pieces of payload for it.
+//! The input of planners about a row: the state of its slots, and the pieces of payload for it.
 
 use super::{Step, StepKind};
 use crate::layout::Geometry;
 use crate::units::{Buffer, Slot, SlotSet};
 
-/// What may be done with the slots in one row at this moment.
+/// What may be done with the slots in one row at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RowView {
     /// Slots whose content in this row is current.
@@ -49,19 +49,19 @@ impl RowView {
         }
     }
 
-    /// Whether what copies get from the source of mirrors that may differ has to be durable at once. The next start may
-    /// take another copy for the source: which one, depends on the records, and a power cut can leave those of one
-    /// half newer. Without what was written, that copy would show its old content where that of this source has been
-    /// read.
+    /// Whether copies must be written durably (FUA) when mirrors that may differ are made equal. The next start
+    /// may choose another copy as the source: the choice depends on the records, and a power cut can leave those
+    /// of one half newer. If the write to that copy was not durable, clients would read its old content although
+    /// the content of the first source has been read before.
     #[must_use]
     pub fn must_be_durable(&self) -> bool {
         !self.in_sync
     }
 
-    /// Which of several copies that may differ is to be taken for their content: always the same one, so that
-    /// a place does not flip between two contents as long as that can be read. It is the lowest, but for those
-    /// whose record was behind when the array was assembled. After a crash any of them is right; where an older
-    /// copy of a drive was put in its place, only the others are.
+    /// Which of several copies that may differ is taken for their content: always the same one while it can be
+    /// read, so that reads do not alternate between two contents. It is the lowest slot whose record was not
+    /// behind when the array was assembled, or the lowest if all were. After a crash any copy is right; where an
+    /// older copy of a drive was put in its place, only the other drives are.
     #[must_use]
     #[inline]
     pub fn source(&self, copies: SlotSet) -> Option<Slot> {
@@ -100,7 +100,7 @@ pub struct Range {
 }
 
 impl Piece {
-    /// What an unused place in a list holds.
+    /// The value of an unused place in a list.
     pub(crate) const EMPTY: Piece = Piece {
         data_index: 0,
         low_bytes: 0,

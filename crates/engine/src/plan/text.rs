@@ -1,4 +1,4 @@
-//! A plan as text, one line a step: what `fullstripe explain` prints and the planners' tests keep.
+//! A plan as text, one line a step. `fullstripe explain` prints it, and the planners' snapshot tests compare it.
 //!
 //! ```text
 //! stage 0  read   member 1  @1.5M +4k -> tmp+0
@@ -16,8 +16,8 @@ use crate::layout::Geometry;
 use crate::units::{Buffer, Slot};
 use core::fmt::{self, Display, Formatter};
 
-/// Shows `plan`. `names` says what to call the drive in a slot; its second argument is true for the
-/// drive that is being filled there (hot replace). [`slot_name`] serves where no names are known.
+/// Shows `plan`. `names` gives the name of the drive in a slot; its second argument is true for the drive that is
+/// being filled there (hot replace). [`slot_name`] can be passed where no names are known.
 pub fn render<'a, Name: Display>(
     plan: &'a Plan,
     shape: &'a Geometry,
@@ -131,7 +131,7 @@ impl<Name: Display, Names: Fn(Slot, bool) -> Name> PlanText<'_, Names> {
         }
     }
 
-    /// Whether the step lies in parity alone.
+    /// Whether the range of the step lies in parity alone.
     fn is_parity(&self, step: &Step) -> bool {
         let Some(low_bytes) = step.offset_bytes.checked_sub(self.shape.start_bytes) else {
             return false;

@@ -1,4 +1,5 @@
-//! The write-intent bitmaps at work: on every shard the writes that wait for bits, on the first one their keeper.
+//! The write-intent bitmaps at work: on every shard the writes that wait for bits, on the first shard the bitmaps'
+//! keepers.
 
 mod keep;
 mod writes;

@@ -1,9 +1,9 @@
-//! What must hold of an engine between two turns, looked at as a whole: for tests, which call it after every
-//! turn. Nothing on the path of a request does, because it goes through everything.
+//! Checks an engine's whole state between two turns. Tests do so after every turn. The path of a request never does,
+//! because the checks go through everything.
 //!
-//! Each rule counts one thing in two ways, by what admission has taken and by what is in use, so that what is
-//! forgotten, given back twice or waited for in vain is found where it begins. Rules about what a module keeps to itself
-//! lie beside it: `check` of `Ranges`, `HeldBands`, `Leftovers`, `SlotLog` and `JobRunner`.
+//! Each rule counts one thing twice, as the counters have it and as it is found in use, so that what is leaked,
+//! returned twice or waited for in vain is found where that begins. Rules about a module's private state lie in that
+//! module: `check` of `Ranges`, `HeldBands`, `Leftovers`, `SlotLog` and `JobRunner`.
 
 mod leftovers;
 #[cfg(test)]
@@ -20,10 +20,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 impl Engine {
-    /// Goes through the whole state between two turns.
+    /// Checks the whole state between two turns.
     ///
     /// # Panics
-    /// Something does not hold that must; the message says what, and of whom.
+    /// An invariant does not hold; the message says which, and of what.
     pub fn check(&self) {
         let plans = self.flight.running.in_use("plan");
         let singles = self.flight.singles.in_use("single request");
@@ -225,7 +225,7 @@ impl Engine {
         waits.check_rest("plan");
     }
 
-    /// Parts wait in a band or are in a plan, and bands that are held back are held back once.
+    /// Every part waits in a band or is in a plan, and no band is held back twice.
     fn check_bands(&self, plans: &[u32], parts: &[u32]) {
         let waiting = self
             .order
@@ -251,7 +251,7 @@ impl Engine {
         self.order.held_bands.check();
     }
 
-    /// What volumes count: requests that write, plans that write, and the bands of their job.
+    /// The counts of volumes: requests that write, plans that write, and the bands of their job.
     fn check_volumes(&self, plans: &[u32], singles: &[u32], requests: &[u32], parts: &[u32]) {
         for (number, volume) in (0u8..).zip(self.volumes.iter()) {
             let is_own = |index: &&u32| {
@@ -293,7 +293,7 @@ impl Engine {
 struct Counts(Vec<u32>);
 
 impl Counts {
-    /// None has been named yet; `items` are all that there are, in ascending order.
+    /// None has been named yet; `items` are all that exist, in ascending order.
     fn of(items: &[u32]) -> Counts {
         let end = items.last().map_or(0, |last| last + 1);
         Counts(vec![0; end as usize])
@@ -311,7 +311,7 @@ impl Counts {
         core::mem::take(&mut self.0[item as usize])
     }
 
-    /// All items that are there have been taken: no other was named.
+    /// To be called when all existing items have been taken. Panics if any other item was named.
     fn check_rest(&self, what: &str) {
         let strange = self.0.iter().position(|&count| count > 0);
         if let Some(item) = strange {

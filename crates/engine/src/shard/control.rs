@@ -1,4 +1,4 @@
-//! What the controller decides reaches this shard, and what it has to judge by.
+//! How this shard takes in the controller's messages, and when it may judge deadlines.
 
 mod adopt;
 mod standstill;

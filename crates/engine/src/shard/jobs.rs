@@ -1,4 +1,4 @@
-//! The array's own work: rebuild, resync, replace and scrub, and stripes that somebody looks at.
+//! The array's own work: rebuild, resync, replace and scrub, and stripes that an operator inspects.
 
 mod background;
 mod inspect;

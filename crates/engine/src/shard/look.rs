@@ -1,4 +1,4 @@
-//! What several files of the shard ask about its state. Nothing here changes anything.
+//! Questions about a shard's state that several of its files ask. Nothing here changes the state.
 
 use crate::control::record::{JobKind, JobView};
 use crate::flight::running::Work;
@@ -18,12 +18,12 @@ impl Engine {
         )
     }
 
-    /// The volume of a plan, as the outside names it.
+    /// The volume of a plan, as an id.
     pub(crate) fn volume_of(&self, index: u32) -> VolumeId {
         VolumeId(self.flight.running[index].volume)
     }
 
-    /// The job that a band's plan belongs to, if it is still the volume's.
+    /// The job that a background plan belongs to, if the volume still runs that job.
     pub(crate) fn job_of(&self, index: u32) -> Option<JobView> {
         let running = &self.flight.running[index];
         let number = self.order.ranges[running.work.parts()].buffer.0;

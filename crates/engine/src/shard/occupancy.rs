@@ -36,7 +36,8 @@ impl Engine {
         }
     }
 
-    /// Items for which all queues of this shard, and its plans' steps, have memory. Grows where a queue has to.
+    /// How many items all queues of this shard, and the steps of its plans, have memory for. The number grows if one
+    /// of them has to allocate.
     #[must_use]
     pub fn room(&self) -> usize {
         let queues = [

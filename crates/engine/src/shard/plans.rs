@@ -1,5 +1,5 @@
-//! Plans, from the parts that they are made of to their end, and what becomes of those that drives answer with an error,
-//! late or never.
+//! Plans, from the parts that they are made of to their end, and what happens to those whose drives answer with an
+//! error, late or never.
 
 mod abandon;
 mod dispatch;

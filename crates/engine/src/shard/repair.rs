@@ -1,4 +1,5 @@
-//! What could not be read, or may differ between copies: read again elsewhere, written back, given up, or recorded as lost.
+//! What could not be read, or may differ between copies: read again elsewhere, written back, given up, or recorded as
+//! lost.
 
 mod bad_blocks;
 mod equal;

@@ -7,7 +7,7 @@ use crate::units::{MemberSet, SlotSet};
 use crate::volumes::volume::Volume;
 
 impl Volume {
-    /// Takes note of whether copies may differ somewhere, and may be made equal.
+    /// Notes whether copies may differ somewhere, and may be made equal.
     pub(crate) fn note_sync(&mut self) {
         let wanted = self.is_mirrored() && !self.view.row.in_sync && !self.view.read_only;
         self.equal.keep(wanted);
@@ -21,9 +21,9 @@ impl Volume {
         place.row * u64::from(self.shape.chunk_bytes) + u64::from(place.in_chunk_bytes)
     }
 
-    /// Whether copies may differ somewhere in the `length_bytes` from a place on, which `view` is about, for all
-    /// that this shard knows. What reads have made equal only the owner of the row knows. With a bitmap only
-    /// what it marks may differ.
+    /// Whether copies may differ somewhere in the `length_bytes` from a place on, as far as this shard knows; `view`
+    /// is the state of that row. Only the owner of the row knows what reads have made equal. With a bitmap only
+    /// marked regions may differ.
     pub(crate) fn may_differ(&self, place: Location, length_bytes: u32, view: &RowView) -> bool {
         if view.in_sync || !self.is_mirrored() {
             return false;
@@ -34,7 +34,7 @@ impl Volume {
         self.is_marked(offset_bytes, length_bytes) && !self.equal.cover(place.data_index, from, to)
     }
 
-    /// Whether a read there has to make copies equal, or to wait for a record, before it is answered.
+    /// Whether a read there has to make copies equal, or to wait for a failure to be recorded, before it is answered.
     pub(crate) fn must_equal(&self, place: Location, view: &RowView) -> bool {
         let slots = self.shape.data_slots(place.row, place.data_index);
         let several = SlotSet(slots.0 & view.writable.0).count() > 1;

@@ -1,4 +1,5 @@
-//! What reads have made equal in a mirrored volume, in a table of fixed size: see [`crate::shard::repair::equal`].
+//! Which ranges of a mirrored volume reads have made equal, in a table of fixed size: see
+//! [`crate::shard::repair::equal`].
 
 use crate::limits::{EQUAL_BLOCKS_MAX, GRAIN_BYTES};
 use alloc::vec;
@@ -7,16 +8,16 @@ use alloc::vec::Vec;
 /// Bytes of a block: a grain for each bit of a word.
 const BLOCK_BYTES: u64 = GRAIN_BYTES as u64 * u32::BITS as u64;
 
-/// One of the places that a block may be remembered in.
+/// One entry of the table.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// Its number on the members, and the data chunk of the row: each has copies of its own.
+    /// The block's number on the members, and the data chunk of the row: each data chunk has copies of its own.
     block: (u64, u8),
     /// By bit: copies of this grain are equal.
     grains: u32,
 }
 
-/// What reads have made equal in one volume, as far as there was room to remember it.
+/// Which ranges of one volume reads have made equal, as far as there was room to remember them.
 #[derive(Debug, Default)]
 pub(crate) struct EqualRanges {
     /// By a hash of the block; empty in volumes that need none.
@@ -24,7 +25,7 @@ pub(crate) struct EqualRanges {
 }
 
 impl EqualRanges {
-    /// Makes room, or gives it back with all that is remembered.
+    /// Makes the table, or drops it with all that is remembered.
     pub(crate) fn keep(&mut self, wanted: bool) {
         if wanted != self.are_kept() {
             let nothing = Known {
@@ -42,13 +43,13 @@ impl EqualRanges {
     }
 
     fn place(block: (u64, u8)) -> usize {
-        // Fibonacci hashing, as for locks: what a shard owns follows a pattern.
+        // Fibonacci hashing, as for locks: the blocks that a shard owns follow a pattern.
         let number = block.0 << 6 | u64::from(block.1);
         let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (mixed >> 32) as usize % EQUAL_BLOCKS_MAX
     }
 
-    /// Whether all grains are known to be equal that the bytes `from` to `to` of the members touch.
+    /// Whether all grains that the bytes `from` to `to` of the members touch are known to be equal.
     pub(crate) fn cover(&self, data_index: u8, from: u64, to: u64) -> bool {
         blocks(from, to).all(|(number, low, high)| {
             let block = (number, data_index);
@@ -75,7 +76,7 @@ impl EqualRanges {
     }
 }
 
-/// The blocks between two places: number, and offsets in it from which and to which.
+/// The blocks between two places: for each its number, and the offsets in it at which the range begins and ends.
 fn blocks(from: u64, to: u64) -> impl Iterator<Item = (u64, u32, u32)> {
     (from / BLOCK_BYTES..to.div_ceil(BLOCK_BYTES)).map(move |number| {
         let start = number * BLOCK_BYTES;
@@ -84,7 +85,7 @@ fn blocks(from: u64, to: u64) -> impl Iterator<Item = (u64, u32, u32)> {
     })
 }
 
-/// The bits from the first to before the last.
+/// The bits from `first` to before `end`.
 fn bits(first: u32, end: u32) -> u32 {
     let below = |end: u32| 1u32.checked_shl(end).map_or(u32::MAX, |bit| bit - 1);
     below(end) & !below(first)

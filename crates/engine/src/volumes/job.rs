@@ -14,7 +14,7 @@ const WINDOW: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct JobRunner {
     view: JobView,
-    /// All bands below are done.
+    /// All bands below it are done.
     cursor: u64,
     /// Bit `i`: band `cursor + i` is done.
     done: u64,
@@ -24,29 +24,29 @@ pub(crate) struct JobRunner {
     in_flight: u32,
     mismatches: u64,
     failures: u64,
-    /// The job cannot go on; the controller will end it.
+    /// The job cannot continue; the controller will end it.
     given_up: bool,
-    /// With a rate: not before this.
+    /// With a rate limit: the next band does not start before this.
     not_before: Nanos,
-    /// Bands whose redundancy could not be established. Everything else is done around them.
+    /// Bands whose redundancy could not be established. The job continues around them.
     unsynced: Vec<u64>,
-    /// What the controller was told last.
+    /// What was reported to the controller last.
     reported: Option<Progress>,
 }
 
-/// How far a job is on one shard, as the controller is told.
+/// How far a job is on one shard, as reported to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Progress {
-    /// All bands below are done.
+    /// All bands below it are done.
     pub band: u64,
     pub mismatches: u64,
     pub failures: u64,
-    /// It cannot go on.
+    /// The job cannot continue.
     pub given_up: bool,
 }
 
 impl JobRunner {
-    /// A job as the controller has it, over so many `bands` of this volume.
+    /// A job as the controller's view has it, over so many `bands` of this volume.
     pub fn new(view: JobView, bands: u64) -> JobRunner {
         JobRunner {
             cursor: view.from_band,
@@ -64,7 +64,7 @@ impl JobRunner {
         }
     }
 
-    /// The job as the controller has it.
+    /// The job as the controller's view has it.
     #[inline]
     pub fn view(&self) -> &JobView {
         &self.view
@@ -75,7 +75,7 @@ impl JobRunner {
         self.next
     }
 
-    /// Starts the next band, which is so long on each drive.
+    /// Starts the next band, which has so many `bytes` on each drive.
     pub fn start_next(&mut self, bytes: u64, now: Nanos) {
         self.next += 1;
         self.in_flight += 1;
@@ -108,17 +108,17 @@ impl JobRunner {
         self.failures += 1;
     }
 
-    /// It cannot go on; the controller will end it.
+    /// The job cannot continue; the controller will end it.
     pub fn give_up(&mut self) {
         self.given_up = true;
     }
 
-    /// Whether it has come to its end, or cannot go on.
+    /// Whether the job has come to its end, or cannot continue.
     pub fn is_over(&self) -> bool {
         self.cursor >= self.bands || self.given_up
     }
 
-    /// How far it is, if the controller has not been told that: it is told now.
+    /// How far the job is, if that has not been reported to the controller yet: it counts as reported now.
     pub fn news(&mut self) -> Option<Progress> {
         let progress = Progress {
             band: self.settled(),
@@ -130,7 +130,7 @@ impl JobRunner {
         is_new.then_some(progress)
     }
 
-    /// Whether what the job is about holds for a band.
+    /// Whether what the job establishes holds for a band.
     #[inline]
     pub fn is_done(&self, band: u64) -> bool {
         let passed = band < self.cursor
@@ -143,12 +143,13 @@ impl JobRunner {
         matches!(self.view.kind, JobKind::Rebuild(_) | JobKind::Replace(..))
     }
 
-    /// All bands below are done.
+    /// All bands below the result are done, without exceptions.
     fn settled(&self) -> u64 {
         self.unsynced.iter().copied().fold(self.cursor, u64::min)
     }
 
-    /// A band could not be done. A check has looked at it all the same; redundancy is established around it.
+    /// Some of a band could not be done. To a check the band counts as done all the same; redundancy is established
+    /// around it.
     fn fail(&mut self, band: u64) {
         match self.view.kind {
             JobKind::Rebuild(_) | JobKind::Replace(..) => return,
@@ -178,7 +179,7 @@ impl JobRunner {
         self.given_up |= self.cursor == self.bands && !self.unsynced.is_empty();
     }
 
-    /// Goes on at a later band, if nothing before it is under way: what is passed need not be done.
+    /// Continues at a later band, if nothing before it is under way: the bands between need not be done.
     pub fn pass(&mut self, to_band: u64) -> bool {
         if self.next != self.cursor {
             return false;
@@ -188,7 +189,7 @@ impl JobRunner {
         true
     }
 
-    /// Whether the next band may start, with so many in flight at most.
+    /// Whether the next band may start, with at most `depth` in flight.
     pub fn may_start(&self, depth: u32, now: Nanos) -> bool {
         !self.view.paused
             && !self.given_up
@@ -205,12 +206,12 @@ impl JobRunner {
             return;
         }
         let cost = u128::from(bytes) * u128::from(Nanos::SECOND.0) / u128::from(rate);
-        // Time lost to a slow drive may be caught up with, but only a tenth of a second of it.
+        // A job may catch up on time that was lost to a slow drive, but only on a tenth of a second of it.
         let floor = Nanos(now.0.saturating_sub(100 * Nanos::MILLISECOND.0));
         self.not_before = self.not_before.max(floor).after(Nanos(cost as u64));
     }
 
-    /// When the rate lets the job go on, if that is what it waits for.
+    /// When the rate lets the job continue, if it waits for that.
     pub fn next_wake(&self, now: Nanos) -> Option<Nanos> {
         let waits = !self.view.paused && !self.given_up && self.next < self.bands;
         (waits && self.view.rate_bytes_per_s > 0 && self.not_before > now)

@@ -1,11 +1,11 @@
-//! What a volume's bitmap says about a range of it, and about where its job goes on.
+//! What a volume's bitmap says about a range of it, and about the band at which its job continues.
 
 use crate::control::record::JobKind;
 use crate::volumes::job::JobRunner;
 use crate::volumes::volume::Volume;
 
 impl Volume {
-    /// Whether some of a range of the volume is marked; without a bitmap all of it counts as that.
+    /// Whether some of a range of the volume is marked; without a bitmap every range counts as marked.
     pub(crate) fn is_marked(&self, offset_bytes: u64, length_bytes: u32) -> bool {
         let Some(bitmap) = &self.bitmap else {
             return true;
@@ -15,7 +15,7 @@ impl Volume {
         marked.is_some_and(|marked| marked <= u64::from(last))
     }
 
-    /// Where a job that goes by the bitmap goes on from `band`: the same band if it has to be done.
+    /// The band at which a job that follows the bitmap continues from `band`: the same band if it has to be done.
     pub(crate) fn next_band_in_doubt(&self, band: u64) -> u64 {
         let goes_by_it = |job: &&JobRunner| {
             job.view().marked_only && matches!(job.view().kind, JobKind::Sync | JobKind::Rebuild(_))

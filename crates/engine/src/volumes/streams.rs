@@ -1,32 +1,31 @@
-//! Who writes in order: see [`crate::shard::plans::hold`].
+//! Recognises sequential writers: see [`crate::shard::plans::hold`].
 
 use crate::limits::STREAMS_MAX;
 
 /// Writes in order before a stream is recognised.
 const STREAM_WRITES_MIN: u32 = 8;
 
-/// The same after waiting for it in vain again and again.
+/// The same after the stream has been waited for in vain again and again.
 const STREAM_WRITES_MAX: u32 = 4096;
 
-/// Rows between the end of one and the beginning of another within which a stream may go on where rows are dealt to
-/// several shards.
+/// Where rows are dealt to several shards, a stream continues on this shard after a gap of at most so many rows.
 const ROWS_LEFT_TO_OTHERS: u64 = 256;
 
-/// Somebody who writes in order.
+/// A sequence of writes each of which begins where the one before ended.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     /// Where its next write would begin.
     next_bytes: u64,
     /// Writes in order so far.
     length: u32,
-    /// Writes in order before it is waited for.
+    /// Writes in order before it is worth waiting for.
     needed: u32,
-    /// It went on since its place was last wanted for another one.
+    /// It has continued since its place was last wanted for another stream.
     goes_on: bool,
 }
 
 impl Stream {
-    /// One that would go on there.
+    /// A stream whose next write would begin there.
     const fn at(next_bytes: u64) -> Stream {
         Stream {
             next_bytes,
@@ -36,7 +35,7 @@ impl Stream {
         }
     }
 
-    /// Whether it is in the middle of a row.
+    /// Whether its next write would begin inside a row, behind the row's first byte.
     fn is_in_row(&self, begin_bytes: u64, row_bytes: u64) -> bool {
         self.next_bytes.wrapping_sub(begin_bytes + 1) < row_bytes - 1
     }
@@ -51,16 +50,16 @@ impl Stream {
     }
 }
 
-/// Those that a volume follows.
+/// The streams that a volume follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streams {
     streams: [Stream; STREAMS_MAX],
-    /// The place that another one gets next.
+    /// The place that the next new stream may get.
     hand: u8,
 }
 
 impl Streams {
-    /// None yet.
+    /// No stream is followed yet.
     pub const fn new() -> Streams {
         Streams {
             streams: [Stream::at(0); STREAMS_MAX],
@@ -68,8 +67,8 @@ impl Streams {
         }
     }
 
-    /// Takes note of a write. `row_bytes`, if rows are dealt to several shards: a stream that ended with a row goes on
-    /// with the beginning of a later one.
+    /// Takes note of a write. `row_bytes` is given if rows are dealt to several shards: a stream that ended with a
+    /// row then continues at the beginning of a later one.
     #[inline]
     pub(crate) fn note(&mut self, offset_bytes: u64, length_bytes: u32, row_bytes: Option<u64>) {
         let end_bytes = offset_bytes + u64::from(length_bytes);
@@ -104,12 +103,13 @@ impl Streams {
         !self.streams[stream].is_in_row(begin_bytes, row_bytes)
     }
 
-    /// A stream was waited for, and the rest of the row `came`, or did not. Of a row with several bands the first one tells.
+    /// A stream was waited for; the rest of the row `came`, or did not. Of a row with several bands the first one
+    /// decides.
     pub fn learn(&mut self, stream: usize, came: bool) {
         self.streams[stream].learn(came);
     }
 
-    /// The recognised stream whose next write would go into these bytes, but not to their beginning.
+    /// The recognised stream whose next write would begin inside these bytes, behind the first one.
     pub(crate) fn in_row(&self, begin_bytes: u64, row_bytes: u64) -> Option<usize> {
         self.streams.iter().position(|stream| {
             stream.length >= stream.needed && stream.is_in_row(begin_bytes, row_bytes)

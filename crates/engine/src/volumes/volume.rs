@@ -21,9 +21,9 @@ pub(crate) struct Volume {
     /// Bands per row, as a shift.
     window_shift: u32,
     pub view: VolumeView,
-    /// The view's row state, less members that this shard already knows to have failed.
+    /// The view's row state, without members that this shard already knows to have failed.
     base: RowView,
-    /// Every row has that state, and every byte of its members can be trusted, whichever copy it is.
+    /// Every row has that state, and every copy of every byte can be trusted.
     is_uniform: bool,
     pub job: Option<JobRunner>,
     /// Members of this volume that failed and whose failure is not on record yet: no write that they
@@ -39,8 +39,8 @@ pub(crate) struct Volume {
     pub writes_freely: bool,
     /// Writes to it are refused.
     pub refuses_writes: bool,
-    /// What waits for something to be recorded waits in vain: too many members are lost, or the metadata cannot
-    /// express it.
+    /// Nothing more can be recorded of the volume, so waiting for that is in vain: too many members are lost, or the
+    /// metadata cannot express it.
     pub records_nothing: bool,
     /// Recognises sequential writing; see [`crate::shard::plans::hold`].
     pub streams: Streams,
@@ -74,7 +74,7 @@ impl Volume {
         }
     }
 
-    /// What may be done from now on.
+    /// Sets what may be done from now on.
     pub fn set_view(&mut self, view: VolumeView) {
         self.view = view;
         self.writes_freely = self.view.writes_allowed && self.bitmap.is_none();
@@ -82,7 +82,7 @@ impl Volume {
         self.records_nothing = self.view.records_nothing();
     }
 
-    /// From now on writes are announced in a bitmap.
+    /// From now on the regions of writes are marked in a bitmap first.
     pub fn keep_bitmap(&mut self, bitmap: Bitmap) {
         self.bitmap = Some(bitmap);
         self.writes_freely = false;
@@ -113,7 +113,7 @@ impl Volume {
         band * u64::from(self.window_bytes)
     }
 
-    /// Adopts the view's row state, less the slots of `failed` members, of which `durable` are on record.
+    /// Takes the view's row state, without the slots of `failed` members, of which `durable` are on record.
     pub fn refresh(&mut self, failed: MemberSet, durable: MemberSet) {
         let mut base = self.view.row;
         self.unrecorded = MemberSet::default();
@@ -130,7 +130,7 @@ impl Volume {
         self.base = base;
     }
 
-    /// Takes note of who has recorded bad blocks, of whether there is a job, and of mirrors that may differ.
+    /// Notes whether a member has recorded bad blocks, whether there is a job, and whether mirrors may differ.
     #[cold]
     pub fn note_bad_blocks(&mut self, members: MemberSet) {
         let is_bad = |member: &MemberId| members.has(*member);
@@ -217,8 +217,8 @@ impl Volume {
         self.view.failed || !self.shape.survives(self.base.writable)
     }
 
-    /// The slots that a flush has to reach, and those whose copy it has to reach as well: the drive that
-    /// will take a slot must have everything that the flush makes durable.
+    /// The slots that a flush has to reach, and those of which it has to reach the drive that is being copied to as
+    /// well: that drive will take the slot, and must have everything that the flush makes durable.
     pub fn to_flush(&self, volatile: MemberSet, failed: MemberSet) -> (SlotSet, SlotSet) {
         let none = SlotSet(0);
         let filled = match self.job.as_ref().map(|job| job.view().kind) {

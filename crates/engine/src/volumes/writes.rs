@@ -23,7 +23,7 @@ pub(crate) struct Writes {
 }
 
 impl Writes {
-    /// None; as many as `requests_max` may wait.
+    /// No write is under way; as many as `requests_max` may wait.
     pub fn new(requests_max: usize) -> Writes {
         Writes {
             running: 0,
@@ -36,8 +36,8 @@ impl Writes {
         }
     }
 
-    /// A request begins to write. Returns whether it is the first after a pause that the controller knows of: it is to be
-    /// told.
+    /// A request begins to write. Returns whether the controller has been told that the volume is idle: it is to be
+    /// told now that it is not.
     #[inline]
     pub fn begin(&mut self, now: Nanos) -> bool {
         self.running += 1;
@@ -45,19 +45,19 @@ impl Writes {
         core::mem::replace(&mut self.idle_reported, false)
     }
 
-    /// It has ended.
+    /// A request that writes has ended.
     #[inline]
     pub fn end(&mut self) {
         self.running -= 1;
     }
 
-    /// How many requests are under way.
+    /// How many requests that write are under way.
     #[inline]
     pub fn running(&self) -> u32 {
         self.running
     }
 
-    /// Writes are allowed from now on. For the pause after which the volume is idle, that counts as a write.
+    /// Writes are allowed from now on. The time after which the volume counts as idle begins now, as after a write.
     pub fn allow(&mut self, now: Nanos) {
         self.idle_reported = false;
         self.last = now;
@@ -69,7 +69,7 @@ impl Writes {
         self.idle_reported
     }
 
-    /// Whether the controller is to be told now that none has begun for so long.
+    /// Whether the controller is to be told now that no write has begun for the time `after`; it counts as told then.
     pub fn report_idle(&mut self, now: Nanos, after: Nanos) -> bool {
         let is_idle = self.running == 0 && now.since(self.last) >= after;
         is_idle && !core::mem::replace(&mut self.idle_reported, true)
@@ -81,7 +81,7 @@ impl Writes {
         self.plans += 1;
     }
 
-    /// It has ended.
+    /// A plan that writes has ended.
     #[inline]
     pub fn plan_ends(&mut self) {
         self.plans -= 1;
@@ -94,18 +94,18 @@ impl Writes {
         self.plans
     }
 
-    /// The count of ended plans when so many more have ended.
+    /// What the count of ended plans will be when so many more have ended.
     pub fn count_after(&self, plans: u32) -> u32 {
         self.plans_ended.wrapping_add(plans)
     }
 
-    /// Whether the count of ended plans has come to that.
+    /// Whether the count of ended plans has reached `count`.
     pub fn has_come_to(&self, count: u32) -> bool {
         self.plans_ended.wrapping_sub(count) as i32 >= 0
     }
 
-    /// A request waits until it may write. If the controller has to allow that (`is_asked`), returns whether it has not
-    /// been told that some wait: it is to be told now.
+    /// A request waits until it may write. Returns whether the controller is to be told now that requests wait: if it
+    /// has to allow writes (`is_asked`), and has not been told yet.
     pub fn block(&mut self, request: u32, is_asked: bool) -> bool {
         self.blocked.push(request);
         is_asked && !core::mem::replace(&mut self.intent_sent, true)
@@ -116,12 +116,12 @@ impl Writes {
         &self.blocked
     }
 
-    /// None of them waits any more.
+    /// No request waits any more.
     pub fn clear_blocked(&mut self) {
         self.blocked.clear();
     }
 
-    /// Those that wait are let go on: the controller is told again when more wait.
+    /// The requests that waited may continue: the controller is told again when others wait.
     pub fn forget_intent(&mut self) {
         self.intent_sent = false;
     }

@@ -1,7 +1,7 @@
-//! The AArch64 kernels: NEON registers, part of every such processor, under the one generic loop.
+//! The AArch64 kernels: the generic loop with NEON registers, which every such processor has.
 //!
-//! The architecture's non-temporal stores are a hint that Rust has no intrinsic for, so streaming means
-//! ordinary stores here.
+//! The architecture has non-temporal stores, but Rust has no intrinsic for them, so streaming uses ordinary
+//! stores here.
 
 use super::kernel::{Lanes, kernels};
 use core::arch::aarch64::{uint8x16_t, veorq_u8, vld1q_u8, vmaxvq_u8, vorrq_u8, vst1q_u8};

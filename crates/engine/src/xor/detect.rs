@@ -1,13 +1,14 @@
-//! Which instructions the processor has, the operating system saves across context switches, and pay.
+//! Chooses the instruction set: the processor must have it, the operating system must save its registers across
+//! context switches, and it must be the faster choice.
 //!
-//! `core` has no feature detection, so CPUID is asked here. The answer is kept in one byte; two threads
-//! that ask at the same time find the same answer.
+//! `core` has no feature detection, so this module executes CPUID. The choice is kept in one byte; two threads
+//! that detect at the same time get the same result.
 //!
-//! **The rule for AVX-512**: it is chosen only where it is known to be at least as fast as AVX2. Those
-//! are AMD processors from family 1Ah (Zen 5) on, whose loads and stores are 64 bytes wide, and Intel
-//! processors with AVX512_VPOPCNTDQ (Ice Lake and later), whose clock is not lowered for the whole core
-//! by 64-byte instructions. On Zen 4, which splits them into halves, parity of 2 to 8 sources was within
-//! 10 % of AVX2's speed in the caches, either way, and up to 20 % slower from memory; AVX2 is kept there.
+//! **The rule for AVX-512**: it is chosen only on processors where it is known to be at least as fast as AVX2.
+//! Those are AMD processors from family 1Ah (Zen 5) on, whose loads and stores are 64 bytes wide, and Intel
+//! processors with AVX512_VPOPCNTDQ (Ice Lake and later), where 64-byte instructions do not lower the clock of
+//! the whole core. Zen 4 splits 64-byte instructions into halves: parity of 2 to 8 sources was within ±10 % of
+//! AVX2's speed in the caches, and up to 20 % slower from memory, so AVX2 is used there.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -28,7 +29,7 @@ pub enum Instructions {
 }
 
 impl Instructions {
-    /// The name people know.
+    /// The common name of the instruction set.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,7 +42,7 @@ impl Instructions {
     }
 }
 
-/// Zero: nobody has asked yet.
+/// The chosen set as a number; 0 before the first detection.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
 /// The instruction set in use on this machine.
@@ -93,13 +94,13 @@ pub(super) mod x86 {
     const LEAF7_EBX_AVX2: u32 = 1 << 5;
     const LEAF7_EBX_AVX512F: u32 = 1 << 16;
     const LEAF7_ECX_AVX512_VPOPCNTDQ: u32 = 1 << 14;
-    /// XMM and YMM halves.
+    /// The XMM registers and the upper halves of the YMM registers.
     const XCR0_AVX: u64 = 0b110;
-    /// The same, mask registers, upper halves of ZMM, and the upper sixteen ZMM.
+    /// As [`XCR0_AVX`], and the mask registers, the upper halves of ZMM, and the upper sixteen ZMM.
     const XCR0_AVX512: u64 = 0b1110_0110;
     const FAMILY_ZEN5: u32 = 0x1A;
 
-    /// What decides the choice.
+    /// The properties that decide the choice.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Processor {
         /// Registers EBX, EDX, ECX of leaf 0, in this order: twelve letters.
@@ -111,8 +112,8 @@ pub(super) mod x86 {
     }
 
     impl Processor {
-        /// Asks this processor; instructions whose registers the operating system does not save do not
-        /// count.
+        /// Queries this processor. Instructions whose registers the operating system does not save are reported
+        /// as missing.
         pub fn ask() -> Processor {
             let leaf0 = __cpuid(0);
             let mut processor = Processor::default();

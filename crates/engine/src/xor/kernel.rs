@@ -1,7 +1,7 @@
 //! The one loop behind all instruction sets, generic over the width of a register.
 //!
-//! Everything here is `inline(always)`: the functions that [`kernels!`] makes carry the `target_feature`
-//! attribute, and only inside them do the loads and stores become single instructions.
+//! Everything here is `inline(always)`: the functions that [`kernels!`] generates have the `target_feature`
+//! attribute, and only inside them do the loads and stores compile to single instructions.
 
 use super::Copied;
 
@@ -14,7 +14,7 @@ pub(super) struct Kernels {
     pub copy_and_xor: unsafe fn(*mut u8, *mut u8, &[Copied], usize),
 }
 
-/// Makes a [`Kernels`] of registers of one type, compiled with an attribute.
+/// Generates a [`Kernels`] for one register type, whose functions have the given attribute.
 macro_rules! kernels {
     ($(#[doc = $prose:literal])* $name:ident, $register:ty, #[$compiled:meta]) => {
         $(#[doc = $prose])*
@@ -93,7 +93,7 @@ pub(super) unsafe trait Lanes: Copy {
     /// As [`Lanes::store`], and `to` is aligned to [`Lanes::BYTES`].
     unsafe fn stream(self, to: *mut u8);
 
-    /// What was streamed before is visible to all processors before what is stored after.
+    /// Makes streamed stores visible to all processors before any later store.
     ///
     /// # Safety
     ///
@@ -122,15 +122,15 @@ pub(super) unsafe trait Lanes: Copy {
     unsafe fn is_zero(self) -> bool;
 }
 
-/// Registers that one step of the main loop combines: enough to hide the latency of the loads, few
+/// Registers of each source that one step of the main loop combines: enough to hide the latency of the loads, few
 /// enough that SSE2 and AVX2 (16 registers) do not spill.
 const UNROLL: usize = 4;
 
-/// The same where the number of sources is not fixed, and for [`copy_and_xor`]: what it costs to go to
-/// the next source is spread over more registers. With 16 sources that is 40 % faster than [`UNROLL`].
+/// As [`UNROLL`], where the number of sources is not fixed, and for [`copy_and_xor`]: the cost of moving to the
+/// next source is spread over more registers. With 16 sources that is 40 % faster than [`UNROLL`].
 const COLUMN: usize = 8;
 
-/// Streams begin at a border of this: the processor's line, and the widest register.
+/// Streamed stores begin at a multiple of this: the size of a cache line, and of the widest register.
 const LINE_BYTES: usize = 64;
 
 /// See [`super::xor_into`].

@@ -2,17 +2,18 @@
 //!
 //! Every source byte is read once and the target is written once, whatever the number of sources; a
 //! loop of `target ^= source` would move the target through the cache once per source and reach about
-//! half the speed. The instruction set is chosen at the first call, by the rule in [`detect`]. `kernel`
-//! is one generic loop, and the sets differ in their registers only; `scalar` is the oracle that the
-//! tests hold the others against.
+//! half the speed. The instruction set is chosen at the first call, by the rule in [`detect`]. `kernel` is one
+//! generic loop; the instruction sets differ in their registers only. `scalar` is the reference that the tests
+//! compare the others with.
 //!
-//! Parity is written to a drive soon after it is computed, so [`xor_into`] leaves it in the cache. Bytes
-//! that go to memory that nobody reads soon are better *streamed*: stored past the caches, which saves
-//! reading the lines that are about to be overwritten. [`copy_streaming`] does so, and [`copy_and_xor`]
-//! for bytes that have to be copied anyway: it reads them once for both.
+//! Parity is written to a drive soon after it is computed, so [`xor_into`] leaves it in the cache. Bytes that go
+//! to memory that is not read soon are better *streamed*: stored past the caches, which saves reading the lines
+//! that are about to be overwritten. [`copy_streaming`] streams a copy. [`copy_and_xor`] streams copies of its
+//! sources and computes their parity, and reads them once for both.
 //!
 //! This is the engine's only module with `unsafe`: payload memory belongs to the world, and the engine
-//! knows it by address only. [`fetch_to_write`] is here for the same reason, though no parity.
+//! knows it by address only. [`fetch_to_write`] is here because it needs `unsafe` too, although it has nothing to
+//! do with parity.
 
 #![allow(unsafe_code)]
 
@@ -40,13 +41,13 @@ pub struct Copied {
     pub to: *mut u8,
 }
 
-/// Asks the processor to have the cache line of `place` ready for writing in a few dozen nanoseconds. A hint:
-/// it changes nothing, and other kinds of processors do without.
+/// Prefetches the cache line of `place` for a write a few dozen nanoseconds later. This is only a hint: it has no
+/// other effect, and does nothing on processors other than x86-64.
 #[inline]
 pub(crate) fn fetch_to_write<T>(place: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the instruction has no effect that a program could notice, whatever the address; processors
-    // that do not know it take it for no operation.
+    // SAFETY: the instruction has no effect that a program could notice, whatever the address; processors that do
+    // not know it execute it as a no-op.
     unsafe {
         core::arch::asm!(
             "prefetchw [{place}]",
@@ -88,8 +89,8 @@ pub unsafe fn xor_is_zero(sources: &[*const u8], length: usize) -> bool {
     unsafe { (kernels().xor_is_zero)(sources, length) }
 }
 
-/// Copies `length` bytes past the caches where the instruction set can, visible to all processors when
-/// it returns. For bytes that nobody reads soon.
+/// Copies `length` bytes past the caches, if the instruction set has such stores. The copy is visible to all
+/// processors when the call returns. For bytes that are not read soon.
 ///
 /// # Safety
 ///
@@ -107,8 +108,8 @@ pub unsafe fn copy_streaming(to: *mut u8, from: *const u8, length: usize) {
 /// # Safety
 ///
 /// Every source is valid for reads of `length` bytes, `target`, `target_copy` and every copy for writes
-/// of as many. None of those written overlaps anything else named here. Nobody else writes these bytes
-/// during the call.
+/// of as many. No written range overlaps any other range named here. Nobody else writes these bytes during the
+/// call.
 #[inline]
 pub unsafe fn copy_and_xor(
     target: *mut u8,

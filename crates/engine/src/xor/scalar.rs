@@ -1,4 +1,4 @@
-//! The kernels in plain 64-bit words, for processors without a vector kernel and as the tests' oracle.
+//! The kernels in plain 64-bit words, for processors without a vector kernel and as the reference of the tests.
 
 use super::kernel::kernels;
 

@@ -1,4 +1,4 @@
-//! The x86-64 kernels: SSE2, AVX2 and AVX-512 registers under the one generic loop.
+//! The x86-64 kernels: the generic loop with SSE2, AVX2 and AVX-512 registers.
 
 use super::kernel::{Lanes, kernels};
 use core::arch::x86_64::{

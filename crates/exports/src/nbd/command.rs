@@ -1,8 +1,8 @@
 //! Commands, and the rules by which a request becomes one or is refused.
 //!
-//! The rules come from the export that was chosen and from what was negotiated. A request that
-//! passes is a [`Command`]: within the export, aligned, of an allowed length and kind. One that does
-//! not is a [`Refusal`], which knows the error for the client and a sentence that says why.
+//! The rules follow from the chosen export and from what was negotiated. A request that passes becomes a [`Command`]:
+//! within the export, aligned, and of an allowed length and kind. One that does not becomes a [`Refusal`], which has
+//! the error for the client and a sentence that says why.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use super::wire::*;
 /// A request that may be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// The client's label, sent back in the reply. A misbehaving client may use one label for several
-    /// requests in flight, so it must not be the server's key.
+    /// The client's label, returned in the reply. A misbehaving client may use one label for several requests in
+    /// flight, so the server must not use it as a key.
     pub cookie: u64,
     /// What to do.
     pub kind: CommandKind,
@@ -26,7 +26,7 @@ pub struct Command {
     pub length_bytes: u32,
 }
 
-/// The kinds of commands. FUA on commands that do not write means nothing and is dropped.
+/// The kinds of commands. FUA has no meaning on commands that do not write, and is dropped there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
     /// Read; answered with data.
@@ -38,7 +38,7 @@ pub enum CommandKind {
     },
     /// Make every write that was answered before this command durable.
     Flush,
-    /// Discard a range.
+    /// Discard a range (free its space).
     Trim {
         /// The change must be durable before the reply.
         fua: bool,
@@ -97,13 +97,13 @@ impl Refusal {
             {
                 ErrorCode::NoSpace
             }
-            // The protocol has this error for requests without payload only.
+            // The protocol allows this error only for requests without payload.
             Reason::TooLong { .. } if self.request.command == CMD_READ => ErrorCode::Overflow,
             _ => ErrorCode::Invalid,
         }
     }
 
-    /// Bytes of payload that follow the request all the same.
+    /// Bytes of payload that follow the request although it is refused.
     pub(super) fn payload_bytes(&self) -> u32 {
         if self.request.command == CMD_WRITE {
             self.request.length_bytes
@@ -187,7 +187,7 @@ fn verb(command: u16) -> &'static str {
     }
 }
 
-/// What becomes of a request.
+/// The result of judging a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     Command(Command),
@@ -266,8 +266,8 @@ impl Rules {
             CMD_CACHE => return Err(Reason::NotOffered),
             _ => return Err(Reason::UnknownCommand),
         };
-        // First the read-only rule: such an export does not offer trimming, but the answer to an
-        // attempt is "not permitted".
+        // The read-only rule comes first: a read-only export does not offer trimming, but an attempt is answered with
+        // "not permitted".
         if changes_data(kind) && self.offers(FLAG_READ_ONLY) {
             return Err(Reason::ReadOnly);
         }

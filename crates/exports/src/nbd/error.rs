@@ -1,12 +1,12 @@
 //! The two kinds of failure of an NBD session.
 //!
-//! An [`ErrorCode`] answers one request and the session goes on. A [`ProtocolError`] ends the
-//! session: the byte stream can no longer be understood, or the protocol has no way to answer, so
-//! the connection must be closed. The sentence of a [`ProtocolError`] is meant for the server's log.
+//! An [`ErrorCode`] answers one request, and the session continues. A [`ProtocolError`] ends the session: the byte
+//! stream can no longer be understood, or the protocol has no way to answer, so the connection must be closed. The
+//! sentence of a [`ProtocolError`] is for the server's log.
 
 use super::wire::{OPTION_MAGIC, REQUEST_MAGIC};
 
-/// Error values a reply may carry; the protocol allows no others.
+/// The error values that a reply may carry; the protocol allows no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ErrorCode {
@@ -18,11 +18,11 @@ pub enum ErrorCode {
     OutOfMemory = 12,
     /// `EINVAL`: the request breaks a rule.
     Invalid = 22,
-    /// `ENOSPC`: the write reaches past the end, or the storage below is full.
+    /// `ENOSPC`: the write goes beyond the end, or the storage below is full.
     NoSpace = 28,
     /// `EOVERFLOW`: the request is longer than the server handles at once.
     Overflow = 75,
-    /// `ENOTSUP`: a fast zeroing was asked for and would not be fast. For nothing else.
+    /// `ENOTSUP`: a fast zeroing was requested and would not be fast. Used for nothing else.
     NotSupported = 95,
     /// `ESHUTDOWN`: the server is shutting down.
     ShuttingDown = 108,
@@ -38,7 +38,7 @@ impl ErrorCode {
 /// Why a connection must be closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// The client answered the greeting with flags this server did not offer.
+    /// The client answered the greeting with flags that this server did not offer.
     #[error(
         "the client answered the greeting with flags {flags:#010x}, of which bits 0 and 1 exist"
     )]
@@ -49,26 +49,26 @@ pub enum ProtocolError {
     /// An option did not start with its magic number.
     #[error("an option starts with {found:#018x} instead of {OPTION_MAGIC:#018x}")]
     OptionMagic {
-        /// The value at the magic's place.
+        /// The value in place of the magic number.
         found: u64,
     },
-    /// A client that did not agree to fixed newstyle sent something it could get no answer to.
+    /// A client that did not agree to fixed newstyle sent an option to which it could get no answer.
     #[error("the client sent option {option} without having agreed to fixed newstyle")]
     OptionNeedsFixedNewstyle {
         /// Number of the option.
         option: u32,
     },
-    /// An option announced more data than any client has reason to send.
+    /// An option announced more data than any client needs to send.
     #[error("option {option} announces {length_bytes} bytes of data, more than {limit_bytes}")]
     OptionTooLong {
         /// Number of the option.
         option: u32,
         /// Announced length of its data.
         length_bytes: u32,
-        /// Most that is read and thrown away.
+        /// Longest option data that is read and dropped.
         limit_bytes: u32,
     },
-    /// The client keeps negotiating and never starts.
+    /// The client negotiates on and on without starting transmission.
     #[error("the client sent more than {limit} options without choosing an export")]
     TooManyOptions {
         /// Most options in one session.
@@ -77,10 +77,10 @@ pub enum ProtocolError {
     /// `OPT_EXPORT_NAME` named no export; this option has no error reply.
     #[error("the client asked by the option without error reply for the unknown export {name:?}")]
     UnknownExport {
-        /// The name as far as it is shown.
+        /// The name, shortened if it is long.
         name: String,
     },
-    /// `OPT_EXPORT_NAME` with a name that is none; this option has no error reply.
+    /// `OPT_EXPORT_NAME` with an invalid name; this option has no error reply.
     #[error("the client asked by the option without error reply for an export, but {problem}")]
     ExportName {
         /// What is wrong with the name.
@@ -92,7 +92,7 @@ pub enum ProtocolError {
     /// A request did not start with its magic number.
     #[error("a request starts with {found:#010x} instead of {REQUEST_MAGIC:#010x}")]
     RequestMagic {
-        /// The value at the magic's place.
+        /// The value in place of the magic number.
         found: u32,
     },
 }

@@ -1,9 +1,9 @@
-//! Runs sessions over any bytes and checks what must hold for all of them.
+//! Runs sessions over any bytes, and checks what must hold for all of them.
 //!
-//! The fuzz target calls [`fuzz_one`]; the tests call it too, with bytes of their own, and use the
-//! parts below to run scripts. Each run delivers the same bytes twice: all at once to a sink that
-//! takes everything, and then in pieces, with refusals in between and with payloads received directly.
-//! Both must lead to the same events, the same output and the same end.
+//! The fuzz target calls [`fuzz_one`]. The tests call it too, with bytes of their own, and use the parts below to run
+//! scripts. Each run delivers the same bytes twice: all at once to a sink that accepts everything, and then in pieces,
+//! while the sink sometimes says "later" and payloads are received directly. Both deliveries must give the same events,
+//! the same output and the same end.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::script::{client_flags, option, start};
 use super::session::{Accept, Phase, Session, Sink};
 use super::wire::*;
 
-/// Most bytes that one run makes out of its data.
+/// Most bytes that a run makes from its data.
 const MAX_INPUT_BYTES: usize = 1 << 20;
 
-/// What a sink was told; the pieces of a payload are joined.
+/// What a sink got; the pieces of a payload are joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Command(Command),
@@ -30,9 +30,9 @@ pub(super) enum Event {
 pub(super) struct Delivery {
     /// Most bytes per call, at least 1.
     pub(super) piece_bytes: usize,
-    /// Payloads bypass `feed` where possible.
+    /// Whether payloads bypass `feed` where possible.
     pub(super) direct_payload: bool,
-    /// The sink says "later" this many times before it takes a matter.
+    /// How often the sink says "later" before it accepts an item.
     pub(super) delays: u32,
 }
 
@@ -161,7 +161,7 @@ pub(super) fn run(exports: &Arc<ExportList>, input: &[u8], delivery: Delivery) -
         events: sink.events,
         output,
         phase: session.phase(),
-        // A call that fails does not say how far it came.
+        // A call that fails does not say how many bytes it took.
         taken_bytes: if error.is_none() {
             input.len() - rest.len()
         } else {
@@ -173,8 +173,8 @@ pub(super) fn run(exports: &Arc<ExportList>, input: &[u8], delivery: Delivery) -
     }
 }
 
-/// Runs `input` at once, then cut at every position, with delays and with direct payloads, and requires
-/// the same transcript each time.
+/// Runs `input` at once, then in pieces of every length, with delays and with direct payloads, and requires the same
+/// transcript each time.
 #[cfg(test)]
 pub(super) fn run_every_way(exports: &Arc<ExportList>, input: &[u8]) -> Transcript {
     let reference = run(exports, input, Delivery::AT_ONCE);
@@ -195,7 +195,7 @@ pub(super) fn run_every_way(exports: &Arc<ExportList>, input: &[u8]) -> Transcri
     reference
 }
 
-/// Commands must respect the export; each matter must have a well-formed reply.
+/// Commands must respect the export, and each item must have a well-formed reply.
 fn check_replies(session: &Session, events: &[Event]) {
     let encoder = session.reply_encoder();
     let mut replies = Vec::new();
@@ -253,8 +253,8 @@ fn check_command(command: &Command, export: &Export) {
     assert!(only_reads || !export.abilities.read_only);
 }
 
-/// Checks one input of the fuzzer. The first bytes choose how the rest becomes a client's bytes and
-/// how these are delivered.
+/// Checks one input of the fuzzer. The first bytes choose how the rest is turned into a client's bytes and how these
+/// are delivered.
 #[doc(hidden)]
 pub fn fuzz_one(data: &[u8]) {
     let Some(([mode, piece, delivery], rest)) = data.split_first_chunk::<3>() else {
@@ -275,8 +275,8 @@ pub fn fuzz_one(data: &[u8]) {
     assert_eq!(run(&exports, &input, in_pieces), reference);
 }
 
-/// Client bytes from a dense script, so that random data reaches deep: options with short data, and
-/// requests within and around the export.
+/// Turns a dense script into client bytes, so that random data reaches deep code: options with short data, and requests
+/// within and around the export.
 fn scripted(script: &[u8]) -> Vec<u8> {
     let mut input = client_flags(3);
     let mut rest = script;
@@ -314,8 +314,8 @@ fn scripted(script: &[u8]) -> Vec<u8> {
     input
 }
 
-/// Three exports of different block sizes and abilities: `vol0` can all, `vol1` is read-only, `vol2`
-/// has blocks of one byte and can write but nothing else.
+/// Three exports with different block sizes and abilities: `vol0` has all abilities, `vol1` is read-only, `vol2` has
+/// blocks of one byte and can be written but has no other ability.
 pub(super) fn sample_exports() -> Arc<ExportList> {
     let everything = Abilities {
         read_only: false,

@@ -1,8 +1,8 @@
 //! What a server offers: named exports with size, block sizes and abilities.
 //!
-//! An [`ExportList`] is checked once when it is built, so that everything after it (the answers to
-//! options, the rules for requests) can rely on block sizes that are powers of two and names that
-//! fit the protocol. Sessions share a list; a changed set of volumes is a new list for new sessions.
+//! An [`ExportList`] is checked once when it is built, so that the code after it (the answers to options, the rules for
+//! requests) can rely on block sizes that are powers of two and on names that fit the protocol. Sessions share a list;
+//! when the volumes change, new sessions get a new list.
 
 use super::wire::{self, MAX_MINIMUM_BLOCK_BYTES, MAX_PAYLOAD_BYTES, MAX_STRING_BYTES};
 
@@ -11,7 +11,7 @@ use super::wire::{self, MAX_MINIMUM_BLOCK_BYTES, MAX_PAYLOAD_BYTES, MAX_STRING_B
 /// The protocol's flag for rotating media is never set: arrays here are made of SSDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// Name that clients ask for; not empty, at most 4096 bytes of UTF-8 without NUL.
+    /// Name by which clients request it; not empty, at most 4096 bytes of UTF-8 without NUL.
     pub name: String,
     /// One line for people, possibly empty; the same limits.
     pub description: String,
@@ -19,7 +19,7 @@ pub struct Export {
     pub size_bytes: u64,
     /// Alignment and length of requests.
     pub block_sizes: BlockSizes,
-    /// What clients may ask for.
+    /// What clients may request.
     pub abilities: Abilities,
 }
 
@@ -34,8 +34,7 @@ pub struct BlockSizes {
     pub maximum_payload_bytes: u32,
 }
 
-/// What an export can do beyond reading. On a read-only export trimming and zeroing are not offered,
-/// whatever is set here.
+/// What an export can do beyond reading. A read-only export does not offer trimming and zeroing, whatever is set here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
     /// Writes of any kind are answered with "not permitted".
@@ -48,7 +47,7 @@ pub struct Abilities {
     pub trim: bool,
     /// Zero ranges without payload.
     pub write_zeroes: bool,
-    /// Zero quickly or say at once that it would be slow. Needs `write_zeroes`.
+    /// Zero quickly, or say at once that it would be slow. Needs `write_zeroes`.
     pub fast_zero: bool,
     /// A flush on one connection covers completed writes of all connections.
     pub multi_conn: bool,
@@ -199,7 +198,7 @@ impl ExportList {
         Ok(Self { exports })
     }
 
-    /// Whether these are the exports of `other`, whatever they can do.
+    /// Whether both lists have the same exports, apart from their abilities.
     pub(super) fn differs_in_abilities_at_most(&self, other: &ExportList) -> bool {
         let pairs = self.exports.iter().zip(&other.exports);
         let alike = |(one, other): (&Export, &Export)| {

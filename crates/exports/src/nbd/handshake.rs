@@ -1,13 +1,12 @@
 //! The handshake: greeting, options, and the choice of an export.
 //!
-//! The server greets, the client answers with flags, then sends options one at a time until one of
-//! them (`OPT_GO`, or `OPT_EXPORT_NAME` of older clients) starts transmission. The protocol makes a
-//! client wait for the reply to each option before it sends the next, and this code holds it to that:
-//! as long as output waits to be sent, no further input is taken. So one session never owes more
-//! than the reply to a single option, whatever a client sends.
+//! The server greets, and the client answers with flags. Then the client sends options one at a time, until one of them
+//! (`OPT_GO`, or `OPT_EXPORT_NAME` of older clients) starts transmission. The protocol requires a client to wait for
+//! the reply to each option before it sends the next, and this code enforces it: while output waits to be sent, no
+//! further input is taken. So one session never owes more than the reply to a single option, whatever a client sends.
 //!
-//! This module cuts the client's bytes into options and bounds them; `negotiation` answers them. Data
-//! that would not be looked at is skipped without being kept.
+//! This module splits the client's bytes into options and bounds them; `negotiation` answers them. Data that would not
+//! be parsed is skipped without being stored.
 
 use super::error::ProtocolError;
 use super::export::ExportList;
@@ -16,9 +15,9 @@ use super::wire::*;
 
 /// Longest option data that is kept and parsed: a name and two queries of the longest strings.
 pub const MAX_OPTION_DATA_BYTES: u32 = 16 * 1024;
-/// Longest option data that is read and thrown away; beyond it the connection is closed.
+/// Longest option data that is read and dropped; if there is more, the connection is closed.
 pub const MAX_SKIPPED_OPTION_BYTES: u32 = 1024 * 1024;
-/// Most options in one session; a client needs a handful, a curious person some dozens.
+/// Most options in one session; a client needs a handful, a person who explores some dozens.
 pub const MAX_OPTIONS: u32 = 1024;
 
 /// Which bytes come next.
@@ -31,7 +30,7 @@ enum Awaiting {
         option: u32,
         length_bytes: u32,
     },
-    /// Data that will not be looked at.
+    /// Data that will not be parsed.
     SkippedData {
         option: u32,
         length_bytes: u32,
@@ -81,7 +80,7 @@ impl Handshake {
         Ok((input.len() - rest.len(), outcome))
     }
 
-    /// Moves bytes from `rest` towards what is awaited; true when that is complete.
+    /// Moves bytes from `rest` to the awaited item; true when the item is complete.
     fn gather(&mut self, rest: &mut &[u8]) -> bool {
         let wanted_bytes = match &mut self.awaiting {
             Awaiting::ClientFlags => size_of::<u32>(),
@@ -102,7 +101,7 @@ impl Handshake {
         self.collected.len() == wanted_bytes
     }
 
-    /// Acts on what has been gathered.
+    /// Handles the item that has been gathered.
     fn step(
         &mut self,
         exports: &ExportList,
@@ -136,7 +135,7 @@ impl Handshake {
                 };
             }
         }
-        // The allocation serves the next piece.
+        // Keep the allocation for the next item.
         self.collected = data;
         self.collected.clear();
         Ok(outcome)

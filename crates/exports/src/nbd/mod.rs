@@ -1,23 +1,21 @@
 //! NBD, the network block device protocol: the server's side, without I/O.
 //!
-//! Any NBD client (nbd-client and the kernel, libnbd, qemu, fio) can use an array through this
-//! protocol. The modules in the order of a connection's life:
+//! Any NBD client (nbd-client with the kernel, libnbd, qemu, fio) can use an array through this protocol. The modules
+//! in the order of a connection's life:
 //!
 //! - [`wire`]: numbers and layouts of the protocol.
 //! - `export`: what the server offers ([`ExportList`]).
-//! - `session`: one connection ([`Session`]), which runs `handshake` (answers in `negotiation`, data
-//!   layouts in `option`), then `transmission` (rules in `command`), and tells a [`Sink`] what the
-//!   client wants.
+//! - `session`: one connection ([`Session`]), which runs `handshake` (answers in `negotiation`, data layouts in
+//!   `option`), then `transmission` (rules in `command`), and passes the client's commands to a [`Sink`].
 //! - `reply`: headers of replies ([`ReplyEncoder`]).
 //! - `error`: errors that answer a request, and errors that end a session.
 //! - [`service`]: NBD as an [export](crate::export::Export): where to listen, what is offered.
 //! - [`server`]: sessions on a shard's ring, between sockets and the engine.
-//! - `exercise` and `script`: what the fuzzer and the tests share.
+//! - `exercise` and `script`: code that the fuzzer and the tests share.
 //!
-//! Apart from [`server`] there is no I/O here: bytes go in, commands come out; sockets, buffers and
-//! timeouts belong to the driver, which is [`server`] or a test. That keeps
-//! payloads out of here (none is copied), makes every path testable from a script of bytes, and lets
-//! a fuzzer run the whole protocol in microseconds. In the transmission phase nothing is allocated.
+//! Apart from [`server`] there is no I/O here: bytes go in, and commands come out. Sockets, buffers and timeouts belong
+//! to the driver, which is [`server`] or a test. So no payload is copied here, every path can be tested with a script
+//! of bytes, and a fuzzer runs the whole protocol in microseconds. In the transmission phase nothing is allocated.
 
 mod command;
 mod error;

@@ -1,8 +1,7 @@
-//! The answers to options, and what they add up to.
+//! Answers options, and keeps what they have agreed on.
 //!
-//! TLS and the experimental extended headers are answered with "unsupported", as is any option not
-//! known here. The only metadata context is `base:allocation`. Errors carry a sentence for the person
-//! at the client.
+//! TLS and the experimental extended headers are answered with "unsupported", as is any unknown option. The only
+//! metadata context is `base:allocation`. Errors carry a sentence for the person at the client.
 
 use super::error::ProtocolError;
 use super::export::{Export, ExportList};
@@ -14,17 +13,17 @@ use super::option::{
 use super::reply::ALLOCATION_CONTEXT_ID;
 use super::wire::*;
 
-/// How much of an unknown export's name is repeated to people, in bytes.
+/// How many bytes of an unknown export's name an error text repeats.
 const SHOWN_NAME_BYTES: usize = 128;
 
-/// What the handshake has led to.
+/// The state of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// Still negotiating.
     Negotiating,
     /// The client ended the session.
     Aborted,
-    /// Transmission begins.
+    /// An export is chosen, and transmission begins.
     Chosen(Choice),
 }
 
@@ -33,7 +32,7 @@ pub(super) enum Outcome {
 pub(super) struct Choice {
     pub(super) export_index: usize,
     pub(super) structured_replies: bool,
-    /// `base:allocation` was selected for this export.
+    /// Whether `base:allocation` is selected for this export.
     pub(super) block_status: bool,
 }
 
@@ -41,7 +40,7 @@ pub(super) struct Choice {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceivedOption<'a> {
     pub(super) number: u32,
-    /// Length of its data as sent.
+    /// Length of its data as the client announced it.
     pub(super) length_bytes: u32,
     /// The data; empty if it was skipped.
     pub(super) data: &'a [u8],
@@ -50,7 +49,7 @@ pub(super) struct ReceivedOption<'a> {
 /// What has been agreed on so far.
 #[derive(Debug, Default)]
 pub(super) struct Negotiation {
-    /// The client waives the padding after `OPT_EXPORT_NAME`.
+    /// Whether the client waives the padding after `OPT_EXPORT_NAME`.
     pub(super) no_zeroes: bool,
     structured_replies: bool,
     /// Export for which `base:allocation` is selected.
@@ -71,7 +70,7 @@ impl Negotiation {
             data,
         } = *option;
         if number == OPT_SET_META_CONTEXT {
-            // Each such option replaces the selection, even one that fails.
+            // Each such option replaces the selection, even if it fails.
             self.block_status_export = None;
         }
         let answer = match number {
@@ -106,7 +105,7 @@ impl Negotiation {
         }))
     }
 
-    /// Appends to `output` that the server is going away.
+    /// Appends the answer that the server is shutting down.
     pub(super) fn answer_during_shutdown(
         option: &ReceivedOption<'_>,
         output: &mut Vec<u8>,
@@ -215,7 +214,7 @@ impl Negotiation {
         let (matches, context_id) = if option == OPT_SET_META_CONTEXT {
             (query.selects_allocation, ALLOCATION_CONTEXT_ID)
         } else {
-            // In listings the protocol reserves the identifier as zero.
+            // In listings the protocol reserves the identifier, which must be zero.
             (query.lists_allocation, 0)
         };
         if matches {
@@ -238,7 +237,7 @@ impl Negotiation {
     }
 }
 
-/// An option that is answered with an error while the negotiation goes on.
+/// An option that is answered with an error, after which the negotiation continues.
 struct Refused {
     reply_type: u32,
     message: String,

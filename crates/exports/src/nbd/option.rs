@@ -1,7 +1,7 @@
 //! The data of options, and the replies to them.
 //!
-//! Parsing here is total: any bytes give either a value or one sentence that goes back to the client
-//! as the text of an `ERR_INVALID` reply. Replies are appended to the handshake's output.
+//! The parser handles any bytes: it returns either a value or one sentence, which goes to the client as the text of an
+//! `ERR_INVALID` reply. Replies are appended to the handshake's output.
 
 use super::wire::{
     INFO_BLOCK_SIZE, INFO_DESCRIPTION, INFO_NAME, MAX_STRING_BYTES, OPTION_REPLY_MAGIC,
@@ -9,7 +9,7 @@ use super::wire::{
 
 /// Name of the one metadata context that the protocol itself defines.
 pub(super) const ALLOCATION_CONTEXT: &str = "base:allocation";
-/// Query that stands for all contexts of the protocol's own namespace, in listings only.
+/// Query for all contexts of the protocol's own namespace; only valid in listings.
 const BASE_WILDCARD: &str = "base:";
 
 /// Data of `OPT_INFO` and `OPT_GO`.
@@ -40,7 +40,7 @@ impl<'a> InfoQuery<'a> {
                 INFO_NAME => query.wants_name = true,
                 INFO_DESCRIPTION => query.wants_description = true,
                 INFO_BLOCK_SIZE => query.wants_block_sizes = true,
-                // INFO_EXPORT is always sent; unknown ones are to be ignored.
+                // `INFO_EXPORT` is always sent, and unknown types are to be ignored.
                 _ => {}
             }
         }
@@ -48,14 +48,14 @@ impl<'a> InfoQuery<'a> {
     }
 }
 
-/// Data of `OPT_LIST_META_CONTEXT` and `OPT_SET_META_CONTEXT`, reduced to what its queries mean for
-/// the only context there is.
+/// Data of `OPT_LIST_META_CONTEXT` and `OPT_SET_META_CONTEXT`, reduced to what its queries say about the only context
+/// that is supported.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MetaContextQuery<'a> {
     pub(super) name: &'a str,
-    /// A query names `base:allocation`.
+    /// Whether a query names `base:allocation`.
     pub(super) selects_allocation: bool,
-    /// A query names `base:allocation` or all of `base:`, or there are no queries.
+    /// Whether a query names `base:allocation` or all of `base:`, or there are no queries.
     pub(super) lists_allocation: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'a> MetaContextQuery<'a> {
             selects_allocation: false,
             lists_allocation: count == 0,
         };
-        // Each round takes at least four bytes or fails, so a huge count ends with the data.
+        // Each round consumes at least four bytes or fails, so a huge count ends with the data.
         for _ in 0..count {
             match fields.counted_string()? {
                 ALLOCATION_CONTEXT => {
@@ -89,7 +89,7 @@ impl<'a> MetaContextQuery<'a> {
     }
 }
 
-/// A string as the protocol allows it. Also the whole data of `OPT_EXPORT_NAME`.
+/// Parses a string as the protocol allows it. The whole data of `OPT_EXPORT_NAME` is such a string.
 pub(super) fn parse_string(bytes: &[u8]) -> Result<&str, &'static str> {
     if bytes.len() > MAX_STRING_BYTES {
         return Err("a string is longer than the 4096 bytes that the protocol allows");
@@ -100,7 +100,7 @@ pub(super) fn parse_string(bytes: &[u8]) -> Result<&str, &'static str> {
     std::str::from_utf8(bytes).map_err(|_| "a string is not valid UTF-8")
 }
 
-/// What is left of an option's data.
+/// The rest of an option's data.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

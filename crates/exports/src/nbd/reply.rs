@@ -1,13 +1,13 @@
 //! Replies of the transmission phase.
 //!
-//! A reply to a read is a header in front of data that already lies in a buffer, so headers come as
-//! small fixed arrays: a driver keeps one beside the buffer and sends both with a vectored write. No
-//! payload is copied and nothing is allocated. Only an error with a sentence for a person has a
-//! variable length; it is appended to a vector whose capacity the driver keeps.
+//! A reply to a read is a header in front of data that already lies in a buffer. So headers are small fixed arrays: a
+//! driver keeps one beside the buffer and sends both with a vectored write. No payload is copied and nothing is
+//! allocated. Only an error with a sentence for a person has a variable length; it is appended to a vector whose
+//! capacity the driver keeps.
 //!
-//! Without structured replies every answer is a simple reply. With them, reads, errors and block
-//! status use structured chunks, as the protocol demands or recommends; the plain "done" stays a
-//! simple reply, which is allowed and four bytes shorter.
+//! Without structured replies every answer is a simple reply. With them, reads, errors and block status use structured
+//! chunks, as the protocol requires or recommends. The plain "done" stays a simple reply, which is allowed and four
+//! bytes shorter.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -21,16 +21,16 @@ use super::wire::*;
 pub(super) const ALLOCATION_CONTEXT_ID: u32 = 1;
 
 const CHUNK_HEADER_BYTES: usize = 20;
-/// Error number and length of the message, in front of an error chunk's message.
+/// Error number and message length, in front of an error chunk's message.
 const ERROR_FIELDS_BYTES: usize = 6;
 
-/// Writes replies in the form that was negotiated.
+/// Encodes replies in the negotiated form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyEncoder {
     structured_replies: bool,
 }
 
-/// Up to 32 bytes to send in front of the data, or alone. Dereferences to the bytes.
+/// Up to 32 bytes to send in front of the data, or alone. Dereferences to these bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyHeader {
     bytes: [u8; ReplyHeader::CAPACITY],
@@ -62,7 +62,7 @@ impl ReplyHeader {
             .with(cookie.to_be_bytes())
     }
 
-    /// Header of a chunk that is the last of its reply.
+    /// Header of the last chunk of a reply.
     fn last_chunk(cookie: u64, chunk_type: u16, length_bytes: u32) -> Self {
         Self::new()
             .with(STRUCTURED_REPLY_MAGIC.to_be_bytes())
@@ -86,9 +86,9 @@ impl Deref for ReplyHeader {
 pub struct Extent {
     /// Length in bytes, not zero.
     pub length_bytes: u32,
-    /// The run is not allocated.
+    /// Whether the run is not allocated.
     pub is_hole: bool,
-    /// The run reads as zeroes.
+    /// Whether the run reads as zeroes.
     pub is_zero: bool,
 }
 
@@ -103,7 +103,7 @@ impl ReplyEncoder {
         Self { structured_replies }
     }
 
-    /// True if structured replies were negotiated.
+    /// Whether structured replies were negotiated.
     pub fn uses_structured_replies(self) -> bool {
         self.structured_replies
     }
@@ -134,8 +134,8 @@ impl ReplyEncoder {
             .with(0u16.to_be_bytes())
     }
 
-    /// Failure of any command, appended to `output` together with a sentence for a person where the
-    /// form of the reply has room for one. A text of more than 4096 bytes is cut.
+    /// Failure of any command, appended to `output` together with a sentence for a person if the form of the reply has
+    /// room for one. A text of more than 4096 bytes is cut.
     pub fn error_with_message(
         self,
         output: &mut Vec<u8>,
@@ -149,12 +149,11 @@ impl ReplyEncoder {
             return;
         }
         let message_start = output.len();
-        // Writing to a vector fails only if `message` itself reports an error; then what it wrote so
-        // far is the text.
+        // Writing to a vector fails only if `message` itself reports an error; then the text is what it wrote before.
         let _ = write!(output, "{message}");
         let message_bytes = printable_prefix_bytes(&output[message_start..]);
         output.truncate(message_start + message_bytes);
-        // The two lengths in front of the text were written as for an empty one.
+        // The two lengths in front of the text are still those of an empty text.
         let chunk_length = (ERROR_FIELDS_BYTES + message_bytes) as u32;
         let chunk_length_at = start + CHUNK_HEADER_BYTES - size_of::<u32>();
         output[chunk_length_at..][..4].copy_from_slice(&chunk_length.to_be_bytes());
@@ -167,9 +166,9 @@ impl ReplyEncoder {
         self.error_with_message(output, refusal.cookie(), refusal.code(), refusal);
     }
 
-    /// The whole answer to a block status command by a single extent from the command's offset.
-    /// (Such commands pass only with structured replies.) The extent's length is not zero and, if the
-    /// command asked for one extent, at most the command's length.
+    /// The whole answer to a block status command: a single extent that begins at the command's offset. (Such commands
+    /// pass only with structured replies.) The extent's length is not zero and, if the command requested one extent, at
+    /// most the command's length.
     pub fn block_status(self, cookie: u64, extent: Extent) -> ReplyHeader {
         ReplyHeader::last_chunk(cookie, REPLY_TYPE_BLOCK_STATUS, 4 + 8)
             .with(ALLOCATION_CONTEXT_ID.to_be_bytes())
@@ -178,8 +177,8 @@ impl ReplyEncoder {
     }
 }
 
-/// Length of the longest prefix that the protocol allows as a string: at most 4096 bytes, no NUL,
-/// ending between characters.
+/// Length of the longest prefix that the protocol allows as a string: at most 4096 bytes, no NUL, and no incomplete
+/// character.
 fn printable_prefix_bytes(text: &[u8]) -> usize {
     let limit = text
         .iter()

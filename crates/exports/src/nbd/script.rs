@@ -1,10 +1,10 @@
-//! Bytes as clients send them, to exercise sessions with.
+//! Builds bytes as clients send them, to exercise sessions.
 //!
-//! Not a client: nothing here reads what a server says, apart from the tests' reader of replies.
+//! This is not a client: nothing here reads what a server sends, apart from the tests' reader of replies.
 
 use super::wire::*;
 
-/// A handshake that ends in transmission; the bits of `choice` pick export and extensions.
+/// A handshake that ends in transmission; the bits of `choice` select the export and the extensions.
 pub(super) fn start(choice: u8) -> Vec<u8> {
     let name = ["vol0", "vol1", "vol2", ""][usize::from(choice & 3)];
     let mut input = client_flags(3);
@@ -53,7 +53,7 @@ fn counted(text: &str) -> Vec<u8> {
 #[cfg(test)]
 pub(super) type OptionReply = (u32, u32, Vec<u8>);
 
-/// What each server says first.
+/// The first bytes that a server sends.
 #[cfg(test)]
 pub(super) const GREETING: &[u8] = b"NBDMAGICIHAVEOPT\x00\x03";
 

@@ -1,4 +1,4 @@
-//! NBD as an export: where to listen, what volumes promise to NBD clients, and one port per shard.
+//! NBD as an export: where to listen, the properties of volumes for NBD clients, and one port per shard.
 
 use super::server::{
     NbdLimits, NbdPort, NbdPortOptions, NewListener, NewOffer, Route, Stop, maximum_payload_bytes,
@@ -59,7 +59,7 @@ impl FromStr for Address {
 /// A listening socket.
 #[derive(Debug)]
 struct Listening {
-    /// Until a port has it.
+    /// The socket, until it is passed to a port.
     socket: Option<OwnedFd>,
     address: Bound,
 }
@@ -70,11 +70,11 @@ enum Bound {
     Tcp(SocketAddr),
 }
 
-/// Opens a listening socket. TCP beyond loopback only where `anyone` may connect: NBD has no
+/// Opens a listening socket. A TCP address beyond loopback is allowed only if `anyone` may connect, because NBD has no
 /// authentication.
 ///
 /// # Errors
-/// The address is taken, not allowed, or does not exist.
+/// If the address is taken, not allowed, or does not exist.
 fn listen(address: &Address, anyone: bool) -> Result<Listening> {
     match address {
         Address::Unix(path) => {
@@ -122,7 +122,7 @@ impl Listening {
     }
 }
 
-/// The volumes over NBD.
+/// The volumes as an NBD server offers them.
 pub struct NbdExport {
     listening: Vec<Listening>,
     offered: Arc<ExportList>,
@@ -132,8 +132,8 @@ pub struct NbdExport {
 }
 
 impl NbdExport {
-    /// Listens at `addresses`, or at `nbd.sock` where sockets lie if there is none; at addresses that other machines reach
-    /// only if `anyone` may connect.
+    /// Listens at `addresses`, or at `nbd.sock` in the folder for sockets if there are none. Addresses that other
+    /// machines can reach are allowed only if `anyone` may connect.
     #[must_use]
     pub fn bind(addresses: Vec<Address>, anyone: bool) -> Bind {
         Box::new(move |surroundings| {
@@ -159,7 +159,7 @@ impl NbdExport {
         })
     }
 
-    /// The volumes as NBD's exports.
+    /// The volumes as a list of NBD exports.
     fn list(&self, offers: &[Offer]) -> Result<ExportList> {
         let most = self.payload_bytes_max;
         let export = |offer: &Offer| {
@@ -223,7 +223,7 @@ impl Export for NbdExport {
         })
     }
 
-    /// Shard 0 accepts connections and deals them to all shards.
+    /// Shard 0 accepts connections and distributes them to all shards.
     fn open(&mut self, messages: &Messages) -> Result<()> {
         let sockets = self
             .listening

@@ -1,17 +1,16 @@
-//! One client's session, from greeting to disconnect, without any I/O of its own.
+//! One client's session, from greeting to disconnect, without I/O.
 //!
-//! The driver owns socket and buffers and runs this loop:
+//! The driver owns the socket and the buffers, and runs this loop:
 //!
-//! 1. Send what [`Session::take_output`] gives (the greeting, later the replies to options).
-//! 2. Receive into a buffer and pass it to [`Session::feed`]. The session takes what it can and tells
-//!    the [`Sink`] what the client wants. Bytes not taken are passed again later.
-//! 3. After the bytes are used up, [`Session::payload_remaining_bytes`] tells whether the next bytes
-//!    belong to the payload of a write. The driver may then receive them directly into the write's
-//!    buffer and report them with [`Session::payload_received`]; a vectored receive that continues
-//!    into the header buffer works as well.
-//! 4. When [`Session::phase`] is [`Phase::Ended`], send what is owed and close the connection.
+//! 1. Send the output of [`Session::take_output`] (first the greeting, later the replies to options).
+//! 2. Receive into a buffer and pass it to [`Session::feed`]. The session takes what it can and passes the client's
+//!    commands to the [`Sink`]. Bytes that it did not take are passed again later.
+//! 3. After the bytes are used up, [`Session::payload_remaining_bytes`] says whether the next bytes belong to the
+//!    payload of a write. The driver may then receive them directly into the write's buffer and report them with
+//!    [`Session::payload_received`]. A vectored receive that continues into the header buffer works as well.
+//! 4. When [`Session::phase`] is [`Phase::Ended`], send the outstanding replies and close the connection.
 //!
-//! `feed` takes fewer bytes than offered in three cases only: output waits to be taken, the sink said
+//! `feed` takes fewer bytes than offered only in three cases: output waits to be taken, the sink said
 //! [`Accept::Later`], or the session has ended.
 
 use std::sync::Arc;
@@ -27,37 +26,37 @@ use super::transmission::Transmission;
 /// Answer of a [`Sink`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accept {
-    /// The sink now owns the matter and will reply.
+    /// The sink has accepted the command or refusal, and will reply.
     Taken,
-    /// The sink has no room (no buffer, too many requests or replies in flight). The same matter is
-    /// offered again first thing by the next call of [`Session::feed`], even one without input.
+    /// The sink has no room (no buffer, too many requests or replies in flight). The next call of [`Session::feed`]
+    /// begins with the same offer, even if it has no input.
     Later,
 }
 
-/// Where a session delivers what the client wants.
+/// Where a session delivers the client's requests.
 pub trait Sink {
     /// A valid command. If it is a write, its payload follows with [`Sink::payload`] or through
     /// [`Session::payload_received`], before any other command.
     fn command(&mut self, command: Command) -> Accept;
 
-    /// A request that breaks a rule; the sink owes the client the reply that
-    /// [`ReplyEncoder::refusal`] writes. A sink that runs full of replies can say [`Accept::Later`].
+    /// A request that breaks a rule. The sink has to send the reply that [`ReplyEncoder::refusal`] writes. If it has no
+    /// room for another reply it can say [`Accept::Later`].
     fn refusal(&mut self, refusal: Refusal) -> Accept;
 
-    /// The next bytes of the payload of the write accepted last, never empty. The write is complete
-    /// when `remaining_bytes` is 0.
+    /// The next bytes of the payload of the last accepted write; never empty. The write is complete when
+    /// `remaining_bytes` is 0.
     fn payload(&mut self, bytes: &[u8], remaining_bytes: u32);
 }
 
-/// How far a session has come.
+/// The phase of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Greeting and options.
     Handshake,
     /// Commands and replies.
     Transmission,
-    /// No more input is taken. What is owed to the client (output, replies to commands already
-    /// accepted) may still be sent, unless `feed` returned an error.
+    /// No more input is taken. Outstanding output and replies to commands already accepted may still be sent, unless
+    /// `feed` returned an error.
     Ended,
 }
 
@@ -90,8 +89,7 @@ impl Session {
         }
     }
 
-    /// Takes bytes from the client and returns how many; see the module's description for when that
-    /// is fewer than all.
+    /// Takes bytes from the client and returns how many; the module's documentation says when these are not all.
     ///
     /// # Errors
     /// The connection must be closed; the session has ended.
@@ -102,8 +100,8 @@ impl Session {
                 .feed_handshake(input)
                 .inspect_err(|_| self.state = State::Ended)?;
         }
-        // Output that waits here ends the handshake; the client has no reason to send more before it
-        // has seen it.
+        // Output that waits here ends the handshake; the client has no reason to send more before it has seen that
+        // output.
         if let State::Transmission(transmission) = &mut self.state
             && self.output.is_empty()
         {
@@ -134,7 +132,7 @@ impl Session {
         Ok(taken)
     }
 
-    /// Bytes of the handshake that must be sent before anything else; none if there are none.
+    /// Bytes of the handshake that must be sent before anything else; `None` if there are none.
     pub fn take_output(&mut self) -> Option<Vec<u8>> {
         (!self.output.is_empty()).then(|| std::mem::take(&mut self.output))
     }
@@ -143,7 +141,7 @@ impl Session {
         self.output.is_empty()
     }
 
-    /// How far the session has come.
+    /// The phase of the session.
     pub fn phase(&self) -> Phase {
         match self.state {
             State::Handshake(_) => Phase::Handshake,
@@ -152,26 +150,25 @@ impl Session {
         }
     }
 
-    /// Position in the list and description of the export the client has chosen, from the start of
-    /// transmission on.
+    /// The export that the client has chosen, with its position in the list; `None` before transmission begins.
     pub fn export(&self) -> Option<(usize, &Export)> {
         let index = self.choice?.export_index;
         Some((index, &self.exports.as_slice()[index]))
     }
 
-    /// Writes replies in the form this client understands. Valid from the start of transmission on
-    /// and to the end of the session; a driver may keep a copy.
+    /// Encodes replies in the form that this client understands. Valid from the start of transmission to the end of the
+    /// session; a driver may keep a copy.
     pub fn reply_encoder(&self) -> ReplyEncoder {
         ReplyEncoder::new(self.choice.is_some_and(|choice| choice.structured_replies))
     }
 
-    /// True while the sink has something that it said [`Accept::Later`] to.
+    /// Whether a command or refusal waits to which the sink said [`Accept::Later`].
     pub fn is_waiting(&self) -> bool {
         matches!(&self.state, State::Transmission(transmission) if transmission.is_waiting())
     }
 
-    /// How many bytes of the accepted write's payload are still to come, not 0; none if the client's
-    /// next bytes are something else.
+    /// How many bytes of the accepted write's payload are still to come, not 0; `None` if the client's next bytes are
+    /// something else.
     pub fn payload_remaining_bytes(&self) -> Option<u32> {
         match &self.state {
             State::Transmission(transmission) => transmission.payload_remaining_bytes(),
@@ -179,12 +176,12 @@ impl Session {
         }
     }
 
-    /// The driver has received `length_bytes` of payload directly into the write's buffer. Returns
-    /// how many are still to come; at 0 the write is complete. [`Sink::payload`] is not called.
+    /// Notes that the driver has received `length_bytes` of payload directly into the write's buffer. Returns how many
+    /// are still to come; at 0 the write is complete. [`Sink::payload`] is not called.
     ///
     /// # Panics
-    /// If that is more than [`Session::payload_remaining_bytes`]: the driver has put bytes of the next
-    /// request into the write's buffer, and going on would store them as data.
+    /// If that is more than [`Session::payload_remaining_bytes`]: the driver has put bytes of the next request into the
+    /// write's buffer, and they would be stored as data.
     pub fn payload_received(&mut self, length_bytes: u32) -> u32 {
         let remaining_bytes = match &mut self.state {
             State::Transmission(transmission) => transmission.payload_received(length_bytes),
@@ -193,8 +190,8 @@ impl Session {
         remaining_bytes.expect("the driver reported more payload than the write has")
     }
 
-    /// From now on answers options and commands with "shutting down", also a command that waits. A
-    /// write whose payload is on its way is completed. The client is expected to disconnect.
+    /// From now on answers options and commands with "shutting down", including a command that waits. An accepted write
+    /// whose payload is still to come is completed. The client is expected to disconnect.
     pub fn begin_shutdown(&mut self) {
         self.shutting_down = true;
     }

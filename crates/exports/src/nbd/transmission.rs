@@ -1,9 +1,8 @@
 //! The transmission phase: request headers in, commands out.
 //!
-//! Headers are parsed where they lie in the driver's receive buffer; only one that is cut by the end
-//! of a buffer is gathered in 28 bytes of the session's own. The payload of a write is never kept
-//! here: pieces are handed to the driver as they lie, or the driver receives them directly into
-//! their destination and says so.
+//! Headers are parsed in the driver's receive buffer; only a header that is cut by the end of a buffer is gathered in
+//! 28 bytes of the session's own. The payload of a write is never stored here: pieces are passed to the driver where
+//! they lie, or the driver receives them directly into their destination and reports that.
 
 use super::command::{CommandKind, Judgement, Rules};
 use super::error::ProtocolError;
@@ -14,11 +13,11 @@ use super::wire::{REQUEST_HEADER_BYTES, RequestHeader};
 enum State {
     /// A request header comes next.
     Header,
-    /// The sink has not accepted what became of this request yet.
+    /// The sink has not yet accepted the command or refusal that this request became.
     Offered(RequestHeader),
     /// Payload of the accepted write comes next.
     Payload { remaining_bytes: u32 },
-    /// Payload of a refused write comes next; it is thrown away.
+    /// Payload of a refused write comes next; it is dropped.
     Discarded { remaining_bytes: u32 },
     /// The client has disconnected.
     Ended,
@@ -43,7 +42,7 @@ impl Transmission {
         }
     }
 
-    /// Takes bytes until the sink asks to wait, the client disconnects, or `input` is used up.
+    /// Takes bytes until the sink says "later", the client disconnects, or `input` is used up.
     /// Returns how many bytes were taken.
     pub(super) fn feed<S: Sink>(
         &mut self,
@@ -105,9 +104,8 @@ impl Transmission {
             .map_err(|found| ProtocolError::RequestMagic { found })
     }
 
-    /// Offers to the sink what becomes of a request. Returns what follows it on the wire, or nothing
-    /// if the sink has no room. A request that waits is judged anew each time: a shutdown may have
-    /// begun since.
+    /// Offers the resulting command or refusal to the sink. Returns the next state, or `None` if the sink has no room.
+    /// A request that waits is judged again each time, because a shutdown may have begun meanwhile.
     fn offer<S: Sink>(
         &self,
         request: &RequestHeader,
@@ -167,7 +165,7 @@ fn discarded_or_header(remaining_bytes: u32) -> State {
     }
 }
 
-/// Splits at most `limit_bytes` off `rest`; none if `rest` is empty.
+/// Splits at most `limit_bytes` off `rest`; `None` if `rest` is empty.
 fn take<'a>(rest: &mut &'a [u8], limit_bytes: u32) -> Option<&'a [u8]> {
     let length = rest.len().min(limit_bytes as usize);
     let (piece, after) = rest.split_at(length);

@@ -1,9 +1,8 @@
 //! The numbers and fixed layouts of the NBD protocol.
 //!
-//! Every constant comes from the protocol's public description, `doc/proto.md` of the
-//! NetworkBlockDevice project (its author placed that text in the public domain so that anyone may
-//! implement it). Constants carry the names used there without the `NBD_` prefix, so that a reader
-//! finds them with a text search. All integers on the wire are big-endian.
+//! Every constant comes from the protocol's public description, `doc/proto.md` of the NetworkBlockDevice project. (Its
+//! author placed that text in the public domain so that anyone may implement it.) Constants have the names used there
+//! without the prefix `NBD_`, so that a text search finds them. All integers on the wire are big-endian.
 
 /// First eight bytes a server sends, ASCII `NBDMAGIC` (`INIT_PASSWD`).
 pub const SERVER_MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -20,7 +19,7 @@ pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
 /// Longest string the protocol allows, in bytes.
 pub const MAX_STRING_BYTES: usize = 4096;
-/// Largest payload that no server may treat as an attack, and the largest this one ever takes.
+/// Largest payload that no server may treat as an attack, and the largest that this server accepts.
 pub const MAX_PAYLOAD_BYTES: u32 = 32 * 1024 * 1024;
 /// Largest value the protocol allows for the advertised minimum block size.
 pub const MAX_MINIMUM_BLOCK_BYTES: u32 = 64 * 1024;
@@ -158,8 +157,8 @@ pub struct RequestHeader {
     pub flags: u16,
     /// Command type (`CMD_*`), possibly unknown.
     pub command: u16,
-    /// The client's label for the request, to be sent back with each reply. Not unique if the client
-    /// misbehaves, so never a key of the server's own tables.
+    /// The client's label for the request, returned in each reply. It is not unique if the client misbehaves, so the
+    /// server must not use it as a key.
     pub cookie: u64,
     /// Start of the range in bytes.
     pub offset_bytes: u64,

@@ -1,4 +1,4 @@
-//! The files of the frozen claims, parted into what is asked and what is known.
+//! The files of the frozen claims, separated into questions and published values.
 
 use super::expression::Expression;
 use crate::schema::catalogue::Catalogue;
@@ -40,9 +40,9 @@ const README: &str = include_str!("../../../../claims/README.md");
 pub enum Use {
     /// Input of profiles; never scored.
     S,
-    /// May be fitted to; a residual, never evidence.
+    /// May be used for fitting; its error is reported as a residual and never as evidence.
     C,
-    /// Evidence; nobody may fit to it.
+    /// Evidence; nothing may be fitted to it.
     V,
     /// A rule that holds exactly.
     F,
@@ -50,7 +50,7 @@ pub enum Use {
     U,
 }
 
-/// What in a model must produce a claim.
+/// The part of a model that must produce a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(
@@ -96,13 +96,13 @@ pub enum Kind {
     Number,
     /// A ratio of figures.
     Ratio,
-    /// Which one is greater, or the shape of a curve.
+    /// Which of several is greater, or the shape of a curve.
     Order,
-    /// Of an F row.
+    /// The statement of an F row.
     Rule,
-    /// Of an S row.
+    /// The statement of an S row.
     Input,
-    /// Of a U row.
+    /// The statement of a U row.
     Remark,
 }
 
@@ -154,7 +154,7 @@ struct ClaimForm {
 /// A point's seed and its name within the seed's file.
 pub type PointName = (String, String);
 
-/// What a predictor is asked.
+/// One question to a predictor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// The point with its setup.
@@ -163,10 +163,10 @@ pub struct Question {
     pub wanted: BTreeSet<Metric>,
 }
 
-/// All questions. Nothing of what was published is in them.
+/// All questions. They contain nothing of what was published.
 pub type Questions = BTreeMap<PointName, Question>;
 
-/// A C or V row: what it says, and what was published.
+/// A C or V row: its expression, and what was published.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Claim {
     pub id: String,
@@ -180,7 +180,7 @@ pub(super) struct Claim {
     pub mechanism: Option<Mechanism>,
 }
 
-/// What was published, for the scorer alone.
+/// What was published. Only the scorer uses it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Book {
     pub(super) claims: Vec<Claim>,
@@ -199,18 +199,18 @@ impl Book {
         self.inputs.get(id)
     }
 
-    /// All S rows: what is known beforehand, by id.
+    /// All S rows by id: specifications that are known beforehand.
     pub fn specifications(&self) -> impl Iterator<Item = (&str, &toml::Table)> {
         self.inputs.iter().map(|(id, inputs)| (id.as_str(), inputs))
     }
 
-    /// All U rows: why they are not scored, by id.
+    /// All U rows by id: why they are not scored.
     pub fn remarks(&self) -> impl Iterator<Item = (&str, &str)> {
         let remarks = self.remarks.iter();
         remarks.map(|(id, reason)| (id.as_str(), reason.as_str()))
     }
 
-    /// Facts of the C rows that are numbers or ratios, as far as one of their points has such a setup.
+    /// Facts of the C rows that are numbers or ratios and have a point whose setup satisfies `is_of`.
     #[must_use]
     pub fn numeric_facts(
         &self,
@@ -238,7 +238,7 @@ impl Book {
         !self.rules.is_empty()
     }
 
-    /// The V rows that say which of several is greater, or what shape a curve has, because of this mechanism.
+    /// The V rows that say, because of this mechanism, which of several is greater or what shape a curve has.
     #[must_use]
     pub fn orderings(&self, mechanism: Mechanism) -> Book {
         let is_one = |claim: &&Claim| {
@@ -254,10 +254,10 @@ impl Book {
         }
     }
 
-    /// The rows of these seeds and uses only.
+    /// The rows of these publications and uses only.
     #[must_use]
     pub fn only(&self, seeds: &[String], uses: &[Use]) -> Book {
-        // Ids begin with their seed's name: A-22.r0.
+        // Ids begin with the letter of their publication: A-22.r0.
         let is_kept = |id: &str, usage: Use| {
             let seed = id.split('-').next().unwrap_or("");
             seeds.iter().any(|wanted| wanted == seed) && uses.contains(&usage)
@@ -289,7 +289,7 @@ impl Book {
         }
     }
 
-    /// The questions that its rows need answered.
+    /// The questions that the rows of this book need.
     #[must_use]
     pub fn needed(&self, questions: &Questions) -> Questions {
         let mut needed = Questions::new();
@@ -311,8 +311,8 @@ impl Book {
         needed
     }
 
-    /// What a row may be used for; `None` if there is no such row. A profile names a row as the
-    /// source of a number only if that is S or C.
+    /// What a row may be used for; `None` if there is no such row. A profile may name a row as the source of a number
+    /// only if the row's use is S or C.
     #[must_use]
     pub fn use_of(&self, id: &str) -> Option<Use> {
         self.uses.get(id).copied()
@@ -325,7 +325,7 @@ impl Book {
     }
 }
 
-/// The hash of the frozen content, as its README states it and `check.py` computes it.
+/// The hash of the frozen content, as the README states it and `check.py` computes it.
 #[must_use]
 pub fn frozen_hash() -> &'static str {
     let after = README.split("content sha256: `").nth(1);
@@ -336,17 +336,17 @@ pub fn frozen_hash() -> &'static str {
 ///
 /// # Errors
 ///
-/// Never for the files as they are; a test reads them.
+/// Never with the files as they are; a test reads them.
 pub fn frozen() -> Result<(Questions, Book), Refusal> {
     load(&FILES)
 }
 
-/// Parses `files` (name and content) and parts them.
+/// Parses `files` (name and content) and separates questions from published values.
 ///
 /// # Errors
 ///
-/// When a file does not have the form, a row lacks what its use needs, an expression is none, names
-/// a point that is not there or has another unit than the row says.
+/// If a file does not have the form, a row lacks what its use needs, or an expression is malformed, names a point that
+/// does not exist or has another unit than the row says.
 pub fn load(files: &[(&str, &str)]) -> Result<(Questions, Book), Refusal> {
     let catalogue = Catalogue::of_claims();
     let (mut questions, mut book) = (Questions::new(), Book::default());
@@ -368,7 +368,7 @@ pub fn load(files: &[(&str, &str)]) -> Result<(Questions, Book), Refusal> {
     Ok((questions, book))
 }
 
-/// Enters one row.
+/// Adds one row to the questions and the book.
 fn enter(
     file: &str,
     seed: &str,
@@ -415,7 +415,7 @@ fn enter(
     Ok(())
 }
 
-/// A row that is scored, with all that this needs.
+/// A C or V row, checked for everything that scoring needs.
 fn scored(file: &str, seed: &str, form: ClaimForm) -> Result<Claim, Refusal> {
     let refuse = |key: &str, rule: &str| Refusal::new(file, format!("{}.{key}", form.id), rule);
     let text = form

@@ -1,10 +1,10 @@
-//! What a claim is about: `point.metric`, numbers, `+ - * /`, parentheses, `min` and `max`.
+//! Expressions of claims: `point.metric`, numbers, `+ - * /`, parentheses, `min` and `max`.
 
 use crate::schema::metric::Metric;
 use crate::statistics::interval::Interval;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Longest expression: several times the longest of the claims.
+/// Longest expression: several times the longest one in the claims.
 const LENGTH_MAX: usize = 4096;
 /// Deepest nesting of parentheses and functions.
 const DEPTH_MAX: usize = 32;
@@ -12,7 +12,7 @@ const DEPTH_MAX: usize = 32;
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
-    /// A number, which fits any unit.
+    /// A number, which is compatible with any unit.
     Number(f64),
     /// A figure of a point.
     Figure {
@@ -30,7 +30,7 @@ pub enum Expression {
     },
     /// The greatest or the least of several.
     Choice {
-        /// The greatest, not the least.
+        /// Whether the greatest is chosen instead of the least.
         is_max: bool,
         /// At least two.
         of: Vec<Expression>,
@@ -50,7 +50,7 @@ pub enum Operator {
     Divide,
 }
 
-/// A unit; `None` fits any, because it is that of a bare number.
+/// A unit; `None` is that of a bare number, which is compatible with any unit.
 pub type Unit = Option<&'static str>;
 
 impl Expression {
@@ -58,7 +58,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// A sentence that says where it stops being one.
+    /// A sentence that says where the text stops being an expression.
     pub fn parse(text: &str) -> Result<Expression, String> {
         if text.len() > LENGTH_MAX || !text.is_ascii() {
             return Err(format!("must be at most {LENGTH_MAX} characters of ASCII"));
@@ -75,7 +75,7 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// When quantities are added, compared, multiplied or divided that do not go together.
+    /// If it adds, compares, multiplies or divides quantities whose units are not compatible.
     pub fn unit(&self) -> Result<Unit, String> {
         match self {
             Expression::Number(_) => Ok(None),
@@ -98,7 +98,7 @@ impl Expression {
         }
     }
 
-    /// Adds the figures that it needs, by point.
+    /// Adds the figures that the expression needs, by point.
     pub fn figures(&self, needed: &mut BTreeMap<String, BTreeSet<Metric>>) {
         match self {
             Expression::Number(_) => {}
@@ -110,8 +110,7 @@ impl Expression {
         }
     }
 
-    /// Its value, with figures from `lookup`; `None` when one is missing or the value is not a
-    /// finite number.
+    /// Its value, with figures from `lookup`. `None` if a figure is missing or the value is not a finite number.
     pub fn evaluate(&self, lookup: &dyn Fn(&str, Metric) -> Option<f64>) -> Option<f64> {
         let value = match self {
             Expression::Number(number) => *number,
@@ -126,7 +125,7 @@ impl Expression {
                 }
             }
             Expression::Choice { is_max, of } => {
-                // All are computed before one is chosen: a missing figure is never passed over.
+                // All are evaluated before one is chosen, so that a missing figure is always noticed.
                 let values: Option<Vec<f64>> = of.iter().map(|one| one.evaluate(lookup)).collect();
                 let choose = if *is_max { f64::max } else { f64::min };
                 values?.into_iter().reduce(choose)?
@@ -135,8 +134,8 @@ impl Expression {
         value.is_finite().then_some(value)
     }
 
-    /// Where its value must lie, whatever its figures are: none of them is below 0. A figure over the greatest of
-    /// several of which it is one, say, is at most 1.
+    /// The range in which its value must lie, whatever the figures are; no figure is below 0. For example, a figure
+    /// divided by the greatest of several figures that include it is at most 1.
     #[must_use]
     pub fn range(&self) -> Interval {
         match self {
@@ -154,7 +153,7 @@ impl Expression {
         }
     }
 
-    /// Itself, or what it chooses from.
+    /// The expressions that it chooses from, or only itself if it is no such choice.
     fn chosen(&self, wanted_max: bool) -> &[Expression] {
         match self {
             Expression::Choice { is_max, of } if *is_max == wanted_max => of,
@@ -162,8 +161,8 @@ impl Expression {
         }
     }
 
-    /// The point that decides its value: the chosen one of several, and of two sides the left one
-    /// that has a point. What limits that point is what limits the claim.
+    /// The point that decides its value: that of the chosen alternative; of two sides that of the left one, or of the
+    /// right one if the left one has none. The limit of that point is reported as the limit of the claim.
     pub fn deciding_point(&self, lookup: &dyn Fn(&str, Metric) -> Option<f64>) -> Option<&str> {
         match self {
             Expression::Number(_) => None,
@@ -181,7 +180,7 @@ impl Expression {
     }
 }
 
-/// The range of two expressions joined. What this does not know is anywhere.
+/// The range of two joined expressions. It is unlimited where no rule applies.
 fn join_ranges(operator: Operator, sides: &[Expression; 2]) -> Interval {
     let [left, right] = [sides[0].range(), sides[1].range()];
     let is_never_negative = left.low >= 0.0 && right.low >= 0.0;

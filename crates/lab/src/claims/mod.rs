@@ -1,20 +1,16 @@
-//! The frozen claims: what five publications report that can be checked, and how a prediction is
-//! scored.
+//! The frozen claims: what five publications report that can be checked, and how predictions are scored against it.
 //!
-//! `claims/` at the top of the repository is data with a hash; its README says what each key means.
-//! A claim is an expression over figures of points, and an interval. The two are kept apart here
-//! from the first line on:
+//! `claims/` at the top of the repository is data with a hash; its README explains each key. A claim is an expression
+//! over figures of points, and an interval. The two are separated as soon as they are read:
 //!
-//! 1. [`book`] parses the files and parts them. [`book::Questions`] are configurations and the
-//!    names of the figures wanted; nothing else reaches a predictor. [`book::Book`] keeps
-//!    expressions, intervals, uses.
-//! 2. A [`predictor::Predictor`] answers questions one by one. It is given no name, no claim, no
-//!    interval.
-//! 3. [`score`] evaluates the expressions ([`expression`]) and joins the two.
+//! 1. [`book`] parses the files and separates them. [`book::Questions`] are configurations and the names of the figures
+//!    wanted; a predictor receives nothing else. [`book::Book`] keeps expressions, intervals and uses.
+//! 2. A [`predictor::Predictor`] answers questions one by one. It receives no name, no claim and no interval.
+//! 3. [`score`] evaluates the expressions ([`expression`]) with the answers and compares them with the intervals.
 //!
-//! **Facts, not rows, are counted**: rows that say the same thing share a fact, and a fact passes
-//! when all its rows do. What was fitted to (C) is never added to what is evidence (V), and a row
-//! that cannot be computed has not passed.
+//! **Facts are counted instead of rows**: rows that say the same thing share a fact, and a fact passes when all its
+//! rows pass. C rows (used for fitting) and V rows (evidence) are never added up, and a row that cannot be computed has
+//! not passed.
 
 pub mod book;
 pub mod expression;

@@ -1,4 +1,4 @@
-//! Who answers questions, and with what.
+//! The interface of predictors, and their answers.
 
 use super::book::{PointName, Questions};
 use crate::schema::configuration::Configuration;
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One figure of a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Samples {
-    /// Computed without chance.
+    /// Computed without random numbers.
     Exact(f64),
     /// One value per run; run n of every configuration has the same seed.
     Runs(Vec<f64>),
@@ -18,7 +18,7 @@ pub enum Samples {
 /// The answer to a question.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Figures by name. One that is wanted and missing is not modelled.
+    /// Figures by name. A wanted figure that is missing is not modelled.
     pub metrics: BTreeMap<Metric, Samples>,
     /// The resource that limits the point, if it is known.
     pub limited_by: Option<String>,
@@ -31,13 +31,13 @@ pub struct NotModelled {
     pub reason: String,
 }
 
-/// Answers questions. It sees a configuration and the names of figures, and nothing else.
+/// Answers questions. A predictor receives a configuration and the names of figures, and nothing else.
 pub trait Predictor {
-    /// The figures `wanted` of `configuration`; more do no harm.
+    /// Predicts the figures `wanted` of `configuration`. It may return more of them.
     ///
     /// # Errors
     ///
-    /// When something of the configuration is not modelled.
+    /// If a part of the configuration is not modelled.
     fn predict(
         &mut self,
         configuration: &Configuration,
@@ -61,8 +61,7 @@ where
 /// Answers by point.
 pub type Answers = BTreeMap<PointName, Result<Prediction, NotModelled>>;
 
-/// Asks every question. Points with the same configuration are asked once, for all that any of them
-/// wants.
+/// Asks every question. Points with the same configuration are predicted once, for all figures that any of them wants.
 pub fn answer_all(questions: &Questions, predictor: &mut impl Predictor) -> Answers {
     let mut wanted = BTreeMap::<&Configuration, BTreeSet<Metric>>::new();
     for question in questions.values() {

@@ -1,4 +1,4 @@
-//! Predictions against what was published: rows, facts, score.
+//! Compares predictions with what was published: rows, facts, score.
 
 use super::book::{Book, Claim, Kind, Mechanism, Use, frozen_hash};
 use super::predictor::{Answers, Prediction, Samples};
@@ -9,7 +9,7 @@ use repeatable::logarithm::natural_logarithm;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A C or V row with what came of it. The keys of its JSON are fixed.
+/// A C or V row with its result. The keys of its JSON are fixed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The row.
@@ -19,19 +19,19 @@ pub struct Row {
     pub usage: Use,
     /// The fact that it belongs to.
     pub fact: String,
-    /// What was published; `null` above means without limit.
+    /// What was published; `null` as the upper end means no limit.
     pub interval: Interval,
     /// Mean over the runs; `null` if not modelled.
     pub predicted: Option<f64>,
-    /// |ln(predicted / published)|; `null` where the text gives no figure.
+    /// |ln(predicted / published)|; `null` if the publication gives no figure.
     pub error: Option<f64>,
     /// Whether the interval of the prediction lies within the published one.
     pub verdict: Verdict,
-    /// What limits the point that decides the value.
+    /// The limit of the point that decides the value.
     pub limited_by: Option<String>,
-    /// What in a model must produce it.
+    /// The part of a model that must produce the claim.
     pub mechanism: Option<Mechanism>,
-    /// The seed that it is from.
+    /// The publication that the row comes from.
     #[serde(skip)]
     pub seed: String,
     /// What kind of statement it is.
@@ -49,11 +49,11 @@ pub struct Rule {
     pub id: String,
     /// The fact that it belongs to.
     pub fact: String,
-    /// Pass or miss; not-modelled if nobody has checked it.
+    /// Pass or miss; not-modelled if the rule was not checked.
     pub verdict: Verdict,
 }
 
-/// Facts of one use, counted by the worst verdict of their rows.
+/// Facts of one use, counted by the worst verdict among their rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Tally {
     /// All facts.
@@ -62,22 +62,22 @@ pub struct Tally {
     pub passed: usize,
     /// Some row is marginal, the others pass.
     pub marginal: usize,
-    /// Some row is not modelled, none misses.
+    /// Some row is not modelled, and none misses.
     pub not_modelled: usize,
     /// Some row misses.
     pub missed: usize,
     /// The facts that have not passed, with their verdict.
     pub failed: BTreeMap<String, Verdict>,
-    /// Median of the errors of facts about throughput. A fact has the greatest error of its rows.
+    /// Median of the errors of facts about throughput. The error of a fact is the greatest error of its rows.
     pub throughput_error_median: Option<f64>,
-    /// 90th percentile of the same.
+    /// 90th percentile of these errors.
     pub throughput_error_p90: Option<f64>,
 }
 
-/// The score by use. They are never added.
+/// The score by use. The uses are never added up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Totals {
-    /// Residuals of what was fitted to.
+    /// Residuals of rows that may be fitted to.
     #[serde(rename = "C")]
     pub fitted: Tally,
     /// The evidence.
@@ -88,7 +88,7 @@ pub struct Totals {
     pub rules: Tally,
 }
 
-/// Everything about one set of predictions.
+/// The complete score of one set of predictions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scorecard {
     /// Version of the form.
@@ -103,8 +103,8 @@ pub struct Scorecard {
     pub totals: Totals,
 }
 
-/// Joins answers with what was published. `rules` says of F rows whether they hold; those that are
-/// not there count as not checked.
+/// Compares answers with what was published. `rules` contains, for each F row that was checked, whether it holds; the
+/// other F rows count as not checked.
 #[must_use]
 pub fn score(book: &Book, answers: &Answers, rules: &BTreeMap<String, bool>) -> Scorecard {
     let rows: Vec<Row> = book
@@ -143,7 +143,7 @@ pub fn score(book: &Book, answers: &Answers, rules: &BTreeMap<String, bool>) -> 
 }
 
 impl Scorecard {
-    /// As JSON, indented, with a line's end.
+    /// As indented JSON that ends with a newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self);
@@ -151,17 +151,17 @@ impl Scorecard {
     }
 }
 
-/// What a prediction adds to a plainer one on the same rows.
+/// What a predictor achieves beyond a plainer one on the same rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Beyond {
-    /// V rows that the plainer one does not pass.
+    /// V rows that the plainer predictor does not pass.
     pub not_passed_by_the_plainer: usize,
-    /// Those of them that this one passes.
+    /// Those of them that this predictor passes.
     pub passed: usize,
 }
 
 impl Beyond {
-    /// Of the V rows of two scorecards of one book.
+    /// From the V rows of two scorecards of the same book.
     #[must_use]
     pub fn of(own: &[Row], plainer: &[Row]) -> Beyond {
         let pairs = own.iter().zip(plainer);
@@ -177,7 +177,7 @@ impl Beyond {
     }
 }
 
-/// The facts of the rows to `keep`, counted.
+/// Counts the facts of the rows for which `keep` is true.
 #[must_use]
 pub fn tally(rows: &[Row], keep: impl Fn(&Row) -> bool) -> Tally {
     count(rows.iter().filter(|row| keep(row)).map(|row| {
@@ -205,7 +205,7 @@ fn count<'a>(rows: impl Iterator<Item = (&'a str, Verdict, Option<f64>)>) -> Tal
     };
     let mut errors: Vec<f64> = facts.values().filter_map(|(_, error)| *error).collect();
     errors.sort_by(f64::total_cmp);
-    // The least error at or below which that share of the facts lies.
+    // The least error at or below which this share of the facts lies.
     let at = |percent: usize| {
         let rank = (errors.len() * percent).div_ceil(100).max(1);
         errors.get(rank - 1).copied()
@@ -226,7 +226,7 @@ fn count<'a>(rows: impl Iterator<Item = (&'a str, Verdict, Option<f64>)>) -> Tal
     }
 }
 
-/// One row with what came of it.
+/// One row with its result.
 fn row(claim: &Claim, answers: &Answers) -> Row {
     let mut needed = BTreeMap::<String, BTreeSet<Metric>>::new();
     claim.value.figures(&mut needed);
@@ -280,9 +280,9 @@ fn figure(
     }
 }
 
-/// The value of a claim, run by run with common random numbers, and what its interval says.
+/// The value of a claim, computed run by run with common random numbers, and the verdict of its interval.
 ///
-/// Fewer than five runs decide nothing: they are marginal.
+/// With fewer than five runs the verdict is marginal.
 fn judge(claim: &Claim, predictions: &BTreeMap<&str, &Prediction>) -> (Option<f64>, Verdict) {
     let value = |run: usize| {
         claim
@@ -300,7 +300,7 @@ fn judge(claim: &Claim, predictions: &BTreeMap<&str, &Prediction>) -> (Option<f6
     };
     match estimate(&values) {
         Some(estimate) => {
-            // Runs that differ a little say nothing about what no run can come to.
+            // With few runs the interval may extend to values that no run can have: that part is cut off.
             let interval = estimate.interval.within(claim.value.range());
             (Some(estimate.mean), interval.judge(claim.interval))
         }
@@ -311,7 +311,7 @@ fn judge(claim: &Claim, predictions: &BTreeMap<&str, &Prediction>) -> (Option<f6
     }
 }
 
-/// Runs that all figures of a claim have; `None` when chance plays no part in it.
+/// Number of runs that all figures of a claim have; `None` if none of them is random.
 fn runs(claim: &Claim, predictions: &BTreeMap<&str, &Prediction>) -> Option<usize> {
     let mut needed = BTreeMap::new();
     claim.value.figures(&mut needed);

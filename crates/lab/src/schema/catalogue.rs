@@ -14,7 +14,7 @@ pub struct Catalogue {
     pub hosts: Vec<String>,
     /// Stacks: the code that turns a request into commands to drives.
     pub stacks: Vec<String>,
-    /// Ids among them of what nothing can predict yet: they may be named, but are not offered.
+    /// Those ids that no predictor models yet. They may be named, but are not offered as the nearest ids.
     pub not_modelled: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ const STACKS: [&str; 5] = [
 ];
 
 impl Catalogue {
-    /// The ids that the frozen claims use. Whoever brings further profiles adds theirs.
+    /// The ids that the frozen claims use. A caller with further profiles adds their ids.
     #[must_use]
     pub fn of_claims() -> Catalogue {
         let owned = |ids: &[&str]| ids.iter().map(|id| (*id).to_string()).collect();
@@ -70,7 +70,7 @@ impl Catalogue {
         }
     }
 
-    /// Fails unless `id` is one of `known`; `key` names it.
+    /// Fails unless `id` is one of `known`; the error names `key`.
     pub(super) fn check(
         &self,
         key: &'static str,

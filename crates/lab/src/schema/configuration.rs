@@ -23,7 +23,7 @@ use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the drives have been through.
+/// The state that earlier writes have left the drives in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -43,9 +43,9 @@ pub enum State {
 pub struct Point {
     /// Name of the setup.
     pub setup: String,
-    /// What the drives have been through.
+    /// The state of the drives.
     pub state: State,
-    /// What is asked of them.
+    /// The load.
     pub workload: Workload,
 }
 
@@ -61,15 +61,15 @@ pub struct Form {
     pub points: BTreeMap<String, Point>,
 }
 
-/// All that a prediction may depend on. There is no name in it, no claim and no published figure.
+/// Everything that a prediction may depend on. It contains no name, no claim and no published figure.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
-    /// What is connected where.
+    /// The drives, and what they are connected to.
     pub setup: Setup,
-    /// What the drives have been through.
+    /// The state of the drives.
     pub state: State,
-    /// What is asked of them.
+    /// The load.
     pub workload: Workload,
 }
 
@@ -92,8 +92,7 @@ pub fn read_configurations(
 ///
 /// # Errors
 ///
-/// The first rule that is broken: ids that nobody knows, numbers out of range, a point without its
-/// setup, no points at all.
+/// The first rule that is broken: unknown ids, numbers out of range, a point whose setup is missing, no points at all.
 pub fn resolve(
     file: &str,
     setups: &BTreeMap<String, Setup>,
@@ -134,7 +133,7 @@ pub fn resolve(
     Ok(resolved)
 }
 
-/// Names of points occur in expressions, so they are words.
+/// Names of points occur in expressions, so they must be words.
 fn check_name(name: &str) -> Result<(), &'static str> {
     let is_word = name.starts_with(|first: char| first.is_ascii_lowercase())
         && name

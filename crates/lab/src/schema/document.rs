@@ -1,4 +1,4 @@
-//! From TOML to a form, and one sentence when it does not fit: as [`models::document`], and with a version.
+//! Reads TOML into types, with one sentence if it does not fit: as [`models::document`], with a check of the version.
 
 pub use models::document::{Refusal, read};
 

@@ -22,36 +22,36 @@ pub enum Metric {
     Watts,
     /// Mean number of busy cores: client, kernel and RAID together.
     CpuCores,
-    /// 1 if at least 99 % of the demand completed over the window, else 0.
+    /// 1 if requests completed at 99 % or more of the demanded rate over the window, else 0.
     DemandMet,
-    /// Whole seconds before the first one below 99 % of the demand.
+    /// Whole seconds before the first second below 99 % of the demand.
     SecondsHeld,
-    /// Requests that should have started and had not, at the end. Not in the claims.
+    /// Requests that should have started by the end of the window but had not. Not in the claims.
     Backlog,
-    /// Largest multiple of ACT that passes.
+    /// Largest multiple of the ACT load that passes.
     ActMultiple,
-    /// Share of ACT's transactions slower than a millisecond there.
+    /// Share of ACT's transactions at that multiple that took longer than a millisecond.
     OverOneMillisecond,
-    /// Share of ACT's transactions slower than two milliseconds there.
+    /// Share of ACT's transactions at that multiple that took longer than two milliseconds.
     OverTwoMilliseconds,
 }
 
-/// What is said of a latency.
+/// A statistic of a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Statistic {
     /// Mean.
     Mean,
-    /// Half are faster.
+    /// The latency that 50 % of the requests stay within.
     P50,
-    /// 99 % are.
+    /// The latency that 99 % of the requests stay within.
     P99,
-    /// 99.9 % are.
+    /// The latency that 99.9 % of the requests stay within.
     P99_9,
-    /// 99.99 % are.
+    /// The latency that 99.99 % of the requests stay within.
     P99_99,
-    /// 99.999 % are.
+    /// The latency that 99.999 % of the requests stay within.
     P99_999,
-    /// The slowest.
+    /// The greatest latency.
     Max,
 }
 
@@ -117,8 +117,8 @@ impl Metric {
         }
     }
 
-    /// This figure of one run; `None` if the run does not have it (power, cores, ACT's score), has
-    /// no answers, or has too few samples beyond the percentile.
+    /// This figure of one run. `None` if a run does not have it (power, cores, ACT's score), if no request completed,
+    /// or if there are too few samples beyond the percentile.
     #[must_use]
     pub fn of(self, figures: &Figures) -> Option<f64> {
         let latency_us = |latencies: &crate::statistics::histogram::BatchedLatencies,

@@ -1,8 +1,8 @@
-//! What is written down: configurations and suites come in as TOML, results go out as JSON.
+//! The forms of files: configurations and suites are read as TOML, results are written as JSON.
 //!
-//! Every file begins with `schema = 1`; a file of another version is refused, not guessed at.
-//! Unknown keys are refused everywhere, because a misspelt key that is ignored measures something
-//! else than was asked for. Refusals are one sentence that names file, key and rule ([`document`]).
+//! Every file begins with `schema = 1`; a file of another version is refused. Unknown keys are refused everywhere,
+//! because ignoring a misspelt key would measure something other than was asked for. An error is one sentence that
+//! names file, key and rule ([`document`]).
 
 pub mod catalogue;
 pub mod configuration;

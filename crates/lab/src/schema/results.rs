@@ -1,8 +1,7 @@
-//! Results: JSON, version 1, the same for what was measured, what was predicted and what is ideal.
+//! Results: JSON, version 1, the same form for measured, predicted and ideal figures.
 //!
-//! Each point carries its whole configuration, so that a file can be read without the one that
-//! asked for it, and each figure its unit and interval. A figure that could not be had is left out,
-//! never zero.
+//! Each point contains its whole configuration, so that the file can be read without the file that asked for it, and
+//! each figure has its unit and interval. A figure that is not available is left out; it is never written as zero.
 
 use super::configuration::Configuration;
 use super::document::{Refusal, check_version};
@@ -34,10 +33,10 @@ pub struct Value {
     pub value: f64,
     /// Its unit.
     pub unit: String,
-    /// Where it lies with 95 % confidence; missing with fewer than five runs.
+    /// Its 95 % confidence interval; missing with fewer than five runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
-    /// What it says about a bound, where there is one.
+    /// The verdict on a bound, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
 }
@@ -50,16 +49,16 @@ pub struct PointResult {
     pub name: String,
     /// Where its figures come from.
     pub provenance: Provenance,
-    /// What was asked for.
+    /// The configuration that was run.
     pub configuration: Configuration,
-    /// Seeds of the runs; empty where nothing is drawn.
+    /// Seeds of the runs; empty if nothing is random.
     pub seeds: Vec<u64>,
     /// Its figures by name.
     pub metrics: BTreeMap<Metric, Value>,
     /// The resource that limits it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
-    /// What a reader has to know: extrapolated, not representative, clocks that were not fixed.
+    /// Notes for the reader, such as: extrapolated, not representative, clocks were not fixed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -72,7 +71,7 @@ pub struct Results {
     pub schema: u32,
     /// Who wrote it, with its version.
     pub program: String,
-    /// The suite that asked, if one did.
+    /// The suite that these are results of, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
     /// Points in the order in which they ran.
@@ -91,7 +90,7 @@ impl Value {
         }
     }
 
-    /// The same with what it says about `bound`: nothing while it has no interval.
+    /// The same with its verdict on `bound`; without an interval there is no verdict.
     #[must_use]
     pub fn judged(self, bound: Interval) -> Value {
         Value {
@@ -103,10 +102,9 @@ impl Value {
 
 /// The figures of fresh runs of one point, taken together.
 ///
-/// Percentiles are those of the merged histograms, with the interval of their order statistics; all
-/// else is the mean over runs, with the interval of Student's t. Intervals are given from five runs
-/// on. A figure that one of the runs does not have is left out, and so is a percentile with too few
-/// samples beyond it.
+/// Percentiles are those of the merged histograms, with the interval of their order statistics. All other figures are
+/// means over the runs, with the interval of Student's t. Intervals are given if there are five runs or more. A figure
+/// is left out if one of the runs does not have it, and a percentile if there are too few samples beyond it.
 #[must_use]
 pub fn summary(runs: &[Figures]) -> BTreeMap<Metric, Value> {
     let service = JoinedLatencies::of(runs.iter().map(|run| &run.service));
@@ -157,7 +155,7 @@ fn mean_of_runs(metric: Metric, runs: &[Figures]) -> Option<(f64, Option<Interva
 }
 
 impl Results {
-    /// As JSON, indented, with a line's end.
+    /// As indented JSON that ends with a newline.
     #[must_use]
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self);

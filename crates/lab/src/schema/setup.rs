@@ -1,4 +1,4 @@
-//! What is connected where, and which code drives it.
+//! The drives of an array, what they are connected to, and the RAID software.
 
 use super::catalogue::Catalogue;
 use crate::workload::Broken;
@@ -12,15 +12,15 @@ use std::fmt;
 pub struct Setup {
     /// The drives, all alike.
     pub drive: Reference,
-    /// How many.
+    /// Number of drives.
     pub count: u32,
-    /// How they are joined.
+    /// The RAID level.
     pub level: Level,
     /// The machine around them.
     pub platform: Reference,
     /// Operating system and its drivers.
     pub host: String,
-    /// The code that turns a request into commands to drives.
+    /// The RAID software, which turns a request into commands to drives.
     pub stack: String,
     /// Bytes of a chunk, in KiB; the default of the stack if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,13 +28,13 @@ pub struct Setup {
     /// Cores that run the engine; one if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_cores: Option<u32>,
-    /// What is between clients and the engine; nothing if missing: clients are in its process.
+    /// How clients reach the engine; if missing, they are in its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export: Option<Export>,
-    /// What has happened to the array; nothing if missing.
+    /// Whether a drive is missing or being rebuilt; if missing, the array is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
-    /// Limit of a rebuild, in MB of each drive per second; none if missing.
+    /// Limit of a rebuild, in MB per second on each drive; no limit if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_mb_s: Option<u32>,
 }
@@ -65,8 +65,8 @@ pub enum Condition {
 pub enum Reference {
     /// One that comes with the program.
     Id(String),
-    /// A TOML file, relative to the one that names it: text with a slash or with `.toml`. `FILE#ID` is one of
-    /// several things that it describes.
+    /// A TOML file: text with a slash or with `.toml`. Its path is relative to the file that names it. `FILE#ID` is one
+    /// of several things that the file describes.
     File(String),
 }
 
@@ -85,12 +85,12 @@ pub enum Level {
     Raid10,
 }
 
-/// Most drives of one array: what the engine carries.
+/// Most drives of one array: the engine's limit.
 const COUNT_MAX: u32 = engine::limits::VOLUME_MEMBERS_MAX as u32;
 /// Smallest and largest chunk: the engine's.
 const CHUNK_MIN_KIB: u32 = engine::limits::CHUNK_BYTES_MIN / 1024;
 const CHUNK_MAX_KIB: u32 = engine::limits::CHUNK_BYTES_MAX / 1024;
-/// Most cores of the engine: what it has numbers for, on processors that have as many.
+/// Most cores of the engine that a setup may name. The engine's own limit, `engine::limits::SHARDS_MAX`, is lower.
 const ENGINE_CORES_MAX: u32 = 64;
 /// Fastest limit of a rebuild: faster than any drive.
 const REBUILD_MAX_MB_S: u32 = 100_000;
@@ -114,7 +114,7 @@ impl From<Reference> for String {
 }
 
 impl Reference {
-    /// As written.
+    /// The text as written.
     #[must_use]
     pub fn text(&self) -> &str {
         match self {
@@ -222,7 +222,7 @@ impl<'de> Deserialize<'de> for Level {
 }
 
 impl Setup {
-    /// Checks what the form alone does not say; ids must be in `catalogue`.
+    /// Checks rules that the types alone do not express; ids must be in `catalogue`.
     ///
     /// # Errors
     ///
@@ -275,7 +275,7 @@ impl Setup {
         }
     }
 
-    /// Keys that only the engine has a use for.
+    /// Checks the keys that apply to the engine only.
     fn check_engine(&self) -> Result<(), Broken> {
         let broken = |key, rule: String| Err(Broken { key, rule });
         let is_engine = self.stack == "fullstripe";

@@ -1,5 +1,5 @@
-//! Suites: a whole procedure as data. Phases bring the target into a state and sweep a workload
-//! over it; plots say what is drawn of that.
+//! Suites: a whole test procedure as data. Its phases bring the target into a state and run a workload there, varied by
+//! a sweep; its plots say which results are drawn.
 //!
 //! ```toml
 //! schema = 1
@@ -24,9 +24,8 @@
 //! x_scale = "log"
 //! ```
 //!
-//! A sweep replaces keys of the workload, in all combinations. `depth` is the number of outstanding
-//! requests of all threads: threads grow first, up to those of the workload, then the depth of
-//! each.
+//! A sweep replaces keys of the workload, in all combinations. `depth` is the number of outstanding requests of all
+//! threads: one thread per request up to the workload's number of threads, above that more requests per thread.
 
 use super::configuration::State;
 use super::document::{Refusal, check_version, read};
@@ -37,7 +36,7 @@ use repeatable::random::Stream;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most steps of a suite: a year of a minute each is far more than anybody runs.
+/// Most steps of a suite: far more than anybody runs, a week of one minute each.
 const STEPS_MAX: usize = 10_000;
 
 /// The file as written.
@@ -55,7 +54,7 @@ pub struct Suite {
     pub source: Option<String>,
     /// In which order steps run.
     pub order: StepOrder,
-    /// Fresh runs of everything.
+    /// How often everything is repeated, each time from the beginning.
     pub runs: u32,
     /// What is done, in this order.
     pub phase: Vec<Phase>,
@@ -70,7 +69,7 @@ pub struct Suite {
 pub enum StepOrder {
     /// As the sweep has them.
     Published,
-    /// Drawn, so that what drifts with time does not look like an effect of what is swept.
+    /// In random order, so that a drift over time is not mistaken for an effect of the sweep.
     Randomised,
 }
 
@@ -80,21 +79,21 @@ pub enum StepOrder {
 pub struct Phase {
     /// Its name.
     pub name: String,
-    /// What the target has been brought to.
+    /// The state of the target in this phase.
     pub state: State,
-    /// How it is brought there; missing if the phase before has done it.
+    /// How it is brought there; if missing, the phase before has done so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<Preparation>,
     /// What is measured.
     pub workload: Workload,
-    /// Which of its keys take which values.
+    /// The keys that are varied, with their values.
     #[serde(default)]
     pub sweep: Sweep,
     /// Which figures are kept.
     pub metrics: BTreeSet<Metric>,
 }
 
-/// Writes before a phase.
+/// Writes that bring the target into the state of a phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preparation {
@@ -104,7 +103,7 @@ pub struct Preparation {
     pub bs: Size,
     /// Outstanding requests.
     pub qd: u32,
-    /// How often the whole span is written.
+    /// How many times the whole span is written.
     pub span_times: u32,
 }
 
@@ -112,8 +111,7 @@ pub struct Preparation {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sweep {
-    /// Outstanding requests of all threads, where it is the outermost: reviews draw one plot per
-    /// depth.
+    /// Outstanding requests of all threads. This is the outermost loop, because reviews draw one plot per depth.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub depth: Vec<u32>,
     /// Bytes of a request.
@@ -136,30 +134,30 @@ pub struct Sweep {
 pub struct Plot {
     /// The phase whose steps are drawn.
     pub phase: String,
-    /// What stands above it.
+    /// The title above the plot.
     pub title: String,
     /// A key that is swept.
     pub x: String,
     /// A figure that is kept.
     pub y: Metric,
-    /// One line per value of this key, which is swept; missing: one per setup.
+    /// A key that is swept: one line per value. If missing, one line per setup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<String>,
-    /// How x is divided; evenly if missing.
+    /// The scale of the x axis; linear if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x_scale: Option<Scale>,
-    /// How y is divided; evenly if missing.
+    /// The scale of the y axis; linear if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub y_scale: Option<Scale>,
 }
 
-/// How an axis is divided.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Evenly.
+    /// Equal distances for equal differences.
     Linear,
-    /// By factors.
+    /// Equal distances for equal factors.
     Log,
 }
 
@@ -170,7 +168,7 @@ pub struct Step {
     pub phase: usize,
     /// The workload with the values of this step.
     pub workload: Workload,
-    /// Which key has which value here, as text: what plots are drawn over.
+    /// The values of the swept keys in this step, as text. Plots are drawn over them.
     pub values: BTreeMap<&'static str, String>,
 }
 
@@ -256,8 +254,8 @@ impl Suite {
         Ok(suite)
     }
 
-    /// All steps in the order in which they run. `seed` decides a drawn order; phases always keep
-    /// theirs, because one leaves the target in the state that the next needs.
+    /// All steps in the order in which they run. `seed` determines the random order of steps. Phases always keep their
+    /// order, because each leaves the target in the state that the next one needs.
     #[must_use]
     pub fn steps(&self, seed: u64) -> Vec<Step> {
         let mut all = Vec::new();
@@ -371,7 +369,7 @@ impl Phase {
     }
 }
 
-/// Each step with each value; the steps themselves where there are none.
+/// Each step with each value; the unchanged steps if there are no values.
 fn each<T: ToString>(
     steps: Vec<Step>,
     key: &'static str,

@@ -1,15 +1,14 @@
-//! The mean of one run, with an interval that knows that neighbours are alike.
+//! The mean of one run, with an interval that takes into account that successive samples depend on each other.
 //!
-//! The run is divided into equal batches. Means of long batches are almost independent, however
-//! much their samples depend on each other, so their spread gives the interval. A batch's length
-//! need not be known beforehand: when there are [`BATCHES_MAX`], neighbours are joined two by two.
+//! The run is divided into equal batches. Means of long batches are almost independent, however much their samples
+//! depend on each other, so their spread gives the interval. The length of a batch need not be known beforehand: when
+//! there are [`BATCHES_MAX`], neighbouring batches are joined in pairs.
 
 use super::replications::{Estimate, mean_and_variance, mean_with_interval};
 
-/// Batches at which neighbours are joined, which leaves half as many.
+/// Number of batches at which neighbours are joined, which leaves half as many.
 const BATCHES_MAX: usize = 64;
-/// Fewest whole batches from which an interval is made. Below that, samples are too few to be told
-/// apart from one long wave.
+/// Fewest whole batches that give an interval. With fewer, samples cannot be told apart from one long wave.
 const BATCHES_MIN: usize = 10;
 
 /// Samples of one run, in their order, as batch means.
@@ -42,7 +41,7 @@ impl Default for BatchMeans {
 impl BatchMeans {
     /// Adds the run's next sample.
     pub fn push(&mut self, sample: f64) {
-        // Welford's way: no large squares are subtracted.
+        // Welford's method: it does not subtract large squares from each other.
         self.count += 1;
         let before = sample - self.mean;
         self.mean += before / self.count as f64;
@@ -83,8 +82,7 @@ impl BatchMeans {
         (self.sums.len() >= BATCHES_MIN).then(|| mean_with_interval(&self.means()))
     }
 
-    /// How many independent samples would give a mean as sure as this one; `None` while that cannot
-    /// be told.
+    /// How many independent samples would give a mean that is as certain as this one; `None` while that is unknown.
     ///
     /// Variance of a sample over variance of the mean; at least 1, at most the number of samples.
     #[must_use]

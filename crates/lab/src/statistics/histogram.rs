@@ -1,8 +1,8 @@
-//! Latencies: counted in buckets, merged, and asked for percentiles.
+//! Latencies: counted in buckets and merged, to give percentiles.
 //!
-//! A run keeps one histogram per batch of samples, for two uses. Merged they give percentiles;
-//! apart they tell how much the share of slow samples wanders from batch to batch, and so how many
-//! independent samples the run is worth at that percentile.
+//! A run keeps one histogram per batch of samples, for two uses. Merged, they give percentiles. Separately, they show
+//! how much the share of slow samples varies from batch to batch, and so how many independent samples the run is worth
+//! at that percentile.
 
 use super::interval::Interval;
 use super::order_statistics::{self, Ranks};
@@ -12,9 +12,9 @@ use hdrhistogram::Histogram;
 
 /// Decimal digits that buckets keep.
 const DIGITS: u8 = 3;
-/// Batches at which neighbours are joined, which leaves half as many.
+/// Number of batches at which neighbours are joined, which leaves half as many.
 const BATCHES_MAX: usize = 32;
-/// Fewest whole batches that tell how samples depend on each other.
+/// Fewest whole batches that show how samples depend on each other.
 const BATCHES_MIN: usize = 10;
 /// Samples of a batch at the start.
 const BATCH_LENGTH_MIN: u64 = 256;
@@ -40,7 +40,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// None yet, with memory for such as these.
+    /// An empty histogram with memory for latencies like these.
     fn like(&self) -> Latencies {
         Latencies {
             buckets: Histogram::new_from(&self.buckets),
@@ -50,7 +50,7 @@ impl Latencies {
         }
     }
 
-    /// Counts one latency. Above 2^62 ns (146 years) it counts as that.
+    /// Counts one latency. A latency above 2^62 ns (146 years) counts as 2^62 ns.
     pub fn record(&mut self, latency_ns: u64) {
         let latency_ns = latency_ns.min(1 << 62);
         self.buckets
@@ -71,7 +71,7 @@ impl Latencies {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many.
+    /// Number of latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.len()
@@ -95,8 +95,8 @@ impl Latencies {
         (self.count() > 0).then_some((self.min_ns, self.max_ns))
     }
 
-    /// The sample of `rank` (the least has 1), as the middle of its bucket; the least and the
-    /// greatest exactly. `None` without such a sample.
+    /// The sample with this `rank` (the least has rank 1), as the middle of its bucket; the least and the greatest
+    /// sample are exact. `None` if there is no such sample.
     #[must_use]
     pub fn at_rank_ns(&self, rank: u64) -> Option<u64> {
         if rank == 0 || rank > self.count() {
@@ -113,26 +113,26 @@ impl Latencies {
         None
     }
 
-    /// Samples in the buckets up to that of `latency_ns`.
+    /// Number of samples in the buckets up to and including that of `latency_ns`.
     #[must_use]
     pub fn count_up_to(&self, latency_ns: u64) -> u64 {
         self.buckets.count_between(0, latency_ns)
     }
 
-    /// The rank of a quantile: the least sample at or below which that share of all lies.
+    /// The rank of a quantile: that of the least sample at or below which this share of all samples lies.
     fn rank_of(&self, quantile: f64) -> u64 {
         ((self.count() as f64 * quantile).ceil() as u64).clamp(1, self.count().max(1))
     }
 }
 
-/// A percentile, and how sure it is.
+/// A percentile and its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentile {
-    /// The sample there, in nanoseconds.
+    /// The sample at the percentile, in nanoseconds.
     pub value_ns: f64,
-    /// Where the true percentile lies with 95 % confidence. Open above when samples are too few.
+    /// The 95 % confidence interval of the true percentile. It has no upper end if there are too few samples.
     pub interval_ns: Interval,
-    /// Independent samples that would make it as sure.
+    /// Number of independent samples that would give the same certainty.
     pub effective_samples: f64,
     /// Whether at least ten effective samples lie beyond it.
     pub is_supported: bool,
@@ -194,7 +194,7 @@ impl BatchedLatencies {
         greatest.map(|(_, max_ns)| max_ns).max()
     }
 
-    /// Everything in one.
+    /// All batches merged.
     #[must_use]
     pub fn merged(&self) -> Latencies {
         JoinedLatencies::of([self]).all
@@ -207,8 +207,8 @@ impl BatchedLatencies {
     }
 }
 
-/// Latencies of several runs as one: percentiles are those of all samples, and the runs' batches tell together how
-/// samples depend on each other.
+/// Latencies of several runs together. Percentiles are those of all samples, and the batches of all runs together show
+/// how samples depend on each other.
 #[derive(Debug)]
 pub struct JoinedLatencies<'a> {
     batches: Vec<&'a Latencies>,
@@ -216,7 +216,7 @@ pub struct JoinedLatencies<'a> {
 }
 
 impl<'a> JoinedLatencies<'a> {
-    /// Those of these runs.
+    /// The latencies of these runs.
     #[must_use]
     pub fn of(runs: impl IntoIterator<Item = &'a BatchedLatencies>) -> JoinedLatencies<'a> {
         let (mut batches, mut all) = (Vec::new(), Latencies::default());
@@ -229,8 +229,8 @@ impl<'a> JoinedLatencies<'a> {
 
     /// The percentile at `quantile` (0.99 for p99) with its interval; `None` without samples.
     ///
-    /// While there are too few batches to tell how samples depend on each other, the run counts as
-    /// one sample per [`BATCH_LENGTH_MIN`], which leaves the interval open.
+    /// While there are too few batches to show how samples depend on each other, each [`BATCH_LENGTH_MIN`] samples
+    /// count as one independent sample, which leaves the interval open.
     #[must_use]
     pub fn percentile(&self, quantile: f64) -> Option<Percentile> {
         let all = &self.all;
@@ -255,9 +255,9 @@ impl<'a> JoinedLatencies<'a> {
         })
     }
 
-    /// The variance that the share of samples up to `value_ns` would have if they were independent,
-    /// over the one that it has, times the samples; less what an estimate from few batches is
-    /// unsure by.
+    /// The number of samples, times the variance that the share of samples up to `value_ns` would have if they were
+    /// independent, divided by the variance that it has. The result is reduced because few batches give an uncertain
+    /// estimate.
     fn effective_samples(&self, count: u64, value_ns: u64) -> f64 {
         let unknown = (count / BATCH_LENGTH_MIN).max(1) as f64;
         if self.batches.len() < BATCHES_MIN {

@@ -15,15 +15,15 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// What a figure says about a bound that it should keep.
+/// The verdict of a figure on a bound that it should keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The whole interval of the figure lies within the bound.
     Pass,
-    /// The interval straddles an end of the bound: more runs may decide.
+    /// The interval contains an end of the bound: more runs may decide.
     Marginal,
-    /// There is no figure: what it needs is not modelled, or was not run.
+    /// There is no figure: something that it needs is not modelled, or was not run.
     NotModelled,
     /// The whole interval lies outside.
     Miss,
@@ -48,13 +48,13 @@ impl Interval {
         Interval::new(middle - half_width, middle + half_width)
     }
 
-    /// The part of it that lies within a range in which it must lie.
+    /// The part of the interval that lies within a range that no value can leave.
     #[must_use]
     pub fn within(self, range: Interval) -> Interval {
         Interval::new(self.low.max(range.low), self.high.min(range.high))
     }
 
-    /// Whether it is a proper interval: ordered, and no end is not a number.
+    /// Whether it is a proper interval: its ends are in order and neither is NaN.
     #[must_use]
     pub fn is_ordered(self) -> bool {
         self.low <= self.high
@@ -72,8 +72,7 @@ impl Interval {
         (self.high - self.low) / 2.0
     }
 
-    /// What a figure with this interval says about `bound`. An interval that is not ordered passes
-    /// nothing.
+    /// The verdict of a figure with this interval on `bound`. An interval that is not ordered does not pass.
     #[must_use]
     pub fn judge(self, bound: Interval) -> Verdict {
         if bound.low <= self.low && self.high <= bound.high && self.is_ordered() {

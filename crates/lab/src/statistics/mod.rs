@@ -1,16 +1,14 @@
-//! How sure a figure is.
+//! How certain a figure is.
 //!
-//! A figure without its interval is a guess, and samples of one run are not independent: a request
-//! that waited long stands beside others that did. So:
+//! A figure without its interval is a guess. Samples of one run are not independent, because a request that waited long
+//! is near others that did too. Therefore:
 //!
-//! - the beginning of a run, before it has settled, is cut by a rule and not by taste
-//!   ([`warm_up`]);
+//! - the beginning of a run, before it has settled, is cut off by a fixed rule ([`warm_up`]);
 //! - a mean over one run has the interval of its batch means ([`batch_means`]);
-//! - a percentile comes from a merged histogram ([`histogram`]) and has the interval of its order
-//!   statistics ([`order_statistics`]), for as many samples as the run is worth, not for as many as
-//!   it has;
-//! - the unit of repetition is a fresh run with another seed, all configurations share their seeds,
-//!   and nothing is judged with fewer than five ([`replications`]);
+//! - a percentile comes from a merged histogram ([`histogram`]) and has the interval of its order statistics
+//!   ([`order_statistics`]), for the number of independent samples that the run is worth;
+//! - what is repeated is a fresh run with another seed; all configurations use the same seeds, and no verdict is given
+//!   with fewer than five runs ([`replications`]);
 //! - a verdict is `marginal` when the interval straddles the bound ([`interval`]).
 //!
 //! All intervals are for a confidence of 95 %. Everything is computed by `+ - * /` and square

@@ -1,13 +1,13 @@
 //! Which two samples enclose a percentile, whatever the distribution.
 //!
-//! Of n independent samples, how many lie at or below the true quantile is binomial. So the ranks
-//! between which it lies with 95 % confidence follow from n and the quantile alone. Far in the tail
-//! there may be no such sample above: then the interval is open, which is the honest answer to a
-//! percentile that was asked of too few samples.
+//! Of n independent samples, the number at or below the true quantile has a binomial distribution. So the ranks between
+//! which the quantile lies with 95 % confidence follow from n and the quantile alone. Far in the tail there may be no
+//! sample that is high enough: then the interval has no upper end, because there are too few samples for this
+//! percentile.
 
-/// What may lie outside on either side, of one.
+/// Probability that the quantile lies outside the interval, on each side.
 const TAIL: f64 = 0.025;
-/// A probability, relative to the largest one, below which the sums end.
+/// Probability, relative to the largest one, below which the sums end.
 const NEGLIGIBLE: f64 = 1e-20;
 /// Samples that must lie beyond a percentile before it is worth printing.
 pub const BEYOND_MIN: f64 = 10.0;
@@ -15,9 +15,9 @@ pub const BEYOND_MIN: f64 = 10.0;
 /// Ranks (the smallest sample has rank 1) that enclose a quantile with at least 95 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ranks {
-    /// The largest rank that is low enough; `None` if not even the smallest sample is.
+    /// The largest rank that is low enough; `None` if even the smallest sample is too high.
     pub low: Option<u64>,
-    /// The smallest rank that is high enough; `None` if not even the largest sample is.
+    /// The smallest rank that is high enough; `None` if even the largest sample is too low.
     pub high: Option<u64>,
 }
 
@@ -33,8 +33,8 @@ pub fn ranks(count: u64, quantile: f64) -> Ranks {
         "not a quantile: {quantile}"
     );
     let odds = quantile / (1.0 - quantile);
-    // The most probable number, then outwards by the ratio of neighbours: no powers, nothing
-    // underflows that would count, and the work is a few standard deviations.
+    // Begins with the most probable number and proceeds outwards by the ratio of neighbours: no powers are needed, only
+    // negligible terms underflow, and the work is proportional to the standard deviation.
     let mode = (((count as f64) + 1.0) * quantile) as u64;
     let mode = mode.min(count);
     let above = weights(mode..count, |at| {
@@ -50,9 +50,8 @@ pub fn ranks(count: u64, quantile: f64) -> Ranks {
     }
 }
 
-/// Probabilities relative to the mode's, from its neighbour outwards. `ratio` is asked with the
-/// lower one of two neighbouring numbers and says how the outer one's compares with the inner
-/// one's.
+/// Probabilities relative to that of the mode, from its neighbour outwards. `ratio` receives the lower one of two
+/// neighbouring numbers and returns the probability of the outer one relative to the inner one.
 fn weights(lower: impl Iterator<Item = u64>, ratio: impl Fn(u64) -> f64) -> Vec<f64> {
     let mut weight = 1.0;
     let mut all = Vec::new();
@@ -92,7 +91,7 @@ fn high_rank(mode: u64, above: &[f64], total: f64) -> Option<u64> {
     Some(mode + 1)
 }
 
-/// Whether so many samples lie beyond the quantile that its value means something.
+/// Whether enough samples lie beyond the quantile for its value to mean something.
 #[must_use]
 pub fn is_supported(count: u64, quantile: f64) -> bool {
     // 1 - 0.99999 is not exactly 0.00001.

@@ -1,10 +1,8 @@
-//! A queue with one server, whose figures are known in closed form: what the statistics are tested
-//! with.
+//! A queue with one server whose figures are known in closed form. The statistics are tested with it.
 
 use repeatable::random::Stream;
 
-/// M/M/1 by Lindley's recursion, with a mean service time of `load` and one arrival per unit of
-/// time; scaled so that the service rate is `1 / load`.
+/// M/M/1 by Lindley's recursion. The mean service time is `load`, and there is one arrival per unit of time on average.
 ///
 /// The time in the system is exponentially distributed with mean `load / (1 - load)`.
 pub(super) struct SingleServer {
@@ -18,8 +16,8 @@ impl SingleServer {
     pub(super) fn new(seed: u64, load: f64) -> SingleServer {
         let mut services = Stream::new(seed, "services", 0);
         let mut waiting = 0.0;
-        // The wait that an arrival finds in the steady state: none, or exponential with the rate of
-        // the time in the system. So there is no warm-up.
+        // The wait that an arrival finds in the steady state: none, or exponential with the rate of the time in the
+        // system. It is drawn here, so there is no warm-up.
         if services.share() <= load {
             waiting = services.exponential() * load / (1.0 - load);
         }
@@ -31,7 +29,7 @@ impl SingleServer {
         }
     }
 
-    /// The same with `backlog` units of work in front of the first arrival.
+    /// The same with `backlog` units of work ahead of the first arrival.
     pub(super) fn with_backlog(seed: u64, load: f64, backlog: f64) -> SingleServer {
         SingleServer {
             waiting: backlog,

@@ -1,27 +1,26 @@
-//! Fresh runs with other seeds, and what they say together.
+//! Fresh runs with different seeds, and what follows from them together.
 
 use super::interval::Interval;
 use super::student;
 
-/// Fewest runs from which anything is judged. Four degrees of freedom already cost 40 % of width
-/// over knowing the variance; with fewer the interval says more about luck than about the figure.
+/// Fewest runs from which anything is judged. Even with four degrees of freedom the interval is 40 % wider than with a
+/// known variance; with fewer, its width is mostly chance.
 pub const REPLICATIONS_MIN: usize = 5;
 
 /// Seeds of `count` runs.
 ///
-/// Every configuration runs with the same ones: their arrivals and offsets are then the same, and
-/// what is left of a difference or a ratio, taken run by run, comes from the configurations (common
-/// random numbers).
+/// Every configuration runs with the same seeds, and so with the same arrivals and offsets. A difference or ratio taken
+/// run by run is then due to the configurations (common random numbers).
 pub fn seeds(first: u64, count: usize) -> impl Iterator<Item = u64> {
     (0..count as u64).map(move |run| first.wrapping_add(run))
 }
 
-/// What runs say together.
+/// The combined result of several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Mean of the runs.
     pub mean: f64,
-    /// Where the mean of infinitely many runs lies, with 95 % confidence.
+    /// The 95 % confidence interval of the mean of infinitely many runs.
     pub interval: Interval,
 }
 
@@ -31,7 +30,7 @@ pub fn estimate(runs: &[f64]) -> Option<Estimate> {
     (runs.len() >= REPLICATIONS_MIN).then(|| mean_with_interval(runs))
 }
 
-/// Mean and interval of at least two independent values of about normal distribution.
+/// Mean and interval of at least two independent values that are about normally distributed.
 pub(super) fn mean_with_interval(values: &[f64]) -> Estimate {
     let (mean, variance) = mean_and_variance(values);
     let half_width = student::quantile(values.len() - 1) * (variance / values.len() as f64).sqrt();
@@ -41,8 +40,7 @@ pub(super) fn mean_with_interval(values: &[f64]) -> Estimate {
     }
 }
 
-/// Mean, and variance estimated from at least two values. The mean of equal values is exactly that
-/// value.
+/// Mean and variance, estimated from at least two values. The mean of equal values is exactly that value.
 pub(super) fn mean_and_variance(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let first = values[0];

@@ -12,11 +12,11 @@ pub const NORMAL: f64 = 1.959_963_985;
 /// The 97.5 % quantile for `degrees` of freedom: half the width of a 95 % interval in standard
 /// errors.
 ///
-/// Above ten degrees by the expansion in 1/degrees of Abramowitz and Stegun 26.7.5, to 2e-4.
+/// Above ten degrees it uses the expansion in 1/degrees of Abramowitz and Stegun 26.7.5, accurate to 2e-4.
 ///
 /// # Panics
 ///
-/// Without a degree of freedom: one value has no spread.
+/// Without a degree of freedom, because one value has no spread.
 #[must_use]
 pub fn quantile(degrees: usize) -> f64 {
     assert!(degrees > 0, "one value has no spread");

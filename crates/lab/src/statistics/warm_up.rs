@@ -1,4 +1,4 @@
-//! Where a run has settled: MSER-5.
+//! Finds where a run has settled: MSER-5.
 //!
 //! The rule of White (1997), with the batches of five of White, Cobb and Spratt (2000): cut where
 //! the standard error of what remains is smallest. Cutting the transient lowers it, cutting more
@@ -6,14 +6,14 @@
 
 /// Samples of one batch.
 const BATCH: usize = 5;
-/// Fewest batches from which the rule is asked.
+/// Fewest batches to which the rule is applied.
 const BATCHES_MIN: usize = 10;
 
 /// Samples to leave out at the beginning of a run; `None` when the run is too short or has not
 /// settled.
 ///
-/// Not settled means that the best cut lies in the run's second half: what follows it is then too
-/// short to tell whether the run is still on its way.
+/// A run has not settled if the best cut lies in its second half: what follows the cut is then too short to show
+/// whether the run is still changing.
 #[must_use]
 pub fn mser_5(samples: &[f64]) -> Option<usize> {
     let batches: Vec<f64> = samples
@@ -23,8 +23,8 @@ pub fn mser_5(samples: &[f64]) -> Option<usize> {
     if batches.len() < BATCHES_MIN {
         return None;
     }
-    // From the end, so that every cut costs one step. The last few cuts leave too little to have a
-    // spread.
+    // From the end, so that each further cut takes constant time. The last few cuts are not tried, because what remains
+    // is too short to have a spread.
     let (mut mean, mut squares, mut best) = (0.0, 0.0, None::<(f64, usize)>);
     for (index, batch) in batches.iter().enumerate().rev() {
         let count = (batches.len() - index) as f64;

@@ -1,10 +1,9 @@
-//! Aerospike's certification load (ACT), as the published tool computes it.
+//! Aerospike's certification test (ACT) as the published tool defines it.
 //!
-//! At 1x there are 2000 transactions that read 1536 bytes, and 1000 that write as much, per second.
-//! Writes reach the drive as large blocks of 128 KiB, and because half of a block is still in use
-//! when it is cleaned, each block is read and written twice as often as new data alone would need:
-//! 1000 / 85 x 2 = 23.53 large reads and as many large writes per second, with floor(131072 / 1536)
-//! = 85 records in a block.
+//! At 1x there are per second 2000 transactions that read 1536 bytes and 1000 that write as much. Writes reach the
+//! drive as large blocks of 128 KiB. Because half of a block is still in use when it is cleaned, blocks are read and
+//! written twice as often as new data alone would need: 1000 / 85 x 2 = 23.53 large reads and as many large writes per
+//! second, where floor(131072 / 1536) = 85 is the number of records in a block.
 //!
 //! A run passes when each limit of [`LIMITS`] holds. The score is the largest multiple that passes.
 
@@ -20,10 +19,10 @@ const RECORD_BYTES: u32 = 1536;
 const BLOCK_BYTES: u32 = 128 << 10;
 /// Records start at any sector.
 const SECTOR_BYTES: u32 = 512;
-/// Times that a block is written per block of new data.
+/// How often blocks are written, per block of new data.
 const WRITES_PER_BLOCK: u64 = 2;
 
-/// Fewer than so many of 100 000 transactions may take longer than so many milliseconds.
+/// Pairs of milliseconds and a limit: fewer than so many of 100 000 transactions may take longer than the milliseconds.
 pub const LIMITS: [(u64, u64); 3] = [(1, 5000), (8, 1000), (64, 100)];
 
 /// The load at `tenths` tenths of 1x.
@@ -31,7 +30,7 @@ pub(super) fn flows(threads: u32, tenths: u32) -> [Flow; 3] {
     let tenths = u64::from(tenths);
     let small = Flow {
         threads,
-        // A thread waits for each of its reads.
+        // A thread waits for each of its reads before it issues the next.
         depth: 1,
         rate: Some((
             Arrivals::Paced,
@@ -70,7 +69,7 @@ pub(super) fn flows(threads: u32, tenths: u32) -> [Flow; 3] {
     [small, large(100), large(0)]
 }
 
-/// Share of transactions that took longer than `milliseconds`, in percent; `None` without any.
+/// Share of transactions that took longer than `milliseconds`, in percent; `None` if there were none.
 #[must_use]
 pub fn percent_over(latencies: &Latencies, milliseconds: u64) -> Option<f64> {
     let all = latencies.count();
@@ -78,7 +77,7 @@ pub fn percent_over(latencies: &Latencies, milliseconds: u64) -> Option<f64> {
     (all > 0).then(|| 100.0 * slow as f64 / all as f64)
 }
 
-/// Whether every limit holds for these transactions. Without any it does not.
+/// Whether the transactions meet every limit. False if there were none.
 #[must_use]
 pub fn passes(latencies: &Latencies) -> bool {
     let all = latencies.count();
@@ -89,11 +88,10 @@ pub fn passes(latencies: &Latencies) -> bool {
         })
 }
 
-/// The largest multiple that `passes`, in tenths of 1x, at most `most`; 0 if not even a tenth does.
+/// The largest multiple that `passes`, in tenths of 1x, at most `most`; 0 if even one tenth fails.
 ///
-/// Doubles until a run fails, then halves what is left: a load that passes is assumed to pass at
-/// any smaller multiple. On real drives each run should be repeated, for a single one may fail by
-/// chance.
+/// Doubles until a run fails, then halves the remaining range: a load that passes is assumed to pass at any smaller
+/// multiple. On real drives each run should be repeated, because a single one may fail by chance.
 pub fn largest_multiple(most: u32, mut passes: impl FnMut(u32) -> bool) -> u32 {
     let (mut good, mut bad) = (0, most.saturating_add(1));
     let mut next = 10;

@@ -1,18 +1,18 @@
-//! When the requests of an open loop are meant to start.
+//! The intended start times of an open loop's requests.
 //!
-//! The times are a function of rate and seed alone. Nothing is queued: what waits is the difference
-//! between two places in the same sequence, one for what has arrived and one for what has been
-//! issued. So memory stays flat however far the target falls behind.
+//! The times are a function of rate and seed alone. There is no queue: the backlog is the distance between two places
+//! in the same sequence, one for requests that have arrived and one for requests that have been issued. So memory stays
+//! constant however far the target falls behind.
 
 use super::Arrivals;
 use repeatable::random::Stream;
 
 /// Nanoseconds of a second.
 const SECOND_NS: u128 = 1_000_000_000;
-/// Binary places of the sums of gaps: rounding would not show in a century.
+/// Binary places of the sums of gaps: rounding errors stay invisible for a century.
 const FRACTION_BITS: u32 = 32;
 
-/// Requests per second as a fraction, so that a share of a rate is exact.
+/// Requests per second as a fraction, so that each thread's share of a rate is exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Requests ...
@@ -36,15 +36,15 @@ struct Place {
 pub struct Schedule {
     arrivals: Arrivals,
     rate: Rate,
-    /// Where the first paced arrival lies, as a share of a gap: `phase.0` of `phase.1`.
+    /// Where the first paced arrival lies, as a fraction of a gap: `phase.0 / phase.1`.
     phase: (u64, u64),
     next: Place,
     arriving: Place,
 }
 
 impl Schedule {
-    /// Arrivals at `rate`. Paced ones begin at `phase.0 / phase.1` of a gap, so that threads which
-    /// share a rate take turns; Poisson ones draw their gaps from `gaps`.
+    /// Arrivals at `rate`. Paced arrivals begin at `phase.0 / phase.1` of a gap, so that threads that share a rate
+    /// alternate; Poisson arrivals draw their gaps from `gaps`.
     #[must_use]
     pub fn new(arrivals: Arrivals, rate: Rate, phase: (u64, u64), gaps: Stream) -> Schedule {
         let mut first = Place {
@@ -64,7 +64,7 @@ impl Schedule {
         }
     }
 
-    /// When the next request that has not been taken is meant to start.
+    /// The intended start of the next request that has not been taken.
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.at_ns(&self.next)
@@ -75,15 +75,15 @@ impl Schedule {
         self.next.advance(self.arrivals);
     }
 
-    /// Requests that were meant to start by `now_ns` and have not been taken. The time must not go
-    /// back.
+    /// Number of requests whose intended start is at or before `now_ns` and that have not been taken. `now_ns` must not
+    /// decrease.
     pub fn backlog(&mut self, now_ns: u64) -> u64 {
         if self.arriving.index < self.next.index {
             self.arriving = self.next.clone();
         }
         match self.arrivals {
             Arrivals::Paced => self.arriving.index = self.paced_until(now_ns).max(self.next.index),
-            // Each gap has to be drawn, so this costs what the backlog has grown by.
+            // Each gap has to be drawn, so the cost is proportional to the growth of the backlog.
             Arrivals::Poisson => {
                 while self.at_ns(&self.arriving) <= now_ns {
                     self.arriving.advance(self.arrivals);
@@ -93,12 +93,12 @@ impl Schedule {
         self.arriving.index - self.next.index
     }
 
-    /// Paced arrivals up to `now_ns`: the smallest index whose time lies behind it.
+    /// Number of paced arrivals up to `now_ns`, which is the smallest index whose time is later.
     fn paced_until(&self, now_ns: u64) -> u64 {
         let Rate { requests, seconds } = self.rate;
         let (part, of) = (u128::from(self.phase.0), u128::from(self.phase.1));
         let gaps = (u128::from(now_ns) + 1) * u128::from(requests) * of;
-        // Arrivals k with (k of + part) gap <= now, in whole nanoseconds rounded down.
+        // Counts the k with (k of + part) gap <= now, in whole nanoseconds rounded down.
         let last = (gaps - 1) / (SECOND_NS * u128::from(seconds));
         let arrived = last.checked_sub(part).map_or(0, |shares| shares / of + 1);
         u64::try_from(arrived).unwrap_or(u64::MAX)
@@ -127,7 +127,7 @@ impl Place {
     }
 
     fn gap(&mut self) -> u128 {
-        // At most 37 mean gaps, so the product is exact enough and far from any limit.
+        // A draw is at most 37 mean gaps, so the product is exact enough and cannot overflow.
         (self.gaps.exponential() * (1u64 << FRACTION_BITS) as f64) as u128
     }
 }

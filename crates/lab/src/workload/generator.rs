@@ -1,8 +1,7 @@
-//! Requests, one after the other, for whoever drives the time.
+//! Generates requests one by one; its caller keeps the time.
 //!
-//! A driver asks each thread for requests until there is none ([`Generator::next`]), carries them
-//! out, and says when one has been answered ([`Generator::completed`]). [`Generator::wake_ns`]
-//! tells when to ask again.
+//! The caller gets requests of each thread until there is none ([`Generator::next`]), carries them out, and reports
+//! when one has completed ([`Generator::completed`]). [`Generator::wake_ns`] says when to try again.
 
 use super::arrivals::{Rate, Schedule};
 use super::offsets::{Grid, Offsets, Order};
@@ -14,7 +13,7 @@ use repeatable::random::Stream;
 pub struct Command {
     /// The thread that issues it, from 0.
     pub thread: u32,
-    /// Requests of this thread before it.
+    /// Number of requests that this thread issued before.
     pub index: u64,
     /// Read or write.
     pub kind: Kind,
@@ -22,24 +21,23 @@ pub struct Command {
     pub offset_bytes: u64,
     /// Bytes.
     pub length_bytes: u32,
-    /// When it was meant to start. In a closed loop: when it was issued.
+    /// Its intended start. In a closed loop this is when it was issued.
     pub intended_ns: u64,
     /// When it was issued.
     pub issued_ns: u64,
-    /// Whether its latency belongs to the figures. False only for what runs beside ACT's
-    /// transactions.
+    /// Whether its latency counts in the figures. False only for the large blocks that run beside ACT's transactions.
     pub is_counted: bool,
 }
 
-/// What threads of one kind do.
+/// The behaviour of a group of equal threads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub threads: u32,
     pub depth: u32,
-    /// For all its threads together; `None` is a closed loop.
+    /// The rate of all its threads together; `None` for a closed loop.
     pub rate: Option<(Arrivals, Rate)>,
     pub grid: Grid,
-    /// With region 0 of as many as there are threads, if in order.
+    /// The order; if sequential, `part` is filled in for each thread.
     pub order: Order,
     pub read_percent: u8,
     pub is_counted: bool,
@@ -69,8 +67,8 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// When the workload breaks a rule or has no room on the target, and for ACT, whose load
-    /// depends on the multiple: see [`Generator::act`].
+    /// If the workload breaks a rule or does not fit the target, and for ACT, whose load depends on the multiple: see
+    /// [`Generator::act`].
     pub fn new(workload: &Workload, span_bytes: u64, seed: u64) -> Result<Generator, Broken> {
         workload.check()?;
         let (Some(bs), Some(depth), Some(read_percent)) =
@@ -103,12 +101,12 @@ impl Generator {
         Generator::of(&[flow], span_bytes, seed)
     }
 
-    /// Aerospike's load at `tenths` tenths of its single rate, with `threads` threads for
-    /// transactions; two more move large blocks.
+    /// Aerospike's load at `tenths` tenths of 1x, with `threads` threads for transactions; two more threads move large
+    /// blocks.
     ///
     /// # Errors
     ///
-    /// When the target has no room, or the load is none.
+    /// If the target has no room, or `threads` or `tenths` is 0.
     pub fn act(threads: u32, tenths: u32, span_bytes: u64, seed: u64) -> Result<Generator, Broken> {
         for (key, number) in [("threads", threads), ("act_x", tenths)] {
             if number == 0 {
@@ -130,14 +128,14 @@ impl Generator {
         Ok(Generator { threads })
     }
 
-    /// How many threads issue requests.
+    /// Number of threads that issue requests.
     #[must_use]
     pub fn threads(&self) -> u32 {
         self.threads.len() as u32
     }
 
-    /// The next request of `thread` that may be issued at `now_ns`; `None` when its depth is
-    /// reached or none is due. The time must not go back.
+    /// The next request of `thread` that may be issued at `now_ns`; `None` if its queue depth is reached or no request
+    /// is due. `now_ns` must not decrease.
     ///
     /// # Panics
     ///
@@ -146,7 +144,7 @@ impl Generator {
         self.threads[thread as usize].next(thread, now_ns)
     }
 
-    /// A request of `thread` has been answered, well or not.
+    /// Reports that a request of `thread` has completed, successfully or not.
     ///
     /// # Panics
     ///
@@ -157,8 +155,8 @@ impl Generator {
         thread.outstanding -= 1;
     }
 
-    /// When `thread` will have a request without an answer coming first; in the past if it has one
-    /// already. `None` when only an answer helps.
+    /// The time from which `thread` may issue a request even if none completes before; in the past if it may do so
+    /// already. `None` if it has to wait for a completion.
     ///
     /// # Panics
     ///
@@ -170,7 +168,7 @@ impl Generator {
             .then(|| thread.schedule.as_ref().map_or(0, Schedule::next_ns))
     }
 
-    /// Requests outstanding, of all threads.
+    /// Number of outstanding requests of all threads.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.threads
@@ -179,8 +177,7 @@ impl Generator {
             .sum()
     }
 
-    /// Requests that were meant to start by `now_ns` and have not been issued. None in a closed
-    /// loop.
+    /// Requests whose intended start is at or before `now_ns` and that have not been issued. 0 in a closed loop.
     pub fn backlog(&mut self, now_ns: u64) -> u64 {
         let schedules = self
             .threads
@@ -190,7 +187,7 @@ impl Generator {
     }
 }
 
-/// In which order a workload's threads visit the target.
+/// The order in which a workload's threads visit the target.
 fn order(workload: &Workload) -> Order {
     match workload.op {
         Operation::Read | Operation::Write | Operation::SeqMix => Order::InOrder {
@@ -210,7 +207,7 @@ fn order(workload: &Workload) -> Order {
 }
 
 impl Thread {
-    /// The `part`-th thread of `flow`, and the `index`-th of all.
+    /// The `part`-th thread of `flow`, which is the `index`-th thread of all.
     fn new(
         flow: &Flow,
         part: u32,

@@ -1,8 +1,8 @@
-//! What came of a workload: rates, latencies, and whether a demand was met.
+//! The results of a workload: rates, latencies, and whether a demand was met.
 //!
-//! What counts are answers within the window. The two latencies are kept apart: from submission,
-//! and from the intended start. A generator that waits for a slow target before it asks again
-//! measures only the first, and so leaves out what its users would have waited.
+//! Completions within the window are counted. Service latency counts from submission, response latency from the
+//! intended start. A generator that waits for a slow target before it issues the next request measures only the first,
+//! and so ignores the time that its users would have waited.
 
 use super::generator::Command;
 use super::{Operation, Workload};
@@ -11,51 +11,51 @@ use crate::statistics::histogram::BatchedLatencies;
 
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
-/// A demand is met when so many percent of it have been answered.
+/// A demand is met if at least this percentage of it completed.
 const DEMAND_MET_PERCENT: u128 = 99;
 
-/// Answers of one run.
+/// Counts the completions of one run.
 #[derive(Clone, Debug)]
 pub struct Meter {
     start_ns: u64,
     demand_iops: Option<u64>,
-    /// Requests may start later than intended; in a closed loop both are one.
+    /// Whether requests may start later than intended. In a closed loop both latencies are the same.
     is_open: bool,
     requests: u64,
     bytes: u64,
     service: BatchedLatencies,
     response: BatchedLatencies,
     service_means: BatchMeans,
-    /// Answers of each second of the window.
+    /// Completions in each second of the window.
     by_second: Vec<u64>,
 }
 
-/// What one run says.
+/// The results of one run.
 #[derive(Clone, Debug)]
 pub struct Figures {
     /// Length of the window.
     pub window_ns: u64,
-    /// Requests answered in the window.
+    /// Requests that completed in the window.
     pub requests: u64,
     /// Their payload.
     pub bytes: u64,
     /// From submission to completion.
     pub service: BatchedLatencies,
-    /// From the intended start to completion. In a closed loop the same as `service`.
+    /// From intended start to completion. In a closed loop it equals `service`.
     pub response: BatchedLatencies,
     /// Service latency as batch means, in nanoseconds.
     pub service_means: BatchMeans,
-    /// Requests meant to start before the window's end and not yet issued then.
+    /// Requests whose intended start was before the window's end but that had not been issued by then.
     pub backlog: u64,
-    /// Whether at least 99 % of the demand were answered; `None` in a closed loop.
+    /// Whether at least 99 % of the demanded requests completed; `None` in a closed loop.
     pub demand_met: Option<bool>,
-    /// Whole seconds before the first one that answered less than 99 % of the demand; all whole
-    /// seconds if none did. `None` in a closed loop.
+    /// Whole seconds before the first one in which less than 99 % of the demand completed; all whole seconds if there
+    /// was none. `None` in a closed loop.
     pub seconds_held: Option<u64>,
 }
 
 impl Meter {
-    /// Counts from `start_ns`; the workload's `skip_seconds` lie before that.
+    /// Counts completions from `start_ns` on; the workload's `skip_seconds` end there.
     #[must_use]
     pub fn new(workload: &Workload, start_ns: u64) -> Meter {
         Meter {
@@ -71,11 +71,11 @@ impl Meter {
         }
     }
 
-    /// `command` was answered at `now_ns`. The time must not go back.
+    /// Counts that `command` completed at `now_ns`, which must not decrease.
     ///
     /// # Panics
     ///
-    /// If it was answered before it was issued.
+    /// If it completed before it was issued.
     pub fn completed(&mut self, command: &Command, now_ns: u64) {
         assert!(now_ns >= command.issued_ns, "an answer before its request");
         let Some(since_ns) = now_ns.checked_sub(self.start_ns) else {
@@ -100,7 +100,7 @@ impl Meter {
         }
     }
 
-    /// Ends the window at `end_ns`, with `backlog` requests overdue.
+    /// Ends the window at `end_ns`, when `backlog` requests were overdue.
     #[must_use]
     pub fn finish(self, end_ns: u64, backlog: u64) -> Figures {
         let window_ns = end_ns.saturating_sub(self.start_ns);
@@ -150,9 +150,8 @@ impl Figures {
         self.per_second(self.bytes)
     }
 
-    /// Requests that were outstanding on average, by Little's law: throughput times mean latency.
-    /// In a closed loop it must be the depth; a queue depth that is only a ceiling says nothing by
-    /// itself.
+    /// Mean number of outstanding requests, by Little's law: throughput times mean latency. In a closed loop it must
+    /// equal the queue depth. In an open loop the queue depth is only a limit, so this number is the actual depth.
     #[must_use]
     pub fn effective_depth(&self) -> f64 {
         self.iops() * self.service.mean_ns().unwrap_or(0.0) / SECOND_NS as f64

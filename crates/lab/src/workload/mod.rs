@@ -1,20 +1,17 @@
-//! Workloads: what is asked for ([`Workload`]), request by request ([`generator`]), and what came
-//! of it ([`meter`]).
+//! Workloads: their description ([`Workload`]), their requests one by one ([`generator`]), and the results ([`meter`]).
 //!
 //! # Closed and open loop
 //!
-//! Without a demand the loop is **closed**: each thread keeps its queue depth outstanding, and a
-//! request is issued when another has been answered. A slow target is then simply asked less. With
-//! `demand_iops` the loop is **open**: requests have times at which they are meant to start,
-//! whatever the target does, and the queue depth is only a ceiling. What cannot start in time
-//! waits, and that wait counts: a point carries the **service latency** (submission to completion)
-//! and the **response latency** (intended start to completion), and how many were still waiting at
-//! the end.
+//! Without a demand the loop is **closed**: each thread keeps its queue depth outstanding, and issues a request when
+//! another one completes. A slow target then receives fewer requests. With `demand_iops` the loop is **open**: requests
+//! have intended start times, whatever the target does, and the queue depth is only a limit. A request that cannot
+//! start in time waits, and that wait counts. A point therefore has the **service latency** (submission to completion)
+//! and the **response latency** (intended start to completion), and the number of requests still waiting at the end.
 //!
 //! # No clock, no I/O
 //!
-//! The generator is asked with the time and told of answers. Virtual time and real time drive it
-//! alike. The same workload, span and seed give the same requests on every machine.
+//! The generator receives the time with each call, and is notified of completions. Virtual time and real time drive it
+//! in the same way. The same workload, span and seed give the same requests on every machine.
 
 pub mod act;
 pub mod arrivals;
@@ -27,8 +24,8 @@ mod validate;
 use serde::{Deserialize, Serialize};
 use size::Size;
 
-/// What is asked of a target. Read from TOML in the form of the frozen claims (`claims/README.md`),
-/// with three more keys: `arrivals`, `hot_access_pct`, `hot_span_pct`.
+/// What is requested of a target. It is read from TOML in the form of the frozen claims (`claims/README.md`), with
+/// three more keys: `arrivals`, `hot_access_pct`, `hot_span_pct`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -37,39 +34,40 @@ pub struct Workload {
     /// Reads among the requests of a mix, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_pct: Option<u8>,
-    /// Bytes of a request. Missing for ACT, which says it itself.
+    /// Bytes of a request. Missing for ACT, which defines its own sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bs: Option<Size>,
-    /// Offsets are multiples of `bs`, plus this if it is smaller than `bs`.
+    /// Alignment. A multiple of `bs` is the distance between offsets; a smaller value shifts all multiples of `bs` by
+    /// that value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub align: Option<Size>,
     /// Threads that issue requests.
     pub threads: u32,
-    /// Outstanding requests per thread: the depth of a closed loop, the ceiling of an open one.
+    /// Outstanding requests per thread: the depth of a closed loop, the limit of an open one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qd: Option<u32>,
-    /// Requests per second of all threads; makes the loop open.
+    /// Requests per second of all threads together; makes the loop open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demand_iops: Option<u64>,
-    /// When the requests of an open loop are meant to start; paced if missing.
+    /// How intended start times are distributed in an open loop; paced if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
     /// Share of the requests that go to the hot part of the span, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot_access_pct: Option<u8>,
-    /// The hot part: so much of the span, from its beginning, in percent.
+    /// Size of the hot part at the beginning of the span, in percent of the span.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot_span_pct: Option<u8>,
     /// How requests reach the kernel; asynchronously if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
-    /// How answers are noticed; by interrupt if missing.
+    /// How completions are noticed; by interrupt if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion: Option<Completion>,
     /// Seconds at the start that are not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_seconds: Option<u32>,
-    /// Seconds that are measured. Missing: as long as the figures need.
+    /// Seconds that are measured. If missing, as many as the figures need.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u32>,
 }
@@ -94,13 +92,13 @@ pub enum Operation {
     Act,
 }
 
-/// When requests of an open loop are meant to start.
+/// How the intended start times of an open loop are distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// At equal distances.
     Paced,
-    /// At exponentially distributed distances: many users who do not know of each other.
+    /// At exponentially distributed distances: many independent users.
     Poisson,
 }
 
@@ -108,21 +106,21 @@ pub enum Arrivals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Api {
-    /// Submitted and reaped apart (libaio, io_uring).
+    /// Submission and completion are separate calls (libaio, io_uring).
     Async,
-    /// The thread waits in its call (preadv2 and pwritev2).
+    /// The thread waits inside its system call (preadv2 and pwritev2).
     Sync,
 }
 
-/// How answers are noticed.
+/// How completions are noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Completion {
     /// The drive interrupts a processor.
     Interrupt,
-    /// A processor keeps looking.
+    /// A processor polls all the time.
     Polled,
-    /// A processor sleeps for part of the expected time, then keeps looking.
+    /// A processor sleeps for part of the expected time, then polls.
     Hybrid,
 }
 
@@ -136,7 +134,7 @@ pub enum Kind {
     Write,
 }
 
-/// A rule that a value breaks: which key, and what it says.
+/// A rule that a value breaks: the key, and the rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// The key, as written in the file.
@@ -146,23 +144,22 @@ pub struct Broken {
 }
 
 impl Workload {
-    /// Checks what the form alone does not say.
+    /// Checks rules that the types alone do not express.
     ///
     /// # Errors
     ///
-    /// The first rule that is broken: a key missing or not belonging to this `op`, a number out of
-    /// range.
+    /// The first rule that is broken: a missing key, a key that does not go with this `op`, or a number out of range.
     pub fn check(&self) -> Result<(), Broken> {
         validate::check(self)
     }
 
-    /// Outstanding requests of all threads: the depth of a closed loop, the ceiling of an open one.
+    /// Outstanding requests of all threads: the depth of a closed loop, the limit of an open one.
     #[must_use]
     pub fn total_depth(&self) -> u64 {
         u64::from(self.threads) * u64::from(self.qd.unwrap_or(1))
     }
 
-    /// Reads among all requests, in percent; `None` for ACT, where it follows from the rates.
+    /// Share of reads among all requests, in percent; `None` for ACT, where it follows from the rates.
     #[must_use]
     pub fn read_percent(&self) -> Option<u8> {
         match self.op {

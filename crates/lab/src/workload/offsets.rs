@@ -1,11 +1,9 @@
-//! Where requests go: at random over the span, with or without a hot part, or in order within a
-//! region.
+//! Offsets of requests: random over the span, with or without a hot part, or sequential within a region.
 
 use super::Broken;
 use repeatable::random::Stream;
 
-/// Sizes and places that requests may have: `length_bytes` at `shift_bytes` plus multiples of
-/// `stride_bytes`.
+/// The possible places of requests: `shift_bytes` plus multiples of `stride_bytes`, each `length_bytes` long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Bytes of a request.
@@ -21,15 +19,15 @@ pub struct Grid {
 pub enum Order {
     /// Each place is as likely as any other.
     Random,
-    /// `access_percent` of the requests go to the first `span_percent` of the places; within and
-    /// without, each place is as likely as any other.
+    /// `access_percent` of the requests go to the first `span_percent` of the places. Inside and outside of that part,
+    /// each place is as likely as any other.
     Hot {
         /// Share of the requests, in percent.
         access_percent: u8,
         /// Share of the places, in percent.
         span_percent: u8,
     },
-    /// One after the other in the `part`-th of `parts` equal regions, and again from its beginning.
+    /// Sequentially through the `part`-th of `parts` equal regions, then again from its beginning.
     InOrder {
         /// Which region.
         part: u32,
@@ -39,7 +37,7 @@ pub enum Order {
 }
 
 impl Grid {
-    /// Places on a target of `span_bytes`.
+    /// Number of places on a target of `span_bytes`.
     fn places(self, span_bytes: u64) -> u64 {
         let first_end = u64::from(self.shift_bytes) + u64::from(self.length_bytes);
         match span_bytes.checked_sub(first_end) {
@@ -65,7 +63,7 @@ impl Offsets {
     ///
     /// # Errors
     ///
-    /// When there is no place for a single request (of this thread's region).
+    /// If the target, or this thread's region of it, has no room for a single request.
     pub fn new(
         grid: Grid,
         order: Order,
@@ -124,7 +122,7 @@ impl Offsets {
     fn hot(&mut self, access_percent: u8, span_percent: u8) -> u64 {
         let hot = u128::from(self.places) * u128::from(span_percent) / 100;
         let hot = (hot as u64).clamp(1, self.places);
-        // Both are always drawn, so that the one does not move the other.
+        // Both numbers are always drawn, so that the percentages do not change the sequence of the stream.
         let is_hot = self.stream.chance(u64::from(access_percent), 100);
         let number = self.stream.draw();
         match self.places - hot {

@@ -10,12 +10,11 @@ pub struct Size(u32);
 
 /// The smallest unit that drives transfer.
 const SECTOR_BYTES: u32 = 512;
-/// Largest request: 64 MiB, far above what any drive or host takes in one piece.
+/// Largest request: 64 MiB, far above what any drive or host accepts in one piece.
 const SIZE_MAX_BYTES: u32 = 64 << 20;
 
 impl Size {
-    /// `bytes`, if that is a size that a request can have: whole sectors of 512 bytes, at most 64
-    /// MiB.
+    /// `bytes` as a size, if a request can have that size: whole sectors of 512 bytes, at most 64 MiB.
     #[must_use]
     pub fn new(bytes: u32) -> Option<Size> {
         let is_valid = bytes > 0 && bytes.is_multiple_of(SECTOR_BYTES) && bytes <= SIZE_MAX_BYTES;

@@ -1,11 +1,11 @@
-//! The rules of a workload that a list of keys cannot say.
+//! The rules of a workload that its types do not express.
 
 use super::{Api, Broken, Operation, Workload};
 
 /// Most threads, and most outstanding requests per thread: what one machine can hold.
 const THREADS_MAX: u32 = 4096;
 const DEPTH_MAX: u32 = 65_536;
-/// Most requests per second that can be demanded: several times what any array of today answers.
+/// Most requests per second that can be demanded: several times what any array of today reaches.
 const DEMAND_MAX_IOPS: u64 = 100_000_000;
 /// Longest window: a month.
 const SECONDS_MAX: u32 = 31 * 24 * 3600;
@@ -36,7 +36,7 @@ pub(super) fn check(workload: &Workload) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Which keys go with which `op`, and which with each other.
+/// Checks which keys are allowed with which `op`, and which with each other.
 fn belonging(workload: &Workload) -> Result<(), Broken> {
     let is_act = workload.op == Operation::Act;
     let is_mix = matches!(workload.op, Operation::RandMix | Operation::SeqMix);

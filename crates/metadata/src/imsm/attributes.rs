@@ -1,10 +1,10 @@
 //! The attribute word of a record, and the version string next to it.
 //!
-//! Attributes say which features a reader must know. A reader that meets a bit it does not know
-//! must not start any volume of the container. The version string carries the same idea in an
-//! older form; it can be stale, so it is ignored when reading, but all members must carry the
+//! Attributes say which features a reader must know. A reader that finds a bit it does not know
+//! must not start any volume of the container. The version string serves the same purpose in an
+//! older form. It can be outdated, so it is ignored when reading. But all members must carry the
 //! same signature bytes, so a record that is rewritten keeps the string it was read with. Records
-//! made here say version 1.3.00 (attributes in use) and set one bit per RAID level present.
+//! made here have version 1.3.00 (attributes in use) and set one bit per RAID level present.
 
 use super::geometry::Level;
 use super::record::Mpb;
@@ -59,7 +59,7 @@ impl Attributes {
     /// The checksum must be verified. Always set in what we create.
     pub const CHECKSUM: Self = Self(0x8000_0000);
 
-    /// Bits that say which levels and shapes are present; recomputed when volumes come or go.
+    /// Bits that say which levels and shapes are present; recomputed when volumes are added or deleted.
     const SHAPE_BITS: u32 = Self::RAID0.0
         | Self::RAID1.0
         | Self::RAID10.0
@@ -67,7 +67,7 @@ impl Attributes {
         | Self::LARGE_STRIP.0
         | Self::RAID10_WIDE.0;
 
-    /// Every bit a volume may carry and still be started by us.
+    /// All bits with which this program still starts a volume.
     const SUPPORTED: u32 = Self::SHAPE_BITS
         | Self::LARGE_DISK.0
         | Self::BAD_BLOCK_LOG.0
@@ -87,13 +87,13 @@ impl Attributes {
         Self(self.0 | other.0)
     }
 
-    /// These bits without those of `other`.
+    /// These bits except those of `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The bits that forbid starting any volume: features we do not have, and unknown ones.
+    /// The bits that forbid starting any volume: features that are not supported, and unknown ones.
     #[must_use]
     pub fn unsupported(self) -> Self {
         Self(self.0 & !Self::SUPPORTED)
@@ -110,7 +110,7 @@ impl Attributes {
     }
 }
 
-/// One attribute bit; prints as a name a person can look up.
+/// One attribute bit; it is printed as a name that a person can look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttributeName(u32);
 
@@ -139,11 +139,11 @@ impl fmt::Display for AttributeName {
 }
 
 impl Mpb {
-    /// The attributes that go to disk: the record's own, with the bits that follow from content.
+    /// The attributes to be written: the record's own, with the bits that follow from its content.
     ///
-    /// The bad block log bit mirrors the log. The bits for large drives and volumes are added
-    /// when a number needs its high word, because a reader would otherwise ignore it; they are
-    /// never taken away.
+    /// The bad block log bit is set exactly if there is a log. The bits for large drives and volumes are added
+    /// when a number needs its high word, because a reader would otherwise ignore that word; they are
+    /// never removed.
     #[must_use]
     pub fn attributes_on_disk(&self) -> Attributes {
         let mut attributes = self.attributes.without(Attributes::BAD_BLOCK_LOG);
@@ -172,8 +172,8 @@ impl Mpb {
         attributes
     }
 
-    /// Brings signature and attributes to the style we create: version 1.3.00 and one bit per
-    /// level present. Called when volumes are added or deleted, never for a mere state change.
+    /// Changes signature and attributes to the form in which this program creates records: version 1.3.00 and one bit
+    /// per level present. Called when volumes are added or deleted, never for a mere change of state.
     pub(super) fn restyle(&mut self) {
         self.signature = SIGNATURE_1_3_00;
         let mut attributes =

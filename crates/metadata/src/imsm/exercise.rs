@@ -1,6 +1,7 @@
-//! What the fuzzer does with any bytes, callable from ordinary tests too: read them as a write-hole log and
-//! replay it; read them as a drive's metadata region, then repair what only stands in the way (signature,
-//! length, checksum) and put whatever record comes out through every rule. Nothing may panic, and what can be read must survive being written.
+//! The fuzz target, which ordinary tests can call too. It reads arbitrary bytes as a write-hole log and
+//! replays it. It also reads them as a drive's metadata region, repairs what would only get them rejected (signature,
+//! length, checksum), and applies every rule to the resulting record. Nothing may panic, and a record that can be read
+//! must stay the same when it is written and read again.
 
 use super::choose::{Candidate, Content, choose};
 use super::codec::{DecodeError, RecordIdentity, RecordPrint, checksum};
@@ -14,7 +15,7 @@ use alloc::vec::Vec;
 
 const SIGNATURE: &[u8] = b"Intel Raid ISM Cfg Sig. 1.3.00\0\0";
 
-/// See the module's prose.
+/// See the module's documentation.
 #[doc(hidden)]
 pub fn fuzz_one(data: &[u8]) {
     let Some((&first, rest)) = data.split_first() else {
@@ -32,8 +33,8 @@ pub fn fuzz_one(data: &[u8]) {
         return;
     };
     if let Ok(bytes) = mpb.encode(sector) {
-        // Writing sets the attributes that follow from the rest of the record; after that, reading and
-        // writing change nothing any more.
+        // Encoding sets the attributes that follow from the rest of the record; after that, decoding and
+        // encoding must change nothing any more.
         let again = Mpb::decode(&bytes, sector).expect("what was encoded can be decoded");
         let bytes_again = again
             .encode(sector)
@@ -48,10 +49,10 @@ pub fn fuzz_one(data: &[u8]) {
     put_through_the_rules(mpb, sector, first);
 }
 
-/// Size of the drives that shadows are read from here: the smallest with every place on it.
+/// Size of the drives from which shadows are read here: large enough for every place.
 const DRIVE_BYTES: u64 = 64 << 20;
 
-/// The bytes as a shadow, and as the record in an otherwise whole one.
+/// Reads the bytes as a shadow, and as the record in an otherwise whole shadow.
 fn as_shadow(bytes: &[u8], sector: SectorSize) {
     let placement = Placement::new(DRIVE_BYTES, sector).expect("it is large enough");
     let mut marked = shadow::MAGIC.to_vec();
@@ -73,7 +74,7 @@ fn as_shadow(bytes: &[u8], sector: SectorSize) {
     );
 }
 
-/// The record on every drive that it lists, torn, with shadows of it and of the one before.
+/// Puts the record, torn, on every drive that it lists, with shadows of it and of the one before.
 fn torn_everywhere(mpb: &Mpb, sector: SectorSize, choice: u8) {
     let Ok(bytes) = mpb.encode(sector) else {
         return;
@@ -122,7 +123,7 @@ fn torn_everywhere(mpb: &Mpb, sector: SectorSize, choice: u8) {
     }
 }
 
-/// `bytes` with signature, length and checksum as a reader wants them.
+/// `bytes` with the signature, length and checksum that a reader requires.
 fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut record = bytes.to_vec();
     let length = record.len() / 4 * 4;

@@ -1,4 +1,4 @@
-//! Records that mdadm 4.2 made, by their fields; for tests.
+//! Records made by mdadm 4.2, as values of their fields; for tests.
 //!
 //! They were read from images of 64 MiB drives after a clean stop. The fields, encoded, must give
 //! the checksums that were on the images.

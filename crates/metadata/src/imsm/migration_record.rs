@@ -3,14 +3,14 @@
 //!
 //! It is all zero when no reshape is in progress, and mdadm rewrites it with every record. It has
 //! no checksum. Volumes that are being reshaped are not started read-write here, so the record is
-//! only shown to the user and, where there is no reshape, written as zeros.
+//! only displayed to the user and, if there is no reshape, written as zeros.
 
 use super::codec::{DecodeError, Units, word_at};
 use super::record::SectorSize;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bytes that have a meaning at the start of the sector.
+/// Bytes at the start of the sector that are used.
 const RECORD_BYTES: usize = 128;
 
 /// State of a reshape. Sector numbers are in 512-byte sectors.
@@ -34,9 +34,9 @@ pub struct MigrationRecord {
     pub first_member_sector: u64,
     /// Number of units.
     pub unit_count: u64,
-    /// Size of the volume afterwards.
+    /// Size of the volume after the reshape.
     pub volume_size_sectors: u64,
-    /// Which drive the record was read from.
+    /// The drive from which the record was read.
     pub read_from_disk: u32,
 }
 
@@ -45,8 +45,8 @@ impl MigrationRecord {
     /// it is all zero.
     ///
     /// # Errors
-    /// [`DecodeError::TooShort`] below 128 bytes, [`DecodeError::ValueTooLarge`] where a number
-    /// does not fit once scaled to 512-byte sectors.
+    /// [`DecodeError::TooShort`] below 128 bytes, [`DecodeError::ValueTooLarge`] if a number
+    /// overflows when it is scaled to 512-byte sectors.
     pub fn decode(sector_bytes: &[u8], sector: SectorSize) -> Result<Option<Self>, DecodeError> {
         let too_short = DecodeError::TooShort {
             bytes: sector_bytes.len(),

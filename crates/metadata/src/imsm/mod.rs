@@ -11,16 +11,16 @@
 //!
 //! # How this module is laid out
 //!
-//! In the order a reader meets it:
+//! In a sensible order for reading:
 //!
-//! * [`record`], [`attributes`]: the values, with friendly types;
+//! * [`record`], [`attributes`]: the values, as typed fields;
 //! * [`codec`]: bytes to values and back; [`migration_record`]: the separate record of a reshape;
-//! * [`place`]: where on a drive these bytes are, and the image to write; [`shadow`]: a second copy of
-//!   our own, for when every first one is torn; [`notes`]: what a serving process wants to remember;
+//! * [`place`]: where on a drive these bytes are, and the image to write; [`shadow`]: a private second copy,
+//!   used if every first one is torn; [`notes`]: what a serving process keeps across restarts;
 //! * [`serial`], [`uuid`]: identities;
 //! * [`geometry`]: levels, sizes, and what stays readable by firmware;
 //! * [`build`]: new containers and every change of an existing record;
-//! * [`choose`]: which copy is the truth when an array is assembled;
+//! * [`choose`]: which copy is used when an array is assembled;
 //! * [`start`]: whether and how each volume may then be started;
 //! * [`log`]: the write-hole log of a RAID 5, and its replay after a crash;
 //! * [`bitmap`]: the write-intent bitmap, which says what a crash has left in doubt.
@@ -29,7 +29,7 @@
 //!
 //! In memory **every** sector number and count is in units of 512 bytes, also for drives with
 //! 4096-byte sectors. Only [`codec`] knows that such drives store most fields in 4096-byte units;
-//! [`SectorSize`] tells it which. The constants below are in 512-byte sectors unless named
+//! [`SectorSize`] selects the unit. The constants below are in 512-byte sectors unless named
 //! otherwise.
 
 pub mod attributes;
@@ -90,12 +90,12 @@ pub const VOLUME_GAP_SECTORS: u64 = 8192;
 /// and the reshape copy area, and a reserve of 8192.
 pub const RESERVED_AT_END_SECTORS: u64 = 2210 + 8192;
 
-/// Largest record accepted, in bytes. It exceeds what 255 drives with several volumes and a full
-/// bad block log need, and still ends before the reshape copy area, on both sector sizes.
+/// Largest record accepted, in bytes. It is larger than 255 drives with several volumes and a full
+/// bad block log need, and such a record still ends before the reshape copy area, with both sector sizes.
 pub const MAX_RECORD_BYTES: usize = 64 * 1024;
 
-/// Most entries the bad block log can hold.
+/// Maximum number of entries in the bad block log.
 pub const MAX_BAD_BLOCK_ENTRIES: usize = 254;
 
-/// Most sectors one entry of the bad block log can cover in what we write.
+/// Maximum number of sectors in one entry of the bad block log, in records that this program writes.
 pub const MAX_BAD_BLOCK_SECTORS: u32 = 256;

@@ -1,14 +1,14 @@
-//! Notes: what a serving process wants to remember across restarts and the format has no place for.
+//! Notes: what a serving process keeps across restarts and the format has no field for.
 //!
-//! Today these are the position, the schedule and the report of scrubs. Nothing depends on them: who loses
-//! them scrubs again. So they are written beside the record, never with it, by whoever serves.
+//! Today these are the positions, schedules and reports of scrubs. Nothing depends on them: if they are lost,
+//! volumes are scrubbed again. So the serving process writes them independently of the record.
 //!
 //! # Where they lie
 //!
-//! In 256 sectors of the free reserve just in front of the [`shadow`](super::shadow), whose module draws the
-//! map and gives the reasons why nobody else uses the place. There are two copies of 128 sectors, used in
-//! turn, so that a write that is cut off costs the newest notes and not the ones before. Where a volume
-//! reaches so far, or a reshape is on record, a drive goes without ([`has_room`]).
+//! In 256 sectors of the free reserve just in front of the [`shadow`](super::shadow), whose module shows the
+//! layout and explains why no other program uses the place. There are two copies of 128 sectors, used in
+//! turn, so that an interrupted write damages only the newest notes and not the ones before. If a volume
+//! reaches into the place, or a reshape is on record, the drive has no notes ([`has_room`]).
 //!
 //! # What a copy holds
 //!
@@ -19,7 +19,7 @@
 //! | 20 | 4 | CRC-32C of this header, with zeros here, and the text |
 //! | 24 | 4 | length of the text |
 //! | 28 | 4 | container family, as the record has it |
-//! | 32 | 8 | sequence number: the copy with the highest is the newest, over all drives |
+//! | 32 | 8 | sequence number: of all copies on all drives, the one with the highest is the newest |
 //! | 40 | 24 | zeros |
 //! | 64 | .. | the text: JSON, whose fields are those of the program that serves |
 //!
@@ -42,13 +42,13 @@ pub(super) const START_SECTORS_FROM_END: u64 = 2608;
 /// Sectors of each copy.
 pub(super) const COPY_SECTORS: u64 = 128;
 
-/// Longest text.
+/// Maximum length of the text.
 pub const TEXT_BYTES_MAX: usize = (COPY_SECTORS * SECTOR_BYTES) as usize - HEADER_BYTES;
 
-/// Notes that were found whole.
+/// Notes that were read whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notes {
-    /// The container that they are about, as its record names it.
+    /// The container to which they belong, as in its record.
     pub container_family: u32,
     /// See the module's table.
     pub sequence: u64,
@@ -57,13 +57,13 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Which of the two copies on a drive these go to.
+    /// The index of the copy on a drive to which these notes are written.
     #[must_use]
     pub fn copy(&self) -> usize {
         (self.sequence & 1) as usize
     }
 
-    /// The bytes on a drive, in whole sectors, for [`Placement::notes`]; none if the text is too long.
+    /// The bytes to write, in whole sectors, for [`Placement::notes`]; `None` if the text is too long.
     #[must_use]
     pub fn encode(&self, sector: SectorSize) -> Option<Vec<u8>> {
         if self.text.len() > TEXT_BYTES_MAX {
@@ -84,7 +84,7 @@ impl Notes {
         Some(bytes)
     }
 
-    /// The notes in `copy`, the bytes of one of [`Placement::notes`]; none where there are no whole ones.
+    /// The notes in `copy`, the bytes of one of [`Placement::notes`]; `None` if there are no whole ones.
     #[must_use]
     pub fn decode(copy: &[u8]) -> Option<Notes> {
         let word = |at: usize| Some(u32::from_le_bytes(*copy.get(at..)?.first_chunk()?));
@@ -106,21 +106,21 @@ impl Notes {
     }
 }
 
-/// Whether `copy` starts like notes, whole or not.
+/// Whether `copy` starts with the mark of notes, whole or not.
 #[must_use]
 pub fn has_mark(copy: &[u8]) -> bool {
     copy.starts_with(MAGIC)
 }
 
-/// The version of this layout in `copy`, if it is newer than this program's: such notes are left as they are, and the
-/// drive gets none of ours.
+/// The version of the layout in `copy`, if it is newer than this program's. Such notes are left as they are, and this
+/// program writes none to the drive.
 #[must_use]
 pub fn newer_version(copy: &[u8]) -> Option<u32> {
     let found = u32::from_le_bytes(*copy.get(MAGIC.len()..)?.first_chunk()?);
     (has_mark(copy) && found > VERSION).then_some(found)
 }
 
-/// Whether a drive whose places are `placement` has room for notes beside what `mpb` puts on it.
+/// Whether a drive with the places `placement` has room for notes beside everything that `mpb` puts on it.
 #[must_use]
 pub fn has_room(placement: &Placement, mpb: &Mpb) -> bool {
     is_free(placement, mpb, START_SECTORS_FROM_END, 2 * COPY_SECTORS)

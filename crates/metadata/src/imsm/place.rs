@@ -5,11 +5,11 @@
 //!                  extension, ascending                     anchor         last sector
 //! ```
 //!
-//! The first logical sector of the record (the *anchor*) is the last but one sector of the drive;
-//! what does not fit it lies in the sectors just before. So the extension followed by the anchor
+//! The first logical sector of the record (the *anchor*) is the second last sector of the drive;
+//! the rest of the record, the *extension*, is in the sectors just before. So the extension followed by the anchor
 //! is one contiguous range, the *image*, and is written with a single write. The format has only one
-//! copy per drive and no journal: a torn write shows as a bad checksum, and the other drives'
-//! copies serve, or where there is none the [`shadow`] further in front.
+//! copy per drive and no journal: a torn write is detected by its checksum, and then the other drives'
+//! copies are used, or if there are none, the [`shadow`] further in front.
 
 use super::codec::decode::{has_signature, record_length};
 use super::codec::{DecodeError, EncodeError, RecordPrint};
@@ -36,7 +36,7 @@ pub struct DriveTooSmall {
 }
 
 impl DriveTooSmall {
-    /// Smallest drive that metadata is looked for on: the sectors reserved at the end.
+    /// Size up to which a drive is too small for metadata: the sectors reserved at the end.
     pub const LIMIT_BYTES: u64 = RESERVED_AT_END_SECTORS * SECTOR_BYTES;
 }
 
@@ -62,10 +62,10 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Places on a drive of `drive_bytes` bytes. A rest below one logical sector is not used.
+    /// Places on a drive of `drive_bytes` bytes. An incomplete last sector is not used.
     ///
     /// # Errors
-    /// [`DriveTooSmall`] unless the drive is larger than what is reserved at its end.
+    /// [`DriveTooSmall`] unless the drive is larger than the space reserved at its end.
     pub fn new(drive_bytes: u64, sector: SectorSize) -> Result<Self, DriveTooSmall> {
         let whole = drive_bytes - drive_bytes % sector.bytes() as u64;
         if whole <= DriveTooSmall::LIMIT_BYTES {
@@ -89,13 +89,13 @@ impl Placement {
         self.drive_bytes - self.sector.bytes() as u64
     }
 
-    /// Offset of the anchor: the last but one logical sector.
+    /// Offset of the anchor: the second last logical sector.
     #[must_use]
     pub fn anchor_offset_bytes(&self) -> u64 {
         self.drive_bytes - 2 * self.sector.bytes() as u64
     }
 
-    /// Where an image of `image_bytes` bytes, as [`encode_image`] makes it, is to be written.
+    /// Where an image of `image_bytes` bytes, made by [`encode_image`], is to be written.
     #[must_use]
     pub fn image(&self, image_bytes: usize) -> ByteRange {
         let length_bytes = image_bytes as u64;
@@ -107,7 +107,7 @@ impl Placement {
         }
     }
 
-    /// Where the [`shadow`] lies: all the room that is kept for it.
+    /// Where the [`shadow`] is: all the space reserved for it.
     #[must_use]
     pub fn shadow(&self) -> ByteRange {
         ByteRange {
@@ -116,7 +116,7 @@ impl Placement {
         }
     }
 
-    /// Where the [`notes`](super::notes) lie: two places of the same length, used in turn.
+    /// Where the [`notes`](super::notes) are: two places of the same length, used in turn.
     #[must_use]
     pub fn notes(&self) -> [ByteRange; 2] {
         [0, 1].map(|copy| ByteRange {
@@ -126,8 +126,8 @@ impl Placement {
         })
     }
 
-    /// The bytes at the end of the drive that surely contain the longest record and the migration
-    /// record, for [`decode_region`].
+    /// The range at the end of the drive that certainly contains the record and the migration
+    /// record, however long the record is; for [`decode_region`].
     #[must_use]
     pub fn region_to_read(&self) -> ByteRange {
         let length_bytes = (MAX_RECORD_BYTES + self.sector.bytes()) as u64;
@@ -138,8 +138,8 @@ impl Placement {
     }
 }
 
-/// The record as it lies on a drive: the extension sectors, then the anchor, in one buffer whose
-/// length is a multiple of the logical sector size. [`Placement::image`] says where it goes.
+/// The record in its form on a drive: the extension sectors, then the anchor, in one buffer whose
+/// length is a multiple of the logical sector size. [`Placement::image`] gives its place.
 ///
 /// # Errors
 /// Those of [`Mpb::encode`].
@@ -147,7 +147,7 @@ pub fn encode_image(mpb: &Mpb, sector: SectorSize) -> Result<Vec<u8>, EncodeErro
     let mut record = mpb.encode(sector)?;
     let sector_bytes = sector.bytes();
     record.resize(record.len().next_multiple_of(sector_bytes), 0);
-    // Everything but the first sector moves in front of it.
+    // All sectors but the first move in front of it.
     record.rotate_left(sector_bytes);
     Ok(record)
 }
@@ -157,10 +157,10 @@ pub fn encode_image(mpb: &Mpb, sector: SectorSize) -> Result<Vec<u8>, EncodeErro
 pub struct Found {
     /// The record.
     pub mpb: Mpb,
-    /// What tells its bytes from those of every other one.
+    /// Distinguishes its bytes from those of every other record.
     pub print: RecordPrint,
-    /// The migration record, if there is one that can be read. It has no checksum: it only means
-    /// something while a volume of the record is being reshaped.
+    /// The migration record, if there is one that can be read. It has no checksum: it is valid
+    /// only while a volume of the record is being reshaped.
     pub migration_record: Option<MigrationRecord>,
 }
 
@@ -169,7 +169,7 @@ pub struct Found {
 /// Returns `None` if there is no IMSM signature.
 ///
 /// # Errors
-/// A [`DecodeError`] if there is a signature but no valid record behind it; a torn record is
+/// A [`DecodeError`] if there is a signature but no valid record; a torn record is
 /// [`DecodeError::Checksum`].
 pub fn decode_region(region: &[u8], sector: SectorSize) -> Result<Option<Found>, DecodeError> {
     let sector_bytes = sector.bytes();
@@ -200,7 +200,7 @@ pub fn decode_region(region: &[u8], sector: SectorSize) -> Result<Option<Found>,
     record.extend_from_slice(anchor);
     record.extend_from_slice(&before[extension_start..]);
     let mpb = Mpb::decode(&record, sector)?;
-    // Only the drives in slots 0 and 1 must have one; on others anything may lie there.
+    // Only the drives in slots 0 and 1 must have one; on others the sector may contain anything.
     let migration_record = MigrationRecord::decode(last, sector).ok().flatten();
     record.truncate(record_length(anchor)?);
     Ok(Some(Found {

@@ -1,8 +1,8 @@
-//! The values of a record, owned and in friendly units.
+//! The values of a record, owned and in convenient units.
 //!
 //! Field names follow the format's own terms. Fields that no rule here interprets but that could
 //! mean something to another reader are kept as raw bytes (`uninterpreted`), so that a record made
-//! by someone else survives being decoded, changed and encoded again.
+//! by another program is preserved when it is decoded, changed and encoded again.
 
 mod map;
 
@@ -58,7 +58,8 @@ impl SectorSize {
 pub struct Mpb {
     /// The 32 signature bytes, version string included, verbatim.
     pub signature: [u8; 32],
-    /// Changes when a spare is activated, so that halves of a container can be told apart.
+    /// Changes when a spare is activated, so that drives of the same container that were used separately can be told
+    /// apart.
     pub family_num: u32,
     /// Goes up by one with every write of the record.
     pub generation: u32,
@@ -70,7 +71,7 @@ pub struct Mpb {
     pub creation_time: u64,
     /// Power cycle counter; mdadm writes 1.
     pub power_cycle_count: u32,
-    /// Counter behind the volume ids. Can be stale: not a number of volumes.
+    /// Counter from which volume ids are taken. It can be outdated, and is not the number of volumes.
     pub num_raid_devs_created: u16,
     /// Cache size in MB; 0.
     pub cache_size: u32,
@@ -90,7 +91,7 @@ pub struct Mpb {
     pub trailing: Vec<u8>,
 }
 
-/// Header bytes that nothing here interprets.
+/// Header bytes that this crate does not interpret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderBytes {
     /// Byte 0x3B.
@@ -171,7 +172,7 @@ pub struct Volume {
     pub status: u32,
     /// 1, 2, ... in order of creation.
     pub volume_id: u16,
-    /// What protects parity against a crash.
+    /// How parity is protected against a crash.
     pub write_hole_policy: WriteHolePolicy,
     /// Serial of a journal drive; zeros when there is none.
     pub journal_serial: Serial,
@@ -183,7 +184,7 @@ pub struct Volume {
     pub verify_errors: u16,
     /// Bad blocks that a verify has counted (not the bad block log).
     pub verify_bad_blocks: u16,
-    /// Layout and state. While migrating: the state that is being worked towards.
+    /// Layout and state. During a migration: the state after it.
     pub map: Map,
     /// Bytes that nothing here interprets.
     pub uninterpreted: VolumeBytes,
@@ -196,7 +197,7 @@ impl Volume {
     pub const VERIFY_AND_FIX: u32 = 0x80;
     /// Dirty bit: writes may be in flight.
     pub const DIRTY: u8 = 1;
-    /// Dirty bit: what was in flight is in the write-hole log.
+    /// Dirty bit: the writes in flight are described in the write-hole log.
     pub const LOG_VALID: u8 = 2;
 
     /// Whether writes may have been in flight when this record was last written.
@@ -210,12 +211,12 @@ impl Volume {
         core::iter::once(&self.map).chain(self.migration.as_ref().map(|m| &m.second_map))
     }
 
-    /// Like [`Volume::maps`], to change.
+    /// Like [`Volume::maps`], but mutable.
     pub fn maps_mut(&mut self) -> impl Iterator<Item = &mut Map> {
         core::iter::once(&mut self.map).chain(self.migration.as_mut().map(|m| &mut m.second_map))
     }
 
-    /// The map that says which slots are in sync **now**: the second one while migrating.
+    /// The map that says which slots are in sync **now**: the second one during a migration.
     #[must_use]
     pub fn current_map(&self) -> &Map {
         self.migration
@@ -239,21 +240,21 @@ pub struct VolumeBytes {
     pub file_system_state: u8,
     /// Bytes 100 to 111.
     pub volume_tail: [u8; 12],
-    /// Migration type left behind when no migration is in progress.
+    /// The migration type field while no migration is in progress, where it has no meaning.
     pub idle_migration_type: u8,
-    /// Checkpoint left behind when no migration is in progress.
+    /// The checkpoint field while no migration is in progress, where it has no meaning.
     pub idle_checkpoint: u64,
 }
 
 /// A background operation that the record describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
-    /// What is being done.
+    /// The kind of operation.
     pub kind: MigrationKind,
     /// Progress, in units that depend on level and kind: see
     /// [`build::checkpoint`](super::build::checkpoint).
     pub checkpoint_unit: u64,
-    /// The state from which the volume comes; says which slots are in sync now.
+    /// The state before the operation; says which slots are in sync now.
     pub second_map: Map,
 }
 
@@ -272,14 +273,14 @@ pub enum MigrationKind {
     General,
     /// State change (type 4).
     StateChange,
-    /// A type this code does not know.
+    /// A type that is not known here.
     Unknown(u8),
 }
 
-/// What protects parity when a crash interrupts a write (the "write hole").
+/// How parity is protected when a crash interrupts a write (the "write hole").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteHolePolicy {
-    /// Nothing, old value (0).
+    /// No protection, old value (0).
     OffOld,
     /// Log on the members, one slot each (1).
     LogSingle,
@@ -289,16 +290,16 @@ pub enum WriteHolePolicy {
     Log,
     /// Several logs on a journal drive (4).
     JournalDriveMultiple,
-    /// Nothing, current value (5).
+    /// No protection, current value (5).
     Off,
     /// mdadm's write-intent bitmap (6).
     Bitmap,
-    /// A value this code does not know.
+    /// A value that is not known here.
     Unknown(u8),
 }
 
 impl WriteHolePolicy {
-    /// In a word, as the command line takes those that can be chosen.
+    /// The policy as a word, the one that the command line accepts if the policy can be chosen there.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -371,7 +372,7 @@ impl fmt::Debug for VolumeName {
 }
 
 impl Mpb {
-    /// Identity of the container: `orig_family_num`, or `family_num` where that is 0.
+    /// Identity of the container: `orig_family_num`, or if that is 0, `family_num`.
     #[must_use]
     pub fn container_family(&self) -> u32 {
         if self.orig_family_num == 0 {
@@ -381,7 +382,7 @@ impl Mpb {
         }
     }
 
-    /// Whether this is the record of a spare: no volume.
+    /// Whether this is the record of a spare, which has no volume.
     #[must_use]
     pub fn is_spare(&self) -> bool {
         self.volumes.is_empty()

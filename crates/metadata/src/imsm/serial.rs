@@ -1,7 +1,7 @@
 //! Drive serial numbers as the format stores them: at most 16 bytes, without spaces.
 //!
-//! A record finds its drives only by these serials, so two drives whose serials agree in the last
-//! 16 characters cannot be told apart and must not share a container. When a drive is marked
+//! A record identifies its drives only by these serials, so two drives whose serials agree in the last
+//! 16 characters cannot be told apart and must not be in the same container. When a drive is marked
 //! failed, its serial in the table gets a suffix, so that the drive no longer matches when it
 //! comes back.
 
@@ -11,17 +11,17 @@ use core::fmt;
 /// Bytes of a serial in the disk table.
 pub const SERIAL_BYTES: usize = 16;
 
-/// What a failed drive's serial ends with.
+/// The end of a failed drive's serial in the table.
 const FAILED_SUFFIX: &[u8; 2] = b":0";
 
-/// A serial as stored in the disk table: it ends at its first NUL, or with the field. What stands behind the NUL
-/// means nothing: mdadm pads with NULs, but leaves there what was in its memory when it writes the serial
-/// of a failed or missing drive. It is kept when a record is written again, and otherwise nobody looks at it.
+/// A serial as stored in the disk table: it ends at its first NUL, or at the end of the field. The bytes after the NUL
+/// have no meaning: mdadm pads with NULs, but when it writes the serial of a failed or missing drive, it leaves there
+/// what was in its memory. They are preserved when a record is written again, and otherwise ignored.
 #[derive(Clone, Copy, Default)]
 pub struct Serial(pub [u8; SERIAL_BYTES]);
 
 impl Serial {
-    /// The stored form of what a drive reports: the serial of an NVMe controller, or page 0x80 of
+    /// The stored form of the serial that a drive reports: that of an NVMe controller, or page 0x80 of
     /// a SCSI or ATA drive.
     ///
     /// Every byte up to 0x20 is dropped (all spaces, not only padding), `:` becomes `;` because it
@@ -54,8 +54,8 @@ impl Serial {
         self.bytes().is_empty()
     }
 
-    /// The serial under which the table lists this drive once it has failed: with `:0` appended,
-    /// and if that would fill all 16 bytes only the last 15 characters of it.
+    /// The serial under which the table lists this drive once it has failed: with `:0` appended;
+    /// if that would make it longer than 15 characters, only the last 15 are kept.
     #[must_use]
     pub fn failed(&self) -> Self {
         let own = self.bytes();
@@ -69,8 +69,8 @@ impl Serial {
         Self(stored)
     }
 
-    /// The drive's own serial, as far as it is kept, of one that the table lists as [failed](Serial::failed): for
-    /// people, who look for it on the drive.
+    /// The drive's own serial, as far as it was kept, from a serial that the table lists as [failed](Serial::failed);
+    /// for people, who compare it with the label on the drive.
     #[must_use]
     pub fn without_failed_mark(&self) -> Self {
         let own = self.bytes().strip_suffix(FAILED_SUFFIX);
@@ -80,7 +80,7 @@ impl Serial {
         Self(stored)
     }
 
-    /// The serial once the drive was also missing at an assembly: it loses its first character.
+    /// The serial of a drive that was missing at an assembly too: without its first character.
     #[must_use]
     pub fn without_first(&self) -> Self {
         let mut stored = [0; SERIAL_BYTES];
@@ -89,7 +89,7 @@ impl Serial {
         Self(stored)
     }
 
-    /// Whether `table_serial` is this drive's serial in one of the forms a failed drive gets.
+    /// Whether `table_serial` is this drive's serial in one of the forms that a failed drive's takes.
     #[must_use]
     pub fn is_listed_as_failed_by(&self, table_serial: &Self) -> bool {
         let failed = self.failed();

@@ -1,4 +1,4 @@
-//! Identities of containers and volumes, equal to those mdadm derives.
+//! Identities of containers and volumes, equal to those that mdadm derives.
 //!
 //! The format stores no UUID. One is derived by SHA-1 from the fixed signature, the container's
 //! family number and, for a volume, its index and name. Hence renaming a volume, or deleting one

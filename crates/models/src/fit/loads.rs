@@ -1,5 +1,5 @@
-//! Loads for one drive alone: the smallest closed and open loops that fitting and tests need. A command leaves the
-//! host at once, and its end is seen at once.
+//! Loads for a single drive: the smallest closed and open loops that fitting and tests need. A command reaches the
+//! drive at once, and its completion is seen at once.
 
 use crate::drive::{Command, Drive, Operation};
 use alloc::collections::BinaryHeap;
@@ -7,24 +7,25 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use repeatable::random::Stream;
 
-/// What is asked for.
+/// A load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Reads per hundred commands.
     pub read_pct: u64,
     /// Length of a command.
     pub length_bytes: u64,
-    /// Each thread goes through a region of its own, in order; otherwise at random over the whole span.
+    /// Whether each thread goes sequentially through a region of its own; otherwise offsets are random over the whole
+    /// span.
     pub in_order: bool,
-    /// Offset by which commands miss their alignment.
+    /// Distance by which commands are misaligned.
     pub misaligned_bytes: u64,
     /// Threads.
     pub threads: u64,
-    /// Outstanding commands of each.
+    /// Outstanding commands of each thread.
     pub depth: u64,
     /// Time that the host spends between a completion and the next command.
     pub think_ns: u64,
-    /// Random numbers of the load.
+    /// Seed of the load's random numbers.
     pub seed: u64,
 }
 
@@ -44,7 +45,7 @@ impl Load {
         }
     }
 
-    /// Commands of 128 KiB in order.
+    /// Sequential commands of 128 KiB.
     #[must_use]
     pub fn in_order(read_pct: u64, threads: u64, depth: u64) -> Load {
         Load {
@@ -55,22 +56,23 @@ impl Load {
     }
 }
 
-/// What came out of the window after the warm-up.
+/// The results of the window after the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Completed in the window.
+    /// Commands completed in the window.
     pub completed: u64,
     /// Length of the window.
     pub window_ns: u64,
     /// Bytes of a command.
     pub length_bytes: u64,
-    /// Latencies of those that were submitted in the window, sorted.
+    /// Latencies of the commands that were submitted in the window, sorted.
     pub latencies_ns: Vec<u64>,
     /// Completions by second since the start.
     pub by_second: Vec<u64>,
     /// Mean power over the window.
     pub watts: f64,
-    /// Sum of all latencies of the whole run, and integral of outstanding commands over its time.
+    /// Sum of all latencies of the whole run, and integral of outstanding commands over time. By Little's law both are
+    /// equal.
     pub little: (u128, u128),
     /// Digest of all completion times.
     pub digest: u64,
@@ -96,10 +98,10 @@ impl Outcome {
         sum as f64 / self.latencies_ns.len() as f64 / 1e3
     }
 
-    /// The latency that so many of a hundred thousand stay within.
+    /// The latency that `of_100k` out of a hundred thousand commands stay within.
     ///
     /// # Panics
-    /// Without a command.
+    /// If no command was measured.
     #[must_use]
     pub fn percentile_us(&self, of_100k: usize) -> f64 {
         let at = (self.latencies_ns.len() * of_100k).div_ceil(100_000).max(1) - 1;
@@ -150,7 +152,7 @@ impl Generator {
     }
 }
 
-/// Notes what completes.
+/// Records completions.
 struct Recorder {
     warm_ns: u64,
     end_ns: u64,
@@ -216,13 +218,13 @@ impl Recorder {
     }
 }
 
-/// A closed loop: whoever gets an answer sends the next command.
+/// A closed loop: each completion leads to the next command.
 pub fn closed_loop(drive: &mut Drive, load: Load, warm_ms: u64, window_ms: u64) -> Outcome {
     let warm_ns = warm_ms * 1_000_000;
     let end_ns = warm_ns + window_ms * 1_000_000;
     let mut recorder = Recorder::new(&load, warm_ns, end_ns);
     let mut generator = Generator::new(drive, load);
-    // Ordered by time, then by number: equal times keep their order on every machine.
+    // Ordered by time, then by number, so that equal times have the same order on every machine.
     let mut pending = BinaryHeap::new();
     let mut number = 0;
     for slot in 0..load.threads * load.depth {
@@ -253,7 +255,7 @@ pub fn closed_loop(drive: &mut Drive, load: Load, warm_ms: u64, window_ms: u64) 
     recorder.finish(drive)
 }
 
-/// When an open loop demands its commands.
+/// How the commands of an open loop are spaced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
     /// At even distances.
@@ -262,8 +264,8 @@ pub enum Arrivals {
     Poisson,
 }
 
-/// An open loop: commands are demanded at a rate; at most `load.depth` are outstanding, the rest waits
-/// outside. Latency counts from the submission.
+/// An open loop: commands are demanded at a fixed rate. At most `load.depth` are outstanding; the others wait outside.
+/// Latency counts from submission.
 pub fn open_loop(
     drive: &mut Drive,
     load: Load,

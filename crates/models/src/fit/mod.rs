@@ -1,5 +1,5 @@
-//! How the fitted constants of the P4510's profile were found, for everybody to repeat, and what they say about numbers
-//! that they were not fitted to.
+//! How the fitted constants of the P4510's profile were found, repeatable by anybody, and what the model predicts for
+//! numbers that it was not fitted to.
 //!
 //! ```text
 //! cargo run --release -p models --example fit_p4510           # rows with the profile as it stands
@@ -7,8 +7,8 @@
 //! fullstripe claims --dof                                     # leaves out one number after the other
 //! ```
 //!
-//! The same profile and the same code give the same numbers on every machine. The drive is alone here ([`loads`]).
-//! Nothing that predicts uses this module: the published numbers in it are C rows, which may be fitted to.
+//! The same profile and the same code give the same numbers on every machine. The drive is modelled alone ([`loads`]).
+//! Predictions do not use this module: the published numbers in it are C rows, which may be fitted to.
 
 pub mod loads;
 mod rows;
@@ -28,18 +28,19 @@ const STEADY_WRITES: &str = "p4510-8tb.steady_write_kiops";
 const POOL: &str = "p4510-8tb.pool_mb";
 const SHORT_STALLS: &str = "stalls.short_per_write";
 
-/// What a constant is without one of its rows.
+/// The value of a constant without one of its rows.
 #[derive(Clone, Copy)]
 enum Otherwise {
-    /// Fitted to its other row.
+    /// The constant is fitted to its other row.
     Refit,
-    /// What it would be without a fit.
+    /// The value that it would have without a fit.
     Value(f64),
-    /// Nothing else says anything about it.
+    /// Unknown, because no other source gives it.
     Nothing,
 }
 
-/// A number that a constant was fitted to: row, published value, constant, what that is otherwise, what gives the row.
+/// A number that a constant was fitted to: row, published value, constant, the constant without this row, and the
+/// function that measures the row.
 type Fitted = (
     &'static str,
     f64,
@@ -48,8 +49,8 @@ type Fitted = (
     fn(&mut Bench) -> f64,
 );
 
-/// All of them. Without M-06, steady writes are as the drive's maker rates them (A-04); without M-10, there are no short
-/// stalls; nothing but M-07 says how large the clean pool is. The bandwidth of a unit was fitted to a shape (A-45).
+/// All such numbers. Without M-06, steady writes are as the drive's maker rates them (A-04); without M-10, there are no
+/// short stalls; M-07 alone gives the size of the clean pool. The bandwidth of a unit was fitted to a shape (A-45).
 const FITTED: [Fitted; 5] = [
     (
         "M-02",
@@ -88,7 +89,7 @@ const FITTED: [Fitted; 5] = [
     ),
 ];
 
-/// How far a value is from a published one: the logarithm of their ratio, without its sign.
+/// The error of a value: the absolute logarithm of its ratio to the published one.
 fn error(value: f64, published: f64) -> f64 {
     repeatable::logarithm::natural_logarithm(value / published).abs()
 }
@@ -100,12 +101,12 @@ fn set(family: &mut Family, name: &str, value: f64) {
         .value = value;
 }
 
-/// Number of units and time of a program, which follow from ratings alone once the read time of a unit is
-/// known. The controller has 12 channels, so that units come in dozens. Of the 2 TB drive, the least number
-/// that can reach its rated random reads; with them its rated writes give the program time, which the family
-/// shares; of every other size, the least number that reaches its rated reads and writes.
+/// Number of units and duration of a program. Both follow from ratings alone once the read time of a unit is known. The
+/// controller has 12 channels, so units come in dozens. The 2 TB drive has the least number of units that reaches its
+/// rated random reads; its rated writes then give the duration of a program, which all sizes share. Every other size
+/// has the least number that reaches its rated reads and writes.
 fn derive_units(family: &mut Family) {
-    // Rounded up by hand, as there is no `ceil` without the standard library.
+    // Rounded up by hand, because `ceil` needs the standard library.
     let of_dozens = |units: f64| ((units / 12.0 - 1e-9) as u64 + 1) as f64 * 12.0;
     let read_unit_us = family.media.read_unit_us.value;
     let program_kb = family.media.program_kib.value * 1.024;
@@ -121,9 +122,9 @@ fn derive_units(family: &mut Family) {
     }
 }
 
-/// Flash time of a read: what M-02 and M-03 say about queueing in front of the units, within A-21.
+/// Flash time of a read, from what M-02 and M-03 say about queueing in front of the units, within A-21.
 ///
-/// Without one of the two rows, only the other one counts.
+/// If one of the two rows is left out, only the other one counts.
 fn fit_read_unit(family: &mut Family, left_out: Option<&str>, told: &mut dyn FnMut(String)) {
     let mut best = (f64::MAX, 0.0);
     for step in 16..=32 {
@@ -166,8 +167,8 @@ fn fit_read_unit(family: &mut Family, left_out: Option<&str>, told: &mut dyn FnM
     }
 }
 
-/// Bandwidth of a unit for longer reads: the greatest for which eight sequential reads of 128 KiB at a time
-/// do not fill the drive (A-45).
+/// Bandwidth of a unit for longer reads: the greatest one at which eight outstanding sequential reads of 128 KiB do not
+/// saturate the drive (A-45).
 fn fit_transfer(family: &mut Family, told: &mut dyn FnMut(String)) {
     for mb_s in (200..=400).rev().step_by(25) {
         set(family, "media.unit_transfer_mb_s", f64::from(mb_s));
@@ -180,7 +181,7 @@ fn fit_transfer(family: &mut Family, told: &mut dyn FnMut(String)) {
     }
 }
 
-/// One constant against one published value, by halving an interval in which the value rises.
+/// Fits one constant to one published value, by halving an interval in which the measured value rises.
 fn bisect(
     family: &mut Family,
     name: &str,
@@ -202,7 +203,7 @@ fn bisect(
     told(format!("{name} = {}", (low + high) / 2.0));
 }
 
-/// Searches every fitted constant again, and tells how.
+/// Finds every fitted constant again, and reports its progress to `told`.
 ///
 /// # Panics
 /// When the family lacks one of the reviewed drives.
@@ -211,7 +212,7 @@ pub fn fit(family: &mut Family, told: &mut dyn FnMut(String)) {
     fit_transfer(family, told);
     let writes = |bench: &mut Bench| bench.demand(0, 200, 60, 5).iops();
     bisect(family, STEADY_WRITES, (120.0, 180.0), 150e3, writes, told);
-    // Half a second: the last whole second that held ends somewhere in the next one.
+    // Half a second more, because the demand fails somewhere in the second after the last whole one.
     let held = |bench: &mut Bench| rows::seconds_held(bench) + 0.5;
     bisect(family, POOL, (1000.0, 5000.0), 57.5, held, told);
     let tail_us = 0.98 * 380.0;
@@ -225,25 +226,25 @@ pub fn fit(family: &mut Family, told: &mut dyn FnMut(String)) {
     );
 }
 
-/// A row that was left out of the fit.
+/// The result of leaving one row out of the fit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftOut {
     /// The row.
     pub id: &'static str,
-    /// What was published.
+    /// The published value.
     pub published: f64,
-    /// The constant that it is one of the sources of.
+    /// The constant that the row is a source of.
     pub constant: &'static str,
-    /// Its value without the row; `None` if nothing else says anything about it.
+    /// The constant without the row; `None` if no other source gives it.
     pub refitted: Option<f64>,
-    /// What the model then gives for the row.
+    /// What the model then predicts for the row.
     pub predicted: Option<f64>,
-    /// The logarithm of the ratio of both, without its sign.
+    /// The absolute logarithm of the ratio of prediction and published value.
     pub error: Option<f64>,
 }
 
-/// Leaves out one number of the fit after the other: the constant that it gave is fitted to the others alone, or takes
-/// the value that it would have without any fit. All other constants stay as they are.
+/// Leaves out one number of the fit after the other: its constant is fitted to the other rows alone, or has the value
+/// that it would have without any fit. All other constants stay unchanged.
 ///
 /// # Panics
 /// When the family lacks one of the reviewed drives.

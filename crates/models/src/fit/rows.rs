@@ -1,5 +1,5 @@
 //! Every published result of a single P4510 that may be used for fitting (C rows of `claims/`), and what the model of
-//! the drive alone gives for it. Rows of a review with a host in between have that host's time on top.
+//! the drive alone gives for it. Results of a review whose host takes time include that time.
 
 use super::loads::{Arrivals, Load, Outcome, closed_loop, open_loop};
 use crate::drive::{Drive, State};
@@ -15,15 +15,15 @@ use alloc::vec::Vec;
 pub struct Row {
     /// Its id.
     pub id: &'static str,
-    /// Published, from.
+    /// The published interval begins here.
     pub low: f64,
-    /// Published, to.
+    /// The published interval ends here.
     pub high: f64,
     /// What the model gives.
     pub value: f64,
 }
 
-/// Runs points on demand and remembers them.
+/// Runs points on demand and remembers their results.
 pub(super) struct Bench {
     family: Family,
     think_ns: u64,
@@ -31,7 +31,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Drives of a family, behind a host that takes so long between an answer and the next command.
+    /// Drives of a family, behind a host that takes `think_ns` between a completion and the next command.
     pub fn new(family: Family, think_ns: u64) -> Bench {
         Bench {
             family,
@@ -65,7 +65,7 @@ impl Bench {
             } else {
                 State::Steady
             };
-            // The clean pool has to be used up: the review drops the first minute of each step.
+            // The clean pool must be empty by then: the review does not count the first minute of each step.
             let warm_ms = match (in_order, read_pct) {
                 (true, _) | (_, 100) => 100,
                 _ => 60_000,
@@ -103,12 +103,12 @@ impl Bench {
         self.closed(id, false, read_pct, depth).iops()
     }
 
-    /// Bytes per second in order, likewise.
+    /// Bytes per second of sequential commands, likewise.
     pub fn rate(&mut self, id: &str, read_pct: u64, depth: u64) -> f64 {
         self.closed(id, true, read_pct, depth).bytes_per_s()
     }
 
-    /// Greatest of a sweep.
+    /// The greatest bandwidth over several queue depths.
     fn peak(&mut self, id: &str, in_order: bool, read_pct: u64, depths: &[u64]) -> f64 {
         depths
             .iter()
@@ -123,7 +123,7 @@ impl Bench {
 
 /// The smaller drive of the review.
 pub(super) const D2: &str = "p4510-2tb";
-/// The larger one, which the appliance had too.
+/// The larger one, which the test appliance used too.
 pub(super) const D8: &str = "p4510-8tb";
 
 fn row(id: &'static str, low: f64, high: f64, value: f64) -> Row {
@@ -135,7 +135,7 @@ fn row(id: &'static str, low: f64, high: f64, value: f64) -> Row {
     }
 }
 
-/// M-02: the greatest mean of a sweep of demands.
+/// M-02: the greatest mean latency over several demands.
 pub(super) fn greatest_read_mean_us(bench: &mut Bench) -> f64 {
     let demands_k = [300, 400, 500, 550, 600].into_iter();
     let means_us = demands_k.map(|demand_k| bench.demand(100, demand_k, 1, 2).mean_us());
@@ -152,7 +152,7 @@ pub(super) fn steady_writes(bench: &mut Bench) -> f64 {
     bench.demand(0, 200, 120, 20).iops()
 }
 
-/// M-07.held: whole seconds before the first one that falls short.
+/// M-07.held: whole seconds before the first one below the demand.
 pub(super) fn seconds_held(bench: &mut Bench) -> f64 {
     let by_second = &bench.demand(0, 160, 0, 120).by_second[..120];
     let first = by_second.iter().position(|&count| count < 158_400);
@@ -164,7 +164,7 @@ pub(super) fn write_tail_us(bench: &mut Bench) -> f64 {
     bench.demand(0, 100, 1, 5).percentile_us(99_900)
 }
 
-/// Random reads of the reviewed pair of drives, and of the appliance.
+/// Random reads of the two reviewed drives, and on the test appliance.
 fn random_read_rows(bench: &mut Bench) -> Vec<Row> {
     let deep = [128, 256, 512];
     let peak = |bench: &mut Bench, id| bench.peak(id, false, 100, &deep) / 4096.0;
@@ -289,7 +289,7 @@ fn mixed_rows(bench: &mut Bench) -> Vec<Row> {
     ]
 }
 
-/// All rows, for a host that takes so long between an answer and the next command.
+/// All rows, for a host that takes `think_ns` between a completion and the next command.
 ///
 /// # Panics
 /// When the family lacks one of the reviewed drives, or has a number that no drive can have.

@@ -1,9 +1,8 @@
-//! The operating system between clients and drives: what a command costs a processor, in numbers with their
-//! sources.
+//! The operating system between clients and drives: what a command costs a processor, in numbers with their sources.
 //!
-//! A file describes one [`HostFile`]; [`HostFile::host`] checks it and gives the [`Host`]. What that costs on
-//! some [`Cores`], with one [`Completion`] mode, are its [`Host::costs`]: nanoseconds by kind of work. Work is
-//! given in cycles, so it scales with the clock; what waits for memory is given in time, and does not.
+//! A file describes one [`HostFile`]; [`HostFile::host`] checks it and gives the [`Host`]. Its [`Host::costs`] on some
+//! [`Cores`], with one [`Completion`] mode, are nanoseconds by kind of work. Work is given in cycles, so it scales with
+//! the clock; waiting for memory is given in time and does not scale.
 
 use crate::platform::Cores;
 use crate::profile::{Figure, figures};
@@ -15,49 +14,50 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA: u32 = 1;
 
 figures! {
-    /// Work of one kind each.
+    /// Work of the host, by kind.
     Work {
-        /// A client's own work for a request: making it, taking and counting its answer.
+        /// A client's own work for a request: making it, receiving and counting its completion.
         client_cycles,
-        /// The kernel's way of a command from a system call to the drive's doorbell.
+        /// The kernel's work for a command from the system call to the drive's doorbell.
         submit_cycles,
-        /// Each page of memory of a command after the first: found and pinned, put on the drive's list, let go of.
+        /// Each page of a command after the first: finding and pinning it, putting it on the drive's list, releasing
+        /// it.
         page_cycles,
-        /// The kernel's way of an answer from the drive's queue to the client's.
+        /// The kernel's work for a completion from the drive's queue to the client's.
         answer_cycles,
-        /// The same where it is looked for instead of announced.
+        /// The same if the completion is polled for.
         polled_answer_cycles,
-        /// Entering the kernel and leaving it, once.
+        /// Entering and leaving the kernel, once.
         entry_cycles,
-        /// System calls of a client for each request, where nothing is batched.
+        /// System calls of a client per request, if nothing is batched.
         entries_per_request,
-        /// An interrupt, whatever it brings: saving, finding the queue, ending.
+        /// An interrupt without its completions: saving registers, finding the queue, returning.
         interrupt_cycles,
-        /// A sleeping thread is chosen and switched to.
+        /// Choosing a sleeping thread and switching to it.
         switch_cycles,
-        /// One look at a queue that has nothing.
+        /// One poll of an empty queue.
         look_cycles,
-        /// Memory that each command waits for, at any clock.
+        /// Waiting for memory per command, at any clock.
         memory_ns,
         /// From a drive's message to the first instruction of its handler.
         interrupt_latency_ns,
-        /// Changes of a counter that each drive has one of for all cores, for each command and its answer together.
+        /// Changes of the drive's counter per command and its completion. Each drive has one counter for all cores.
         drive_counter_changes,
     }
 }
 
 figures! {
-    /// Guards against attacks on the processor.
+    /// Protections against attacks on the processor.
     Mitigations {
-        /// 1 if the kernel's page tables are kept apart from those of programs.
+        /// 1 if the kernel's page tables are separate from those of programs.
         page_table_isolation,
-        /// What that adds to each way into the kernel and back.
+        /// Additional cycles of each entry into the kernel and return.
         isolation_cycles,
     }
 }
 
 figures! {
-    /// Sleeping for a part of the expected time before looking.
+    /// Hybrid polling: sleeping for a part of the expected time before polling.
     Hybrid {
         /// That part.
         sleep_share,
@@ -76,21 +76,21 @@ pub struct HostFile {
     pub title: String,
     /// Work.
     pub work: Work,
-    /// Guards.
+    /// Protections.
     pub mitigations: Mitigations,
     /// Hybrid completion.
     pub hybrid: Hybrid,
 }
 
-/// How a program learns that a command is done.
+/// How a program notices that a command has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Completion {
     /// The drive interrupts, and a sleeping thread is woken.
     Interrupt,
-    /// A core looks all the time.
+    /// A core polls all the time.
     Polled,
-    /// A core sleeps for part of the expected time, then looks.
+    /// A core sleeps for part of the expected time, then polls.
     Hybrid,
 }
 
@@ -104,39 +104,38 @@ pub struct Host {
     sleep_share: f64,
 }
 
-/// What a host costs on some processor, in nanoseconds of it.
+/// The costs of a host on a given processor, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// A client's own work for a request.
     pub client_request_ns: u64,
-    /// Passing a command on.
+    /// Submitting a command.
     pub submit_command_ns: u64,
-    /// Each page of memory of a command after the first, from passing it on to letting go of it.
+    /// Each page of a command after the first, from its submission to its release.
     pub page_ns: u64,
-    /// Taking an answer.
+    /// Handling a completion.
     pub answer_command_ns: u64,
-    /// A system call, with what isolation adds.
+    /// A system call, including the isolation of page tables.
     pub enter_ns: u64,
-    /// System calls for a request of a client that does not batch, in thousandths.
+    /// System calls per request of a client that does not batch, in thousandths.
     pub enters_per_request_per_mille: u64,
-    /// An interrupt that finds a core asleep or at other work, with what isolation adds. Zero where none comes.
+    /// An interrupt of a sleeping or busy core, including the isolation of page tables. 0 if there are no interrupts.
     pub interrupt_ns: u64,
-    /// Processor time of waking a thread. Zero where none sleeps.
+    /// Processor time to wake a thread. 0 if no thread sleeps.
     pub switch_ns: u64,
-    /// From a drive's answer to someone noticing who had nothing else to do, without the processor's own waking
-    /// from deep sleep.
+    /// From a drive's completion until an idle core notices it, without the processor's own wake-up from deep sleep.
     pub notice_ns: u64,
-    /// Part of the time without work that a core spends looking, in thousandths.
+    /// Share of its idle time that a core spends polling, in thousandths.
     pub look_per_mille: u64,
-    /// Changes, for each command, of a counter that its drive has one of for all cores.
+    /// Changes per command of the drive's counter, of which there is one for all cores.
     pub drive_counter_changes: u64,
-    /// What they take together on a core that is alone.
+    /// Time of these changes if no other core changes the counter.
     pub drive_counter_ns: u64,
 }
 
 impl Costs {
-    /// Processor time of one request that its own client passes on and takes back, with so many answers for
-    /// each interrupt: all three parts of the client's, the kernel's and the interrupt's.
+    /// Processor time of one request whose client submits it and handles its completion itself, with
+    /// `answers_per_interrupt` completions per interrupt: the client's, the kernel's and the interrupt's part together.
     #[must_use]
     pub fn direct_request_ns(&self, answers_per_interrupt: u64) -> u64 {
         let enters_ns = self.enter_ns * self.enters_per_request_per_mille / 1000;
@@ -149,7 +148,7 @@ impl Costs {
     }
 }
 
-/// Smallest and largest value of a key, and whether it counts something.
+/// Smallest and largest value of a key, and whether it must be a whole number.
 fn range(key: &str) -> (f64, f64, bool) {
     match key {
         "page_table_isolation" => (0.0, 1.0, true),
@@ -185,7 +184,7 @@ impl HostFile {
 tables!(HostFile: work, mitigations, hybrid);
 
 impl Host {
-    /// What it costs on these processors, with so many threads computing at once.
+    /// The costs on these processors while `threads` threads compute at once.
     #[must_use]
     pub fn costs(&self, cores: &Cores, threads: u64, completion: Completion) -> Costs {
         let work = &self.work;
@@ -209,11 +208,11 @@ impl Host {
             answer_command_ns: ns(answer.value),
             enter_ns: ns(work.entry_cycles.value + self.isolation_cycles),
             enters_per_request_per_mille: (work.entries_per_request.value * 1e3 + 0.5) as u64,
-            // A hybrid core is woken by its own timer, which interrupts too.
+            // In hybrid mode a core is woken by its own timer, which is an interrupt too.
             interrupt_ns: if wakes { interrupt_ns } else { 0 },
             switch_ns: if wakes { switch_ns } else { 0 },
             notice_ns: if looks {
-                // On average half a look is over when an answer comes.
+                // A completion comes in the middle of a poll on average.
                 ns(work.look_cycles.value / 2.0)
             } else {
                 interrupt_latency_ns

@@ -1,4 +1,4 @@
-//! From a platform file to the numbers of one machine, with every rule that a real one keeps.
+//! Turns a platform file into the numbers of one machine, and checks every rule that a real machine keeps.
 
 use super::fabric::DriveLink;
 use super::processor::Cores;
@@ -9,14 +9,14 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// A link that everything behind it shares.
+/// A link that is shared by everything behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The node whose link it is.
     pub name: String,
-    /// What that node is: a root port or a switch.
+    /// The kind of that node: a root port or a switch.
     pub kind: Kind,
-    /// Payload and commands' own bytes per second towards the host.
+    /// Bytes per second towards the host, payload and command overhead together.
     pub to_host_bytes_per_s: u64,
     /// The same towards drives.
     pub to_drive_bytes_per_s: u64,
@@ -25,19 +25,19 @@ pub struct Link {
 /// A place for a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bay {
-    /// Its row and its number in it.
+    /// Its row and its index in the row.
     pub name: String,
-    /// The socket that it hangs on.
+    /// The socket that it is connected to.
     pub socket: u64,
     /// Its lanes.
     pub lanes: u64,
     /// Their generation.
     pub generation: u64,
-    /// Shared links from here upwards, by their number.
+    /// Shared links from here upwards, by index.
     pub links: Vec<usize>,
-    /// Passing all nodes, one way.
+    /// Latency of all nodes on the way, one way.
     pub latency_ns: u64,
-    /// What an interrupt costs more.
+    /// Additional cost of an interrupt.
     pub interrupt_ns: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct PacketCosts {
     pub to_host_share: f64,
     /// The same towards drives.
     pub to_drive_share: f64,
-    /// Bytes of a command beside its payload.
+    /// Bytes of a command in addition to its payload.
     pub command_bytes: u64,
 }
 
@@ -59,11 +59,11 @@ pub struct Graph {
     pub name: String,
     /// Processors.
     pub cores: Cores,
-    /// Of one socket.
+    /// Memory bandwidth of one socket.
     pub memory_bytes_per_s: u64,
-    /// Between two sockets, in one direction.
+    /// Bandwidth between two sockets, in one direction.
     pub crossing_bytes_per_s: u64,
-    /// Passing between two sockets, one way.
+    /// Latency between two sockets, one way.
     pub crossing_ns: u64,
     /// Packets.
     pub packets: PacketCosts,
@@ -71,15 +71,15 @@ pub struct Graph {
     pub links: Vec<Link>,
     /// Places for drives, in the order in which drives take them.
     pub bays: Vec<Bay>,
-    /// By how much drives' own links are faster than their lanes say: 1, unless somebody asks what they limit.
+    /// Factor by which drives' own links are faster than their lanes allow: 1, except to find out what they limit.
     pub drive_links_speed: f64,
 }
 
 impl Graph {
-    /// The bays that hang on a node or row, told apart by its name.
+    /// The bays behind a node, of a row, or with this name.
     ///
     /// # Errors
-    /// An unknown name, with the nearest ones.
+    /// If the name is unknown; the error offers the nearest ones.
     pub fn bays_of(&self, name: &str) -> Result<Vec<usize>, FigureError> {
         let link = self.links.iter().position(|link| link.name == name);
         let row = |bay: &Bay| {
@@ -106,7 +106,7 @@ impl Graph {
     }
 }
 
-/// What a drive and its bay agree on: the lesser of both.
+/// What a drive and its bay negotiate: the lesser value of both.
 pub(super) fn negotiated(bay: &Bay, drive: DriveLink) -> (u64, u64) {
     (
         bay.lanes.min(drive.lanes),
@@ -123,7 +123,7 @@ pub(super) fn speed(packets: &PacketCosts, lanes: u64, generation: u64) -> (u64,
     )
 }
 
-/// Smallest and largest value of a key, and whether it counts something.
+/// Smallest and largest value of a key, and whether it must be a whole number.
 fn range(key: &str) -> (f64, f64, bool) {
     match key {
         "sockets" => (1.0, 8.0, true),
@@ -216,14 +216,14 @@ fn packets(machine: &Machine) -> PacketCosts {
     }
 }
 
-/// A node, seen from its socket.
+/// A node with everything on the way to its socket.
 struct Place<'a> {
     name: &'a str,
     socket: u64,
     links: Vec<usize>,
     latency_ns: u64,
     interrupt_ns: u64,
-    /// Lanes that children may still take; none where children share, as behind a switch.
+    /// Lanes that children may still take; `None` if children share the uplink, as behind a switch.
     lanes_left: Option<u64>,
 }
 
@@ -236,7 +236,7 @@ struct Tree<'a> {
     socket_lanes_left: Vec<u64>,
 }
 
-/// A rule that is broken, and the key at which.
+/// The key of a broken rule, and the rule.
 type Broken = (String, String);
 
 impl<'a> Tree<'a> {
@@ -261,13 +261,13 @@ impl<'a> Tree<'a> {
                     socket: parent.socket,
                     lanes,
                     generation: bays.figures.generation.value as u64,
-                    // From the bay upwards.
+                    // Links are listed from the bay upwards.
                     links: parent.links.iter().rev().copied().collect(),
                     latency_ns: parent.latency_ns,
                     interrupt_ns: parent.interrupt_ns,
                 });
             }
-            // A row without a place of its own still has a name.
+            // A row is no parent of other nodes, but its name is taken.
             self.places.push(Place {
                 name: &bays.name,
                 socket: 0,
@@ -294,7 +294,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// A root port takes lanes of its socket.
+    /// Adds a root port, which takes lanes of its socket.
     fn plant(&mut self, node: &'a super::Node) -> Result<(), Broken> {
         let sockets = self.socket_lanes_left.len();
         let number = node.parent.strip_prefix("socket-");
@@ -364,7 +364,7 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Takes lanes of a parent, which has to be known by now, and says which place it is.
+    /// Takes lanes of a parent that was defined before, and returns the parent's index in `places`.
     fn take(&mut self, name: &str, parent: &str, lanes: u64) -> Result<usize, Broken> {
         let Some(at) = self.places.iter().position(|place| place.name == parent) else {
             let known = self.places.iter().map(|place| place.name);
@@ -385,10 +385,10 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Names offered for one that is not known.
+/// Number of names offered instead of an unknown one.
 const OFFERED: usize = 3;
 
-/// The known names most like this one.
+/// The known names that are most similar to this one.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.collect();
     known.sort_by_key(|other| (distance(name, other), *other));
@@ -396,7 +396,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> S
     known.join(", ")
 }
 
-/// Letters to be added, left out or changed to make one name from another.
+/// Number of letters to add, remove or change to turn one name into the other.
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, letter) in one.bytes().enumerate() {

@@ -1,10 +1,10 @@
-//! Links as shared servers: when have bytes moved?
+//! Links as shared servers: computes when a transfer has passed them.
 //!
-//! Each link has a calendar for each direction, so directions do not disturb each other and drives behind one
-//! uplink share it in the order in which their data are ready. Memory of a socket is one more server, for both
-//! directions together. Packets do not wait for the rest of their transfer: a link begins when the first bytes
-//! are there and cannot end before the one before it has, so a transfer over several links takes as long as the
-//! slowest one, plus the time of passing the nodes.
+//! Each link has a calendar for each direction, so that directions do not delay each other and drives behind one uplink
+//! share it in the order in which their data is ready. The memory of a socket is one more server, for both directions
+//! together. Packets do not wait for the rest of their transfer: a link begins when the first bytes arrive, and cannot
+//! finish before the link before it has. So a transfer over several links takes as long as on the slowest one, plus the
+//! latency of the nodes.
 
 use super::check::{Graph, negotiated, speed};
 use crate::calendar::Calendar;
@@ -16,7 +16,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use repeatable::random::mix;
 
-/// The link that a drive brings.
+/// The link that belongs to a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveLink {
     /// Its lanes.
@@ -25,26 +25,26 @@ pub struct DriveLink {
     pub generation: u64,
 }
 
-/// Where the memory lies from which and to which drives move data.
+/// Which sockets' memory holds the buffers of the drives' transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
-    /// All on one socket.
+    /// The memory of one socket.
     On(u64),
-    /// On the socket of the drive.
+    /// The memory of the drive's socket.
     Local,
-    /// Evenly over all sockets, whichever the drive's is.
+    /// Evenly spread over all sockets, wherever the drive is.
     Spread,
 }
 
-/// A direction of a link.
+/// One direction of a link.
 #[derive(Clone, Debug)]
 struct Lane {
     calendar: Calendar,
     pace: Pace,
     bytes_per_s: u64,
-    /// All that leads to it together is no faster than it is.
+    /// Whether the links that lead to it are together no faster, so that nothing ever waits for it.
     never_waits: bool,
-    /// Service given without the calendar.
+    /// Busy time that was not booked in the calendar.
     passed_ns: u64,
 }
 
@@ -59,7 +59,8 @@ impl Lane {
         }
     }
 
-    /// Of all that leads here; a calendar that would only ever be free from `ready_ns` on is spared.
+    /// Sets the bandwidth of everything that leads here. If nothing can ever wait for this link, its calendar is not
+    /// used.
     fn is_fed_by(&mut self, bytes_per_s: u64) {
         self.never_waits = bytes_per_s <= self.bytes_per_s;
     }
@@ -69,7 +70,7 @@ impl Lane {
     }
 }
 
-/// Where the first and the last byte of a transfer are.
+/// When the first and the last byte of a transfer pass.
 #[derive(Clone, Copy)]
 struct Front {
     first_ns: u64,
@@ -77,10 +78,11 @@ struct Front {
 }
 
 impl Front {
-    /// The transfer passes one more server.
+    /// Passes one more server.
     fn pass(self, lane: &mut Lane, now_ns: u64, bytes: u64) -> Front {
         let service_ns = lane.pace.time_ns(bytes);
-        // A faster link has nothing to send for a while; it begins late enough to end with its last byte.
+        // A faster link would have gaps between packets. It is booked so late that it finishes with the transfer's last
+        // byte.
         let ready_ns = self.first_ns.max(self.last_ns.saturating_sub(service_ns));
         let last_ns = if lane.never_waits {
             lane.passed_ns += service_ns;
@@ -95,7 +97,7 @@ impl Front {
     }
 }
 
-/// The way from a drive to its socket.
+/// The path from a drive to its socket.
 #[derive(Clone, Debug)]
 struct Path {
     /// From the drive upwards.
@@ -103,18 +105,18 @@ struct Path {
     socket: u64,
     latency_ns: u64,
     interrupt_ns: u64,
-    /// Commands so far, to spread buffers.
+    /// Number of commands so far, by which buffers are spread.
     commands: u64,
 }
 
-/// Bytes that servers of a platform have moved, and for how long they were busy.
+/// How long a link was busy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
     /// The link's name.
     pub name: alloc::string::String,
-    /// Time with data towards the host.
+    /// Busy time towards the host.
     pub to_host_busy_ns: u64,
-    /// Time with data towards drives.
+    /// Busy time towards drives.
     pub to_drive_busy_ns: u64,
 }
 
@@ -136,10 +138,10 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Puts drives into bays, in the order of both, with their buffers there.
+    /// Puts drives into bays, both in order, with buffers as `buffers` says.
     ///
     /// # Errors
-    /// More drives than bays, or a socket that is not there.
+    /// If there are more drives than bays, or no such socket.
     pub fn new(
         graph: &Graph,
         drives: &[DriveLink],
@@ -204,7 +206,7 @@ impl Platform {
         Ok(platform)
     }
 
-    /// Finds the servers for which nothing can ever wait, because the drives' own links are slower together.
+    /// Finds the servers that nothing can ever wait for, because the drives' own links together are slower.
     fn spare_calendars(&mut self) {
         let own = |platform: &Platform, path: &Path| {
             let bay = path.links[0];
@@ -219,7 +221,7 @@ impl Platform {
             speeds.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
         };
         for link in 0..self.to_host.len() {
-            // A bay's own link is where its drive waits.
+            // A bay's own link is the place where its drive waits.
             if self.paths.iter().any(|path| path.links[0] == link) {
                 continue;
             }
@@ -240,7 +242,7 @@ impl Platform {
         }
     }
 
-    /// Passing from a drive to a socket's memory, one way.
+    /// Latency from a drive to a socket's memory, one way.
     #[must_use]
     pub fn latency_ns(&self, drive: usize, socket: u64) -> u64 {
         let path = &self.paths[drive];
@@ -248,13 +250,13 @@ impl Platform {
         path.latency_ns + if crosses { self.crossing_ns } else { 0 }
     }
 
-    /// Processor time that an interrupt of this drive costs beyond the ordinary.
+    /// Additional processor time of this drive's interrupts.
     #[must_use]
     pub fn interrupt_ns(&self, drive: usize) -> u64 {
         self.paths[drive].interrupt_ns
     }
 
-    /// The socket with the memory for the next command of a drive.
+    /// The socket whose memory holds the buffer of a drive's next command.
     pub fn next_socket(&mut self, drive: usize) -> u64 {
         let path = &mut self.paths[drive];
         match self.buffers {
@@ -267,8 +269,8 @@ impl Platform {
         }
     }
 
-    /// When data of a drive that begin to leave it at `ready_ns` are in a socket's memory, commands' own bytes
-    /// included. `now_ns` is the caller's time, not after `ready_ns`.
+    /// When data that begins to leave a drive at `ready_ns` has arrived in a socket's memory, including the overhead of
+    /// `commands` commands. `now_ns` is the caller's time and not after `ready_ns`.
     pub fn to_host_ns(
         &mut self,
         drive: usize,
@@ -298,7 +300,7 @@ impl Platform {
         front.last_ns + latency_ns
     }
 
-    /// When data of a socket's memory that a drive asks for at `ready_ns` are with it.
+    /// When data in a socket's memory that a drive requests at `ready_ns` has arrived at the drive.
     pub fn to_drive_ns(
         &mut self,
         drive: usize,
@@ -324,22 +326,22 @@ impl Platform {
         for &link in path.links.iter().rev() {
             front = front.pass(&mut self.to_drive[link], now_ns, wire_bytes);
         }
-        // Asking for them, and their coming.
+        // The latency counts twice: for the request and for the data.
         front.last_ns + 2 * latency_ns
     }
 
-    /// When processors have read and written so many bytes of a socket's memory, beginning at `now_ns`. From the
-    /// first such call on drives wait for this memory, however slow they are: cores may fill it.
+    /// When processors have read and written `bytes` of a socket's memory, beginning at `now_ns`. After the first such
+    /// call drives may have to wait for this memory, however slow they are, because cores may saturate it.
     pub fn touch_ns(&mut self, socket: u64, now_ns: u64, bytes: u64) -> u64 {
         let lane = &mut self.memory[socket as usize];
         lane.never_waits = false;
-        // Drives' commands may be ahead of the cores that have sent them, by the way to a drive. Not counting
-        // from there may book a moment twice.
+        // Drives' commands may be booked with a later `now_ns` than that of the cores, by the latency to the drive.
+        // `now_ns` is not raised to it here, so a moment may be booked twice.
         lane.calendar
             .reserve(now_ns, now_ns, lane.pace.time_ns(bytes))
     }
 
-    /// The same for memory in which drives' data lie, on as many sockets as that is spread over.
+    /// The same for the memory that holds drives' buffers, divided among the sockets that hold them.
     pub fn touch_buffers_ns(&mut self, now_ns: u64, bytes: u64) -> u64 {
         let holders = (0..self.sockets).filter(|&socket| self.holds_buffers(socket));
         let share = bytes.div_ceil(holders.count().max(1) as u64);
@@ -360,13 +362,13 @@ impl Platform {
         }
     }
 
-    /// Callers' times may differ a little; calendars want them in order.
+    /// Raises this platform's time to `now_ns`. Callers' times may differ a little, but calendars need them in order.
     fn pass_to(&mut self, now_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(now_ns);
         self.now_ns
     }
 
-    /// How busy each link was.
+    /// The busy time of each link.
     #[must_use]
     pub fn uses(&self) -> Vec<Use> {
         let lanes = self.to_host.iter().zip(&self.to_drive);
@@ -380,13 +382,13 @@ impl Platform {
             .collect()
     }
 
-    /// How busy the links between sockets were together.
+    /// The busy time of all links between sockets together.
     #[must_use]
     pub fn crossings_busy_ns(&self) -> u64 {
         self.crossings.iter().map(Lane::busy_ns).sum()
     }
 
-    /// How busy the memory of all sockets together was.
+    /// The busy time of all sockets' memory together.
     #[must_use]
     pub fn memory_busy_ns(&self) -> u64 {
         self.memory.iter().map(Lane::busy_ns).sum()
@@ -397,14 +399,14 @@ fn lanes(count: u64, bytes_per_s: u64) -> Vec<Lane> {
     (0..count).map(|_| Lane::new(bytes_per_s)).collect()
 }
 
-/// One command's way through a platform.
+/// The path of one command through a platform.
 #[derive(Debug)]
 pub struct CommandWay<'a> {
     /// The machine.
     pub platform: &'a mut Platform,
     /// The drive, by its bay.
     pub drive: usize,
-    /// The socket with the command's memory.
+    /// The socket whose memory holds the command's buffer.
     pub socket: u64,
 }
 

@@ -1,10 +1,10 @@
 //! The machine between drives and software, in numbers with their sources: processors, memory, and the tree of
 //! PCIe links.
 //!
-//! A file describes one [`Machine`]; every number of it says where it comes from, as those of drives do.
-//! [`Machine::graph`] checks it and gives its [`Graph`]: plain numbers, and for each drive bay the list of links
-//! between it and a socket. A [`Platform`] made from that keeps the time of every link, so that drives behind one
-//! uplink share it; it is the [`Way`](crate::port::Way) of drives' data.
+//! A file describes one [`Machine`]; every number states its source, as in the profiles of drives. [`Machine::graph`]
+//! checks the file and gives its [`Graph`]: plain numbers, and for each drive bay the list of links between it and a
+//! socket. A [`Platform`] made from that tracks the busy time of every link, so that drives behind one uplink share it;
+//! it is the [`Way`](crate::port::Way) of drives' data.
 //!
 //! | what | file |
 //! |---|---|
@@ -38,23 +38,23 @@ figures! {
         sockets,
         /// Cores of each.
         cores_per_socket,
-        /// Clock that all cores keep up under this kind of load.
+        /// Clock that all cores sustain under this kind of load.
         clock_ghz,
         /// Instructions of storage software per clock.
         instructions_per_clock,
         /// 1 if each core runs two threads at once.
         hyper_threading,
-        /// What two threads on one core do together, as a multiple of one.
+        /// What two threads on one core achieve together, as a multiple of one thread.
         two_threads_gain,
-        /// Idle time after which a core sleeps so deeply that waking takes its time.
+        /// Idle time after which a core enters a deep sleep state, which takes long to leave.
         deep_idle_after_us,
-        /// What waking from that takes; 0 if such states are off.
+        /// Time to wake from that state; 0 if such states are off.
         deep_idle_exit_us,
-        /// Changing a cache line that many cores change, if this core was the last to do so.
+        /// Time to change a cache line that many cores change, if this core was the last to change it.
         line_own_ns,
-        /// If another core of the same socket was.
+        /// The same if another core of the same socket was.
         line_same_socket_ns,
-        /// If a core of another socket was.
+        /// The same if a core of another socket was.
         line_other_socket_ns,
     }
 }
@@ -72,17 +72,17 @@ figures! {
     Interconnect {
         /// Payload per second in one direction.
         direction_gb_s,
-        /// Passing it, one way.
+        /// Latency of passing it, one way.
         latency_ns,
     }
 }
 
 figures! {
-    /// Where PCIe meets a socket.
+    /// The connection of PCIe to a socket.
     Root {
         /// PCIe lanes of one socket.
         socket_lanes,
-        /// What one root port (an I/O stack of up to 16 lanes) moves towards memory at most.
+        /// Most bandwidth of one root port (an I/O stack of up to 16 lanes) towards memory.
         port_to_host_gb_s,
         /// The same from memory.
         port_to_drive_gb_s,
@@ -90,7 +90,7 @@ figures! {
 }
 
 figures! {
-    /// What packets carry and what they cost.
+    /// The payload of packets and its overhead.
     Packets {
         /// Payload of a packet towards the host: drives write to memory.
         payload_to_host_bytes,
@@ -100,9 +100,9 @@ figures! {
         payload_to_drive_bytes,
         /// Header, framing and checksum around it.
         header_to_drive_bytes,
-        /// Part of each direction that acknowledgements and flow control take.
+        /// Share of each direction's bandwidth that acknowledgements and flow control take.
         link_layer_share,
-        /// What a command costs beside its payload: entries of queues, doorbells, interrupt.
+        /// Bytes of a command in addition to its payload: queue entries, doorbells, interrupt.
         command_bytes,
     }
 }
@@ -110,13 +110,13 @@ figures! {
 figures! {
     /// The figures of a node.
     NodeFigures {
-        /// Lanes towards its parent; of a root port: lanes that it has for what is behind it.
+        /// Lanes towards its parent; for a root port, the lanes towards what is behind it.
         lanes,
         /// PCIe generation of these.
         generation,
-        /// Passing it, one way.
+        /// Latency of passing it, one way.
         latency_ns,
-        /// Processor time that an interrupt from behind it costs more.
+        /// Additional processor time of an interrupt from behind it.
         interrupt_ns,
     }
 }
@@ -133,18 +133,18 @@ figures! {
     }
 }
 
-/// What a node of the tree does.
+/// The kind of a node of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Lanes of a socket that work as one.
+    /// Lanes of a socket that work as one link.
     RootPort,
-    /// Intel's volume management device: hides its children behind one device with few interrupts. Only the
-    /// interrupts cost something.
+    /// Intel's volume management device. It hides its children behind one device with few interrupts. In this model
+    /// only the interrupts have a cost.
     Vmd,
-    /// Refreshes the signal: nothing is shared, packets pass in some time.
+    /// Refreshes the signal. Nothing is shared; packets take some time to pass.
     Retimer,
-    /// Its uplink is shared by all behind it.
+    /// A switch, whose uplink is shared by everything behind it.
     Switch,
 }
 
@@ -154,21 +154,21 @@ pub enum Kind {
 pub struct Node {
     /// Its name in this file.
     pub name: String,
-    /// What it does.
+    /// Its kind.
     pub kind: Kind,
-    /// `socket-0`, `socket-1` ... for root ports; otherwise a node that comes earlier in the file.
+    /// `socket-0`, `socket-1` and so on for root ports; otherwise a node that is defined earlier in the file.
     pub parent: String,
     /// Its numbers.
     pub figures: NodeFigures,
 }
 
-/// A row of bays for drives, taken in the order of the file.
+/// A row of bays for drives. Rows are filled in the order of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bays {
     /// Its name in this file.
     pub name: String,
-    /// The node that they hang on.
+    /// The node that they are connected to.
     pub parent: String,
     /// Their numbers.
     pub figures: BayFigures,
@@ -188,9 +188,9 @@ pub struct Machine {
     pub processor: Processor,
     /// Memory.
     pub memory: Memory,
-    /// Between sockets.
+    /// The links between sockets.
     pub interconnect: Interconnect,
-    /// Between sockets and PCIe.
+    /// The connection of PCIe to the sockets.
     pub root: Root,
     /// Packets.
     pub packets: Packets,

@@ -1,5 +1,5 @@
-//! Processors as storage software meets them: cores that take so long for a cycle or an instruction, share a core
-//! between two threads, and sleep.
+//! Processors as storage software uses them: the time of a cycle or an instruction, cores shared by two threads, and
+//! sleep states.
 
 /// The processors of a machine, in checked numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,16 +12,16 @@ pub struct Cores {
     pub clock_ghz: f64,
     /// Instructions per clock.
     pub instructions_per_clock: f64,
-    /// Two threads on each core.
+    /// Whether each core runs two threads at once.
     pub hyper_threading: bool,
-    /// What two threads on a core do together, as a multiple of one.
+    /// What two threads on a core achieve together, as a multiple of one thread.
     pub two_threads_gain: f64,
-    /// Idle time before the deep state.
+    /// Idle time before a core enters the deep sleep state.
     pub deep_idle_after_ns: u64,
-    /// Waking from it.
+    /// Time to wake from it.
     pub deep_idle_exit_ns: u64,
-    /// Changing a cache line after this core did so, after another one of its socket, after one of another socket:
-    /// see [`crate::shared_line`].
+    /// Time to change a cache line that was last changed by this core, by another core of its socket, or by one of
+    /// another socket: see [`crate::shared_line`].
     pub line_ns: [u64; 3],
 }
 
@@ -38,9 +38,9 @@ impl Cores {
         cycles / self.clock_ghz
     }
 
-    /// By how much each of so many threads is slower, all computing at once, than one alone. With more threads
-    /// than cores, two on a core do `two_threads_gain` together; beyond that, and without hyper-threading at
-    /// once, they take turns.
+    /// The factor by which each of `threads` computing threads is slower than one alone. If there are more threads than
+    /// cores, two threads on a core achieve `two_threads_gain` together. Beyond two threads per core, or beyond one
+    /// without hyper-threading, threads take turns.
     #[must_use]
     pub fn slowdown(&self, threads: u64) -> f64 {
         if threads <= self.cores {
@@ -55,8 +55,8 @@ impl Cores {
         threads as f64 / power
     }
 
-    /// What waking takes after so long an idle time, beyond what the operating system does: nothing before the
-    /// deep state is worth its entry.
+    /// Additional time to wake a core that was idle for `idle_ns`, apart from the operating system's work: nothing
+    /// before a core enters the deep sleep state.
     #[must_use]
     pub fn wake_ns(&self, idle_ns: u64) -> u64 {
         if idle_ns >= self.deep_idle_after_ns {

@@ -1,4 +1,4 @@
-//! From a family's file to the numbers of one drive, with every rule that a real drive keeps.
+//! Turns a family's file into the numbers of one drive, and checks every rule that a real drive keeps.
 
 use super::{Family, SCHEMA};
 use crate::platform::DriveLink;
@@ -9,9 +9,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// Bytes of the commands that ratings in IOPS and latencies are about.
+/// Size of the commands to which ratings in IOPS and latencies refer.
 pub(crate) const RATED_BYTES: u64 = 4096;
-/// Bytes of a sector, in which the controller counts.
+/// Bytes of a sector, the unit in which the controller's time is counted.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
 /// The numbers of one drive, checked.
@@ -21,31 +21,31 @@ pub struct Profile {
     pub id: String,
     /// What the host can address.
     pub capacity_bytes: u64,
-    /// Parallel units.
+    /// Number of parallel flash units.
     pub units: usize,
-    /// A read has to go to the unit on which its data lie; true, unless somebody asks what that costs.
+    /// Whether a read has to use the unit that holds its data; true, except to find out what collisions cost.
     pub collides: bool,
     /// Controller time of a command, whatever its size.
     pub command_ns: u64,
     /// Controller time of 512 bytes.
     pub sector_ns: u64,
-    /// Whole latency of a 4 KiB read.
+    /// Total latency of a 4 KiB read.
     pub read_latency_ns: u64,
-    /// Whole latency of a 4 KiB write.
+    /// Total latency of a 4 KiB write.
     pub write_latency_ns: u64,
     /// Flash time of a 4 KiB read.
     pub read_unit_ns: u64,
     /// Bandwidth of one unit for the rest of a longer piece.
     pub unit_transfer_bytes_per_s: u64,
-    /// Bytes in a row on one unit.
+    /// Consecutive bytes on one unit.
     pub stripe_bytes: u64,
-    /// One program on one unit.
+    /// Duration of one program on one unit.
     pub program_ns: u64,
     /// What one program writes.
     pub program_bytes: u64,
-    /// Programs are suspended for reads.
+    /// Whether programs are suspended for reads.
     pub suspends: bool,
-    /// What a read waits for to suspend a program.
+    /// The delay of a read for which a program is suspended.
     pub suspend_ns: u64,
     /// Cost of a partial write as a multiple of a whole one, in thousandths.
     pub partial_write_per_mille: u64,
@@ -55,9 +55,9 @@ pub struct Profile {
     pub program_bytes_per_s: u64,
     /// Programmed bytes per host byte in the steady state, in thousandths.
     pub amplification_per_mille: u64,
-    /// Power-safe buffer.
+    /// Size of the power-safe buffer.
     pub buffer_bytes: u64,
-    /// Clean pool in host bytes.
+    /// Size of the clean pool in host bytes.
     pub pool_bytes: u64,
     /// How far the drive reads ahead.
     pub read_ahead_bytes: u64,
@@ -73,9 +73,9 @@ pub struct Profile {
     pub read_stalls: [crate::stalls::Component; 2],
     /// The same for writes.
     pub write_stalls: [crate::stalls::Component; 2],
-    /// What a worn drive may write.
+    /// Most bytes per second that a worn drive can write.
     pub worn_write_bytes_per_s: u64,
-    /// Power without commands, in milliwatts.
+    /// Power of the idle drive, in milliwatts.
     pub idle_mw: u64,
     /// Energy per byte read, in picojoules.
     pub read_pj_per_byte: u64,
@@ -83,7 +83,7 @@ pub struct Profile {
     pub program_pj_per_byte: u64,
 }
 
-/// A value as a whole number of something a factor smaller.
+/// A value in a unit that is `factor` times smaller, as a whole number.
 fn whole(value: f64, factor: f64) -> u64 {
     (value * factor + 0.5) as u64
 }
@@ -113,7 +113,7 @@ pub(super) fn profile(family: &Family, id: &str) -> Result<Profile, FigureError>
     Ok(profile)
 }
 
-/// Keys that may be 0; all others have to be above.
+/// Keys that may be 0; all others must be greater.
 const MAY_BE_ZERO: [&str; 9] = [
     "sector_ns",
     "read_ahead_kib",
@@ -135,11 +135,11 @@ const AT_MOST_ONE: [&str; 5] = [
 ];
 /// Bandwidths, which have to be at least 1 MB/s; a worn drive may write nothing.
 const BANDWIDTHS: [&str; 3] = ["unit_transfer_mb_s", "read_mb_s", "write_mb_s"];
-/// Above this, the two ratings of writes cannot be of one drive.
+/// Above this, the two ratings of writes cannot belong to one drive.
 const AMPLIFICATION_MAX_PER_MILLE: u64 = 100_000;
-/// Amounts of the drain have 20 binary places in 64 bits.
+/// The drain keeps amounts in 64 bits, 20 of them binary places.
 const POOL_MAX_BYTES: u64 = 1_000_000_000_000;
-/// Keys that count something.
+/// Keys that must be whole numbers.
 const WHOLE_NUMBERS: [&str; 6] = [
     "lanes",
     "generation",
@@ -148,9 +148,9 @@ const WHOLE_NUMBERS: [&str; 6] = [
     "command_max_kib",
     "stripe_kib",
 ];
-/// Larger than any figure that a profile can have a reason for; keeps conversions in range.
+/// Larger than any plausible figure of a profile; keeps conversions in range.
 const LARGEST: f64 = 1e9;
-/// The same from below, for all that is not a probability.
+/// The smallest plausible value of everything that is not a probability.
 const SMALLEST: f64 = 1e-3;
 
 fn check_ranges(family: &Family, id: &str) -> Result<(), FigureError> {
@@ -258,7 +258,7 @@ impl Profile {
         self.command_ns + length_bytes.div_ceil(SECTOR_BYTES) * self.sector_ns
     }
 
-    /// What a 4 KiB read takes in stages that have a queue, on an idle drive.
+    /// The time that a 4 KiB read spends in stages that have a queue, on an idle drive.
     #[must_use]
     pub fn staged_read_ns(&self) -> u64 {
         self.controller_ns(RATED_BYTES)
@@ -268,7 +268,7 @@ impl Profile {
                 .time_ns(RATED_BYTES + self.port.command_overhead_bytes)
     }
 
-    /// The same of a write.
+    /// The same for a write.
     #[must_use]
     pub fn staged_write_ns(&self) -> u64 {
         self.controller_ns(RATED_BYTES)
@@ -296,7 +296,7 @@ fn check_consistency(
     }
 }
 
-/// A rule that is broken, and the key at which.
+/// The key of a broken rule, and the rule.
 type Broken = Option<(&'static str, String)>;
 
 fn link_rule(family: &Family, member: &super::Member) -> Broken {
@@ -346,7 +346,7 @@ fn latency_rule(profile: &Profile) -> Broken {
 fn flash_rule(member: &super::Member, profile: &Profile) -> Broken {
     let ratings = &member.ratings;
     let per_program = profile.episode_bytes() as f64 * 1e9 / profile.program_ns as f64;
-    // Half a percent: figures are rounded.
+    // Half a percent is allowed, because figures are rounded.
     let (key, rule) = if profile.amplification_per_mille < 1000 {
         (
             "ratings.steady_write_kiops",

@@ -1,16 +1,16 @@
-//! A number of a profile with where it comes from.
+//! A number of a profile, with its source.
 
 use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
-/// What a number may be taken for.
+/// The status of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Use {
     /// A specification, or computed from specifications alone.
     S,
-    /// Fitted to published results that may be used for fitting: a constant that counts.
+    /// Fitted to published results that may be used for fitting; it counts as a fitted constant.
     C,
-    /// The usual value of such a drive, taken from elsewhere and never fitted.
+    /// The usual value of such a drive, taken from another source and never fitted.
     #[serde(rename = "prior")]
     Prior,
 }
@@ -21,13 +21,13 @@ pub enum Use {
 pub struct Figure {
     /// The number.
     pub value: f64,
-    /// Document, claim or reasoning that it comes from.
+    /// The document, claim or reasoning that it comes from.
     pub source: String,
-    /// What it may be taken for.
+    /// The status of the number.
     pub r#use: Use,
 }
 
-/// A table of figures, all of them required, listed by [`Figures::each`].
+/// Defines a table of figures, all of them required. [`Figures::each`] lists them.
 macro_rules! figures {
     ($(#[$about:meta])* $name:ident { $($(#[$meaning:meta])* $key:ident),+ $(,)? }) => {
         $(#[$about])*
@@ -55,7 +55,7 @@ pub(crate) use figures;
 
 /// A table whose figures can be listed and changed by key.
 pub trait Figures {
-    /// Shows each figure with its key, in the order of their declaration.
+    /// Calls `visit` with each figure and its key, in the order of declaration.
     fn each(&self, visit: &mut dyn FnMut(&'static str, &Figure));
     /// The figure with this key.
     fn find_mut(&mut self, key: &str) -> Option<&mut Figure>;

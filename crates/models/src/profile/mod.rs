@@ -1,11 +1,11 @@
-//! What a drive is like, in numbers with their sources.
+//! The properties of a drive, in numbers with their sources.
 //!
-//! A file describes a **family**: drives that share controller and flash, and so latencies, media timing,
-//! stalls and limits. Its **members** differ by how much flash there is and by what their maker rates.
-//! Every number says where it comes from and what it may be taken for ([`Use`]); a key's last word is its
-//! unit. Reading the file is the caller's work: these are types for any serde format.
+//! A file describes a **family**: drives that share controller and flash, and therefore latencies, media timing, stalls
+//! and limits. Its **members** differ by how much flash they have and by what their maker rates. Every number states
+//! its source and its status ([`Use`]); the last word of a key is its unit. The caller reads the file: these are types
+//! for any serde format.
 //!
-//! [`Family::member`] checks a member and gives its [`Profile`], plain numbers that a drive is made from.
+//! [`Family::member`] checks a member and gives its [`Profile`]: the plain numbers that a drive is made from.
 
 mod check;
 mod figure;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA: u32 = 1;
 
 figures! {
-    /// Whole latency of one 4 KiB command on an idle drive, without any host.
+    /// Total latency of one 4 KiB command on an idle drive, without any host.
     Latency {
         /// A random read.
         read_us,
@@ -35,7 +35,7 @@ figures! {
 figures! {
     /// What the drive accepts.
     Limits {
-        /// Largest command; a longer one is cut by whoever sends it.
+        /// Largest command; the sender splits a longer one.
         command_max_kib,
         /// Queue pairs for I/O.
         io_queues,
@@ -53,41 +53,41 @@ figures! {
 }
 
 figures! {
-    /// The one server that all commands pass.
+    /// The single server that all commands pass.
     Controller {
         /// Its time for each 512 bytes of a command.
         sector_ns,
-        /// Bytes acknowledged before they are in flash, held by capacitors.
+        /// Capacity of the buffer: bytes acknowledged before they are in flash, protected by capacitors.
         buffer_kib,
-        /// How far ahead of a recognised stream the drive reads; 0 if it does not.
+        /// How far the drive reads ahead of a recognised stream; 0 if it does not read ahead.
         read_ahead_kib,
     }
 }
 
 figures! {
-    /// Flash, as one unit behaves.
+    /// Flash: the behaviour of one unit.
     Media {
-        /// A read of one map unit, without transfer of more.
+        /// Time to read one map unit, without the transfer of more.
         read_unit_us,
-        /// Bandwidth at which a unit gives the rest of a longer piece.
+        /// Bandwidth at which a unit transfers the rest of a longer piece.
         unit_transfer_mb_s,
-        /// Bytes in a row on one unit, where data were written in order.
+        /// Consecutive bytes on one unit, if data was written sequentially.
         stripe_kib,
-        /// One program.
+        /// Duration of one program.
         program_us,
         /// What one program writes on one unit.
         program_kib,
         /// 1 if programs are suspended for reads, 0 if reads wait for their end.
         suspend,
-        /// What a read waits for when it meets a program that is suspended for it.
+        /// The delay of a read that meets a program, which is suspended for it.
         suspend_us,
-        /// Cost in flash of a write that fills its map unit in part, as a multiple of a whole one.
+        /// Cost in flash of a write that covers its map unit only partly, as a multiple of a whole one.
         partial_write_factor,
     }
 }
 
 figures! {
-    /// Rare waits: see the module of this name.
+    /// Rare stalls: see the module `stalls`.
     StallRates {
         /// Mean of the short component.
         short_mean_us,
@@ -107,19 +107,19 @@ figures! {
 figures! {
     /// A drive past its rated endurance.
     EndOfLife {
-        /// What the host may still write.
+        /// The write rate that remains.
         worn_write_mb_s,
     }
 }
 
 figures! {
-    /// What distinguishes a member of the family.
+    /// The numbers in which members of the family differ.
     Ratings {
         /// What the host can address.
         capacity_gb,
-        /// Parallel units.
+        /// Number of parallel flash units.
         units,
-        /// Most random reads, in thousands per second: the cap of the controller.
+        /// Most random reads, in thousands per second: the limit of the controller.
         read_kiops,
         /// Bandwidth of the data path between port and flash, for both directions together.
         read_mb_s,
@@ -127,9 +127,9 @@ figures! {
         write_mb_s,
         /// Random writes of 4 KiB in the steady state, in thousands per second.
         steady_write_kiops,
-        /// Clean pool in host bytes.
+        /// Size of the clean pool in host bytes.
         pool_mb,
-        /// Power without commands.
+        /// Power of the idle drive.
         idle_w,
         /// Power at rated bandwidth.
         active_w,
@@ -160,7 +160,7 @@ pub struct Family {
     pub title: String,
     /// Idle latencies.
     pub latency: Latency,
-    /// What it accepts.
+    /// What the drive accepts.
     pub limits: Limits,
     /// Link to the host.
     pub link: Link,
@@ -168,11 +168,11 @@ pub struct Family {
     pub controller: Controller,
     /// Flash.
     pub media: Media,
-    /// Rare waits.
+    /// Rare stalls.
     pub stalls: StallRates,
-    /// Past the rated endurance.
+    /// The drive past its rated endurance.
     pub end_of_life: EndOfLife,
-    /// The sizes.
+    /// The members.
     #[serde(rename = "member")]
     pub members: Vec<Member>,
 }

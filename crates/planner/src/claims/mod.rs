@@ -1,8 +1,8 @@
-//! Predictions scored against what others have published, with a plain calculator's beside them.
+//! Scores predictions against what others have published, next to the predictions of a plain calculator.
 //!
-//! The rows are the frozen claims ([`lab::claims`]). What is run gets configurations and names of figures only; the
-//! scorer joins them with what was published when all is done. What was fitted to (C) and what is evidence (V) are
-//! never added, and a row that nobody can compute has not passed.
+//! The rows are the frozen claims ([`lab::claims`]). The predictor receives only configurations and the names of
+//! figures; the scorer joins its answers with the published values afterwards. C rows (used for fitting) and V rows
+//! (evidence) are never added up, and a row that cannot be computed has not passed.
 
 pub mod orderings;
 pub mod report;
@@ -27,17 +27,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Which rows are scored, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Rows of this use alone.
+    /// Only rows of this use.
     pub only: Option<Use>,
-    /// Rows of these publications alone; of all if there is none.
+    /// Only rows of these publications; all if empty.
     pub seeds: Vec<String>,
-    /// Each ordering is run again without the mechanism that it names.
+    /// Whether to run each ordering again without the mechanism that it names.
     pub mechanisms: bool,
-    /// Long enough for 99.999 %.
+    /// Whether to run long enough for the 99.999th percentile.
     pub deep: bool,
 }
 
-/// The seeds that are asked for; all if none is.
+/// The publications that are scored; all if the choice names none.
 fn seeds(choice: &Choice, questions: &Questions) -> Result<Vec<String>> {
     let known: BTreeSet<&str> = questions.keys().map(|(seed, _)| seed.as_str()).collect();
     for asked in &choice.seeds {
@@ -52,7 +52,7 @@ fn seeds(choice: &Choice, questions: &Questions) -> Result<Vec<String>> {
     Ok(choice.seeds.clone())
 }
 
-/// Everything that the questions ask, each configuration once.
+/// All figures that the questions need; each configuration occurs once.
 fn wanted(questions: &Questions) -> Wanted {
     let mut wanted = Wanted::new();
     for question in questions.values() {
@@ -77,7 +77,7 @@ fn by_point(questions: &Questions, answered: &Answered) -> Answers {
 /// Scores the claims.
 ///
 /// # Errors
-/// There is no such publication, or a point for the rules cannot be run.
+/// If there is no such publication, or a point for the rules cannot be run.
 pub fn scored(choice: &Choice, work: Work, watch: &dyn Watch) -> Result<Report> {
     let (questions, whole) = frozen()?;
     let all = [Use::V, Use::C, Use::F, Use::S, Use::U];

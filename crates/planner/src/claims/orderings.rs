@@ -1,5 +1,5 @@
-//! Whether what is ordered right is so for the reason that the row names: each ordering among the V rows is run again
-//! without that mechanism. One that holds all the same is trivial, and says nothing for the models.
+//! Whether a correct ordering is correct for the reason that its row names: each ordering among the V rows is run again
+//! with that mechanism switched off. An ordering that still holds is trivial, and is no evidence for the models.
 
 use super::{by_point, wanted};
 use crate::predict::Virtual;
@@ -14,39 +14,39 @@ use std::collections::BTreeMap;
 /// An ordering with and without its mechanism.
 #[derive(Serialize, Debug)]
 pub struct Ordering {
-    /// The row.
+    /// The id of the row.
     pub id: String,
-    /// The word of the row.
+    /// The mechanism that the row names.
     pub mechanism: Mechanism,
-    /// What of the models was switched off for it.
+    /// The mechanisms of the models that were switched off for it.
     pub switched_off: Vec<&'static str>,
-    /// With it.
+    /// The prediction with the mechanism.
     pub predicted: Option<f64>,
     /// Whether the ordering holds with it.
     pub verdict: Verdict,
-    /// The same without.
+    /// The prediction without the mechanism.
     pub predicted_without: Option<f64>,
     /// Whether it holds without.
     pub verdict_without: Verdict,
-    /// It holds with and without: it says nothing for the models.
+    /// Whether the ordering holds both with and without the mechanism, so that it is no evidence for the models.
     pub is_trivial: bool,
 }
 
-/// All of them. An ordering that is not modelled counts as one that does not hold.
+/// All orderings. An ordering that is not modelled counts as one that does not hold.
 #[derive(Serialize, Debug)]
 pub struct Orderings {
-    /// Each of them.
+    /// The orderings.
     pub rows: Vec<Ordering>,
     /// How many are trivial.
     pub trivial: usize,
     /// How many are not.
     pub non_trivial: usize,
-    /// Of the non-trivial ones.
+    /// How many of the non-trivial ones hold.
     pub hold: usize,
 }
 
 impl Orderings {
-    /// Those of a book whose rows came out like this.
+    /// Runs the orderings of a book again, whose rows had these results with all mechanisms.
     pub fn of(
         book: &Book,
         questions: &Questions,

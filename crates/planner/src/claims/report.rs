@@ -1,4 +1,4 @@
-//! The scorecard, with all that goes with it.
+//! The scorecard and everything that belongs to it.
 
 use super::orderings::Orderings;
 use lab::claims::book::Book;
@@ -7,7 +7,7 @@ use lab::claims::score::{Beyond, Row, Scorecard, Totals};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The scorecard, and the calculator's beside it.
+/// The scorecard of the models, and the calculator's next to it.
 #[derive(Serialize, Debug)]
 pub struct Report {
     /// The models' scorecard.
@@ -15,34 +15,34 @@ pub struct Report {
     pub card: Scorecard,
     /// The same rows by a plain RAID calculator.
     pub calculator: Calculated,
-    /// Orderings without the mechanism that each names, where that was asked for.
+    /// Orderings without the mechanism that each names, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orderings: Option<Orderings>,
-    /// What breaks a rule, in words.
+    /// Broken rules, as sentences.
     pub broken_rules: Vec<String>,
     /// Points that could not be computed, by reason.
     pub not_modelled: BTreeMap<String, Vec<String>>,
-    /// S rows, where they were asked for: what is known beforehand.
+    /// S rows, if asked for: specifications that are known beforehand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<BTreeMap<String, serde_json::Value>>,
-    /// U rows, where they were asked for: why they are not scored.
+    /// U rows, if asked for: why they are not scored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remarks: Option<BTreeMap<String, String>>,
 }
 
-/// What the calculator says, and what the models add to it.
+/// The calculator's score, and what the models add to it.
 #[derive(Serialize, Debug)]
 pub struct Calculated {
     /// Its rows.
     pub rows: Vec<Row>,
-    /// Their sums.
+    /// Their totals.
     pub totals: Totals,
-    /// V rows that it does not pass, and those of them that the models pass.
+    /// V rows that the calculator does not pass, and how many of them the models pass.
     pub beyond: Beyond,
 }
 
 impl Calculated {
-    /// The calculator's scorecard beside the models'.
+    /// From the calculator's scorecard and the models' own.
     pub fn new(card: Scorecard, own: &Scorecard) -> Calculated {
         Calculated {
             beyond: Beyond::of(&own.rows, &card.rows),

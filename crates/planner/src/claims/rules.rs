@@ -1,12 +1,13 @@
-//! F rows: rules of the claims that hold exactly or not at all, as far as runs can show them.
+//! F rows: rules of the claims that hold exactly or not at all, as far as runs can show it.
 //!
-//! | row | what is looked at |
+//! | row | what is checked |
 //! |---|---|
-//! | I-16 | every array that was run, beside one drive with the same load for each drive: no more than the ideal of its level, and no less than one drive. Of loads that differ in depth, of drive and array, those that come within 5 % of the best: the rule is about loads that saturate |
-//! | O-34 | sixteen threads at depth 1: mean latency is sixteen over IOPS |
-//! | P-29 | reads of a fresh drive are faster than those of a filled one, and the result says that it is not representative |
+//! | I-16 | every array that was run is compared with one drive under the same load per drive: it is at most as fast as the ideal of its level and at least as fast as one drive. Of loads that differ only in depth, only those within 5 % of the fastest are compared, both for the drive and for the array, because the rule is about loads that saturate |
+//! | O-34 | sixteen threads at queue depth 1: mean latency is sixteen divided by IOPS |
+//! | P-29 | reads of a fresh drive are faster than reads of a filled one, and the result says that it is not representative |
 //!
-//! The others are about other drives, keys, slots and formats, and have not been looked at: they are `not-modelled`.
+//! The other F rows are about other drives, keys, slots and formats. They are not checked: their verdict is
+//! `not-modelled`.
 
 use crate::predict::many::{Answered, Wanted};
 use crate::predict::{Answer, UNWRITTEN, Virtual};
@@ -17,16 +18,16 @@ use lab::schema::metric::{Metric, Statistic};
 use lab::schema::setup::Level;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Points for the rules, whatever else is run.
+/// Points that are always run for the rules, whatever else is run.
 const POINTS: &str = include_str!("rules.toml");
 const MEAN: Metric = Metric::Latency(Statistic::Mean);
 
-/// What came of the rules.
+/// The results of the rules.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// Rules that were looked at.
+    /// For each rule that was checked, whether it holds.
     pub holds: BTreeMap<String, bool>,
-    /// What breaks one, as a sentence.
+    /// What breaks a rule, as a sentence.
     pub broken: Vec<String>,
 }
 
@@ -38,7 +39,7 @@ impl Checked {
     }
 }
 
-/// Looks at the rules, with what has been answered otherwise too.
+/// Checks the rules, also with the answers computed for other rows.
 ///
 /// # Errors
 ///
@@ -76,7 +77,7 @@ fn value(answer: &Answer, metric: Metric) -> f64 {
     answer.summary.get(&metric).map_or(0.0, |value| value.value)
 }
 
-/// O-34, to a thousandth.
+/// O-34, to within a thousandth.
 fn mean_is_reciprocal(answer: &Answer) -> Option<String> {
     let product = value(answer, MEAN) / 1e6 * value(answer, Metric::Iops);
     let is_off = (product / 16.0 - 1.0).abs() > 1e-3;
@@ -93,7 +94,7 @@ fn fresh_is_marked(fresh: &Answer, filled: &Answer) -> Option<String> {
         .then(|| format!("a fresh drive answers in {fresh} us, a filled one in {filled}"))
 }
 
-/// An array's requests outstanding, if each drive has as many as the single drive, and all else is the same.
+/// Whether `array` and `single` have the same load per drive, and all else is the same.
 fn is_comparable(array: &Configuration, single: &Configuration) -> bool {
     let outstanding = |of: &Configuration| {
         let workload = &of.workload;
@@ -111,7 +112,7 @@ fn is_comparable(array: &Configuration, single: &Configuration) -> bool {
     is_same && is_closed && outstanding(array) == outstanding(single) * drives
 }
 
-/// What a saturated array does at least, as a share of the most that any depth brings: the claims' own words.
+/// Fraction of the fastest rate at any depth from which an array counts as saturated: as the claims define it.
 const SATURATED: f64 = 0.95;
 
 /// Whether two configurations differ in nothing but how much is outstanding.
@@ -122,7 +123,7 @@ fn differ_in_depth(one: &Configuration, other: &Configuration) -> bool {
     alike == *other
 }
 
-/// I-16, over all arrays that have a single drive beside them.
+/// I-16, for all arrays for which a comparable single drive was run.
 fn scaling_is_bounded(answered: &Answered) -> Option<String> {
     let known = || {
         let answers = answered.iter();
@@ -161,7 +162,7 @@ fn scaling_is_bounded(answered: &Answered) -> Option<String> {
     None
 }
 
-/// The most that an array can do, as a multiple of one drive, and the least; `None` if the rule does not say.
+/// The most and the least that an array may do, as multiples of one drive; `None` if the rule says nothing about it.
 fn bounds(array: &Configuration) -> Option<(f64, f64)> {
     let drives = f64::from(array.setup.count);
     let reads = array.workload.read_percent()?;

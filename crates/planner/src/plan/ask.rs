@@ -1,4 +1,4 @@
-//! From a question, a file of loads and a plan to compare with to configurations. What is refused is named by the options of
+//! Turns a question, a file of loads and a plan to compare with into configurations. Errors name the options of
 //! `fullstripe plan`.
 
 use super::left_out::{LeftOut, USUAL_LEVELS, reasons, sorted_out};
@@ -18,54 +18,54 @@ use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Limits of a rebuild that are tried unless somebody says which, in MB per second; 0 is none.
+/// Rebuild limits that are tried if the user gives none, in MB per second; 0 means no limit.
 const REBUILD_RATES_MB_S: [u32; 4] = [50, 200, 500, 0];
 
-/// What a plan is asked for.
+/// What the user asks of a plan.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The drives, all alike: an id, or a profile (PATH or PATH#ID).
     pub drive: String,
-    /// How many.
+    /// Number of drives.
     pub count: u32,
-    /// RAID levels; if there is none, those of the usual ones that so many drives can carry.
+    /// RAID levels; if empty, those of the usual levels that are possible with so many drives.
     pub levels: Vec<Level>,
     /// The machine around the drives: an id, or a file.
     pub platform: String,
-    /// Operating system and its drivers.
+    /// The operating system and its drivers.
     pub host: String,
-    /// The code that does RAID; the engine unless given, none for one drive alone.
+    /// The RAID software. By default it is the engine, or none for one drive alone.
     pub stack: Option<String>,
-    /// Chunk; the stack's own unless given.
+    /// Chunk size; by default the RAID software's own.
     pub chunk_kib: Option<u32>,
-    /// Cores that run the engine; one unless given.
+    /// Cores that run the engine; by default one.
     pub engine_cores: Option<u32>,
     /// How clients of other processes reach the engine.
     pub export: Option<Export>,
-    /// How answers are noticed.
+    /// How completions are noticed.
     pub completion: Option<Completion>,
     /// The loads.
     pub load: LoadQuestion,
-    /// What the drives have been through; as reviews prepare them for each load unless given.
+    /// State of the drives. By default the state in which reviews prepare drives for the load.
     pub state: Option<State>,
-    /// Also with one drive missing.
+    /// Whether to plan each setup also with one drive missing.
     pub degraded: bool,
-    /// Also with a new drive that is being filled.
+    /// Whether to plan each setup also while a new drive is being rebuilt.
     pub rebuilding: bool,
-    /// Limits of that; 0 is none. Usual ones unless given.
+    /// Limits of that rebuild; 0 means no limit. If empty, the usual ones are tried.
     pub rebuild_rates_mb_s: Vec<u32>,
-    /// A file of setups that the same loads run on too.
+    /// A file of other setups, which are planned with the same loads.
     pub compare: Option<PathBuf>,
-    /// What varies.
+    /// What a sweep varies.
     pub sweep: Option<Sweep>,
 }
 
-/// What is asked of the array: a file, one load, or a small suite.
+/// The loads that are asked for: a file of loads, one load, or a small suite.
 #[derive(Clone, Debug, Default)]
 pub struct LoadQuestion {
-    /// Loads by name, as TOML.
+    /// A file of loads by name, as TOML.
     pub workload: Option<PathBuf>,
-    /// Kind of the requests of one load.
+    /// Kind of requests, for one load.
     pub op: Option<Operation>,
     /// Bytes of a request.
     pub bs: Option<Size>,
@@ -75,7 +75,7 @@ pub struct LoadQuestion {
     pub qd: Option<u32>,
     /// Reads among the requests of a mix, in percent.
     pub read_pct: Option<u8>,
-    /// Requests per second that are demanded, whatever the array does.
+    /// Requests per second that clients demand, however fast the array is.
     pub demand: Option<u64>,
 }
 
@@ -86,15 +86,15 @@ pub struct Case {
     pub setup: String,
     /// The name of its load.
     pub load: String,
-    /// Whether it is of the plan that is compared with.
+    /// Whether the setup comes from the plan to compare with.
     pub is_other: bool,
-    /// Values of what is varied.
+    /// Values of what the sweep varies.
     pub varied: Vec<u64>,
-    /// All that it depends on.
+    /// Everything that the figures depend on.
     pub configuration: Configuration,
 }
 
-/// What is asked.
+/// The points of a plan, and what it leaves out.
 pub struct Asked {
     /// All points, setup by setup.
     pub cases: Vec<Case>,
@@ -102,7 +102,7 @@ pub struct Asked {
     pub left_out: Vec<LeftOut>,
 }
 
-/// A file of loads.
+/// The form of a file of loads.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Loads {
@@ -110,7 +110,7 @@ struct Loads {
     workload: BTreeMap<String, Workload>,
 }
 
-/// A file of setups; its points, if it has any, are not asked for.
+/// The form of a file of setups. It may have points too, which are ignored.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Setups {
@@ -120,7 +120,7 @@ struct Setups {
     _points: Option<IgnoredAny>,
 }
 
-/// The suite of a plan that names no load.
+/// The loads of a plan that names none.
 fn suite() -> Vec<(String, Workload)> {
     [
         (Operation::RandRead, 4, 8, 64),
@@ -216,7 +216,7 @@ fn of_file(path: &Path) -> Result<Vec<(String, Workload)>> {
     Ok(loads.workload.into_iter().collect())
 }
 
-/// A key of a configuration as the option that sets it.
+/// The error for a broken key of a configuration, in terms of the option that sets the key.
 pub fn option(broken: &Broken, setup: &Setup) -> anyhow::Error {
     let name = match broken.key {
         "chunk_kib" => "--chunk",
@@ -292,7 +292,7 @@ fn name_of_setup(setup: &Setup) -> String {
     }
 }
 
-/// Setups of the plan that is compared with; drives and platforms by file are relative to it.
+/// Setups of the plan to compare with. Files of drives and platforms are relative to its path.
 fn others(path: &Path, library: &mut Library) -> Result<Vec<(String, Setup)>> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
@@ -309,7 +309,7 @@ fn others(path: &Path, library: &mut Library) -> Result<Vec<(String, Setup)>> {
     Ok(setups.setup.into_iter().collect())
 }
 
-/// Fails unless drive, platform, host and stack are modelled; offers the nearest that would be accepted.
+/// Fails unless drive, platform, host and stack are modelled. The error names the nearest that would be accepted.
 fn is_modelled(question: &Question, library: &Library) -> Result<()> {
     let known = |option: &str, id: &str, known: &[&str], offered: &[&str]| {
         ensure!(
@@ -343,7 +343,7 @@ fn is_modelled(question: &Question, library: &Library) -> Result<()> {
     Ok(())
 }
 
-/// How reviews prepare drives for a load.
+/// The state in which reviews prepare drives for a load.
 fn usual_state(op: Operation) -> State {
     match op {
         Operation::Read | Operation::Write | Operation::SeqMix => State::Filled,
@@ -353,10 +353,10 @@ fn usual_state(op: Operation) -> State {
     }
 }
 
-/// What is asked.
+/// Turns a question into the points of a plan.
 ///
 /// # Errors
-/// What is not known, not of its form or impossible: one sentence with option or file, key and rule.
+/// If something is unknown, malformed or impossible: one sentence that names the option or file, the key and the rule.
 pub fn asked(question: &Question, library: &mut Library) -> Result<Asked> {
     let here = Path::new("");
     add_drive(library, here, &Reference::from(question.drive.clone()))?;
@@ -415,7 +415,7 @@ pub fn asked(question: &Question, library: &mut Library) -> Result<Asked> {
     Ok(Asked { cases, left_out })
 }
 
-/// Sets what varies to one of its values.
+/// Sets what a sweep varies to one of its values.
 pub fn set(configuration: &mut Configuration, what: Variation, value: u64) {
     let number = u32::try_from(value).unwrap_or(u32::MAX);
     let Configuration {

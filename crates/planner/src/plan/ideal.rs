@@ -1,5 +1,5 @@
-//! What a plain calculator says about the same point: [`lab::calculator`] with the drive's sheet, and the narrowest
-//! link that its drives share.
+//! What a plain calculator predicts for the same point: [`lab::calculator`] with the figures of the drive's profile and
+//! the narrowest link that the drives share.
 
 use crate::predict::library::Library;
 use lab::calculator::{Calculator, Sheet};
@@ -11,7 +11,7 @@ use models::profile::Profile;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What it says.
+/// The calculator's prediction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ideal {
     /// Requests per second.
@@ -24,9 +24,9 @@ pub struct Ideal {
     pub limited_by: String,
 }
 
-/// A drive's sheet, as its profile has it.
+/// The calculator's sheet of a drive, from its profile.
 fn sheet(profile: &Profile) -> Sheet {
-    /// Random requests of sheets.
+    /// Size of random requests in data sheets.
     const BYTES: u64 = 4096;
     let programmed_bytes = BYTES * profile.amplification_per_mille / 1000;
     let read_watts = profile.read_pj_per_byte as f64 * profile.path_bytes_per_s as f64 / 1e12;
@@ -39,7 +39,7 @@ fn sheet(profile: &Profile) -> Sheet {
     }
 }
 
-/// What the narrowest link lets all of so many drives move together, in one direction.
+/// Bytes per second that `drives` drives can move together in one direction, as the narrowest link allows.
 fn narrowest_bytes_per_s(graph: &Graph, drives: usize) -> Option<f64> {
     let of_all = graph.links.iter().enumerate().filter_map(|(at, link)| {
         let bays = graph.bays.iter().take(drives);
@@ -50,11 +50,11 @@ fn narrowest_bytes_per_s(graph: &Graph, drives: usize) -> Option<f64> {
     of_all.reduce(f64::min)
 }
 
-/// What the calculator says; nothing where it has no figures.
+/// The calculator's prediction; `None` where it has no figures.
 pub fn ideal(configuration: &Configuration, library: &Library) -> Option<Ideal> {
     let setup = &configuration.setup;
     if setup.condition.is_some() {
-        // It knows whole arrays only.
+        // The calculator knows only arrays with all their drives.
         return None;
     }
     let profile = library.profile(&setup.drive).ok()?;

@@ -1,5 +1,6 @@
-//! What is left out of a plan: levels that nobody asked for by name and points of a sweep, where so many drives cannot
-//! carry them. Whatever is left out is told, with its reason; what was asked for by name is refused instead.
+//! What a plan leaves out because it is impossible with so many drives: levels that the user did not name, and points
+//! of a sweep. The plan reports whatever it leaves out, with the reason. What the user asked for by name is refused
+//! instead.
 
 use super::ask::{Case, option};
 use super::sweep::{Sweep, Variation};
@@ -13,25 +14,25 @@ use std::fmt::Write as _;
 /// The levels of a plan that names none.
 pub const USUAL_LEVELS: [Level; 3] = [Level::Raid0, Level::Raid5, Level::Raid10];
 
-/// A setup that is left out, or a point of a sweep.
+/// A setup, or a point of a sweep, that is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The setup's name.
     pub setup: String,
-    /// Values of what a sweep varies, in its order.
+    /// The values of what a sweep varies, in the order of its axes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub varied: Vec<u64>,
-    /// What it needs, as a sentence without its full stop.
+    /// The rule that it breaks, as a sentence without its full stop.
     pub reason: String,
 }
 
 /// Why something is impossible.
 pub struct Impossible {
-    /// The rule that it breaks, without the value that breaks it.
+    /// The rule that it breaks, without the offending value.
     pub rule: String,
-    /// The key of the configuration.
+    /// The key of the configuration that breaks the rule.
     pub key: &'static str,
-    /// All of it, as a refusal.
+    /// The whole error, for a request that is refused.
     pub refusal: anyhow::Error,
 }
 
@@ -67,7 +68,7 @@ pub fn impossible(case: &Case, catalogue: &Catalogue, library: &Library) -> Opti
     })
 }
 
-/// What a setup needs.
+/// The rule that a setup breaks.
 fn rule(setup: &Setup, broken: &Broken) -> String {
     let level = setup.level.name();
     match broken.key {
@@ -83,8 +84,8 @@ fn rule(setup: &Setup, broken: &Broken) -> String {
     }
 }
 
-/// Takes the cases out that are impossible, if only for what a caller may leave out (`is_optional`, by key). What is
-/// left, and what was left out.
+/// Separates possible cases from impossible ones. A case may be left out if `is_optional` says so for the key that
+/// breaks a rule. Returns the cases that remain, and those left out.
 ///
 /// # Errors
 /// The first case that may not be left out.
@@ -109,7 +110,7 @@ pub fn sorted_out(
             varied: case.varied,
             reason: rule,
         };
-        // Each load of a setup breaks the same rule.
+        // Every load of a setup breaks the same rule: it is listed once.
         if !left_out.contains(&one) {
             left_out.push(one);
         }
@@ -117,7 +118,7 @@ pub fn sorted_out(
     Ok((possible, left_out))
 }
 
-/// Each reason once, joined: why nothing at all is left.
+/// Each reason once, joined. It is the error text when nothing is left.
 pub fn reasons(left_out: &[LeftOut]) -> String {
     let mut reasons: Vec<&str> = Vec::new();
     for one in left_out {
@@ -128,7 +129,7 @@ pub fn reasons(left_out: &[LeftOut]) -> String {
     reasons.join("; ")
 }
 
-/// For people: one sentence for levels, and one for each reason of a sweep, with the values that it holds for.
+/// For people: one sentence for all levels, or for a sweep one sentence per reason with the values that it applies to.
 pub fn in_words(left_out: &[LeftOut], sweep: Option<&Sweep>) -> String {
     let Some(sweep) = sweep else {
         return match left_out {
@@ -157,7 +158,7 @@ pub fn in_words(left_out: &[LeftOut], sweep: Option<&Sweep>) -> String {
     text
 }
 
-/// `count 1, 2 and 3`; of two things that vary, only what matters: one of which every value is left out does not.
+/// Values such as `count 1, 2 and 3`. If two things vary, an axis all of whose values are left out is not mentioned.
 fn values_in_words(points: &[&LeftOut], sweep: &Sweep) -> String {
     let values_of = |axis: usize| {
         let mut values: Vec<u64> = Vec::new();
@@ -181,7 +182,7 @@ fn values_in_words(points: &[&LeftOut], sweep: &Sweep) -> String {
     parts.join(", ")
 }
 
-/// `1, 2 and 3`, or `9 to 24` where more than two follow one another.
+/// `1, 2 and 3`, or `9 to 24` if there are more than two consecutive values.
 pub fn values(what: Variation, values: &[u64]) -> String {
     let follow = values.windows(2).all(|pair| pair[1] == pair[0] + 1);
     match values {

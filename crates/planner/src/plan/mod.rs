@@ -1,9 +1,9 @@
-//! What so many of these drives will do on this platform, what limits them, and what is behind that.
+//! What so many of these drives will do on this platform, what limits them, and what would limit them next.
 //!
-//! A question (and a file of loads, and a plan to compare with) becomes configurations ([`ask`]); [`crate::predict`] runs
-//! them in virtual time, the engine itself included; [`ideal`] is what a plain calculator says beside; `notes` tells
-//! where a plan leaves what was ever measured; [`left_out`] what cannot be made, [`stripes`] where a RAID 5 reads before
-//! it writes; [`report`] is the whole plan, and [`sweep`] for the shape of things over a range.
+//! [`ask`] turns a question (with a file of loads and a plan to compare with) into configurations. [`crate::predict`]
+//! runs them in virtual time, the engine itself included. [`ideal`] adds the prediction of a plain calculator. `notes`
+//! says where a plan goes beyond what was ever measured, [`left_out`] what is impossible, and [`stripes`] where RAID 5
+//! reads before it writes. [`report`] is the whole plan, and [`sweep`] is for a range of values.
 
 pub mod ask;
 pub mod ideal;
@@ -23,7 +23,7 @@ use lab::schema::metric::{Metric, Statistic};
 use report::Report;
 use std::collections::BTreeSet;
 
-/// The figures of every point.
+/// The figures that are computed for every point.
 fn wanted() -> BTreeSet<Metric> {
     let latencies = [Statistic::Mean, Statistic::P99, Statistic::P99_9];
     let plain = [
@@ -38,11 +38,11 @@ fn wanted() -> BTreeSet<Metric> {
         .collect()
 }
 
-/// Plans.
+/// Computes a plan.
 ///
 /// # Errors
-/// Something that the question or its files name is not known, not of its form or impossible; or the only point cannot be
-/// predicted.
+/// If something that the question or its files name is unknown, malformed or impossible, or if the plan has only one
+/// point and that cannot be predicted.
 pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<Report> {
     let mut predictor = Virtual {
         quick: true,

@@ -1,11 +1,11 @@
-//! Where a plan leaves what was ever measured: the frozen claims say which configurations somebody has published
-//! results of. Their values are not looked at.
+//! Where a plan goes beyond what was ever measured. The frozen claims say for which configurations results have been
+//! published. The published values are not used here.
 
 use lab::claims::book::{Questions, frozen};
 use lab::schema::configuration::Configuration;
 use lab::workload::Workload;
 
-/// Configurations of which results are published.
+/// Configurations for which results have been published.
 pub struct Measured {
     questions: Questions,
 }
@@ -24,7 +24,7 @@ impl Measured {
             .map(|question| &question.configuration)
     }
 
-    /// What of a configuration lies outside, as sentences.
+    /// In which respects a configuration lies outside of what was measured, as sentences.
     pub fn extrapolations(&self, configuration: &Configuration) -> Vec<String> {
         let Configuration {
             setup, workload, ..
@@ -79,7 +79,7 @@ impl Measured {
     }
 }
 
-/// A size beyond all that was measured.
+/// A note if the request size lies outside of the sizes that were measured.
 fn of_size(drive: &str, workload: &Workload, measured: &[&Configuration]) -> Option<String> {
     let bs = workload.bs?;
     let sizes = || measured.iter().filter_map(|one| one.workload.bs);

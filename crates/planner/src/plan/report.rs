@@ -1,4 +1,4 @@
-//! A plan for programs: every point with its configuration, figures, limits and the ideal.
+//! A plan for programs: every point with its configuration, its figures, its limits and the ideal.
 
 use super::ask::Case;
 use super::ideal::{Ideal, ideal};
@@ -22,26 +22,27 @@ use std::collections::BTreeMap;
 pub struct Report {
     /// Version of the form.
     pub schema: u32,
-    /// Who wrote it, with its version.
+    /// The program that wrote it, with its version.
     pub program: String,
     /// All points, setup by setup.
     pub points: Vec<PlanPoint>,
-    /// What is not among them, and why: levels or points of a sweep that are impossible.
+    /// What is not among the points, and why: levels or points of a sweep that are impossible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// How fast this machine computed it, now or when it was asked first; the only part that depends on the machine.
+    /// How fast this machine computed the plan, now or when it was first asked for. Only this part depends on the
+    /// machine.
     pub simulator: Simulator,
 }
 
 /// The work behind a plan.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Simulator {
-    /// Commands of drives, in all runs.
+    /// Commands that drives carried out, in all runs.
     pub commands: u64,
     /// User time, all threads together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_cpu_seconds: Option<f64>,
-    /// Commands for each second of it; left out where too little time was spent to tell.
+    /// Commands per second of that time; missing if too little time was spent to tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commands_per_user_cpu_second: Option<f64>,
 }
@@ -53,36 +54,36 @@ pub struct PlanPoint {
     pub setup: String,
     /// The load's name.
     pub load: String,
-    /// Whether it is of the plan that is compared with.
+    /// Whether the setup comes from the plan to compare with.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_other: bool,
     /// Values of what a sweep varies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub varied: Vec<u64>,
-    /// All that it depends on.
+    /// Everything that the figures depend on.
     pub configuration: Configuration,
     /// Seeds of the runs.
     pub seeds: Vec<u64>,
-    /// Bytes that clients see.
+    /// The size that clients see.
     pub usable_bytes: u64,
     /// Figures by name.
     pub metrics: BTreeMap<Metric, Value>,
-    /// Busy cores by who has to account for them.
+    /// Busy cores, split by client, kernel and RAID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<CoresByBook>,
-    /// What limits it, and what is behind that.
+    /// What limits the point, and what would limit it next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// What a plain calculator says.
+    /// The prediction of a plain calculator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ideal: Option<Ideal>,
-    /// How a rebuild beside the load goes.
+    /// The progress of a rebuild that runs beside the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<Rebuilding>,
-    /// What a RAID 5 that is written in order reads before it writes.
+    /// What RAID 5 reads before it writes although clients write sequentially.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads_before_writes: Option<ReadsBeforeWrites>,
-    /// What a reader has to know.
+    /// Notes for the reader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -90,9 +91,9 @@ pub struct PlanPoint {
 /// A rebuild beside a load.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Rebuilding {
-    /// Bytes of each drive per second.
+    /// Bytes rebuilt on each drive per second.
     pub bytes_per_s: f64,
-    /// Seconds for a whole drive; left out if it does not advance.
+    /// Seconds to rebuild a whole drive; missing if the rebuild makes no progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole_drive_seconds: Option<f64>,
 }
@@ -145,14 +146,14 @@ impl PlanPoint {
         self.metrics.get(&metric).map(|value| value.value)
     }
 
-    /// Half the interval in which a figure lies with 95 % confidence, as share of it; `None` if it has no interval.
+    /// Half the width of a figure's 95 % confidence interval, as a share of the figure; `None` if it has no interval.
     pub fn uncertainty(&self, metric: Metric) -> Option<f64> {
         let value = self.metrics.get(&metric)?;
         let Interval { low, high } = value.interval?;
         Some((high - low) / 2.0 / value.value.abs().max(f64::MIN_POSITIVE))
     }
 
-    /// The name of what limits it; nothing if that is not known.
+    /// The name of what limits the point; empty if unknown.
     pub fn limit(&self) -> String {
         let limits = self.limits.as_ref();
         limits.map_or_else(String::new, |limits| limits.first.name.clone())
@@ -160,7 +161,7 @@ impl PlanPoint {
 }
 
 impl Report {
-    /// Of what was asked and answered, in so much user time.
+    /// The report of what was asked and answered. Computing it took `user_cpu_seconds`.
     pub fn new(
         cases: &[Case],
         answered: &Answered,

@@ -1,9 +1,10 @@
-//! Why a RAID 5 that is written in order reads before it writes.
+//! Why a RAID 5 array reads before it writes although clients write sequentially.
 //!
-//! A stripe that is written whole needs no reads: its parity is that of the new data. The engine joins the requests of
-//! a stripe that are there together. Three things keep them from filling it: one plan joins at most [`PIECES_MAX`] pieces,
-//! a thread that writes in order has only so much outstanding, and no more than [`STREAMS_MAX`] such threads are waited
-//! for. How much is read is counted in the run; which of these it is follows from the shape.
+//! A full-stripe write needs no reads, because its parity follows from the new data alone. The engine joins requests to
+//! one stripe that are there at the same time. Three things can keep requests from filling a stripe: one plan joins at
+//! most [`PIECES_MAX`] pieces, a sequential thread has too few bytes outstanding, and the engine holds back incomplete
+//! stripes of at most [`STREAMS_MAX`] sequential threads. The run counts how much is read. Which of the three is the
+//! cause follows from the shape of array and load.
 
 use super::left_out::values;
 use super::report::{PlanPoint, Report};
@@ -18,38 +19,39 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use words::{exact_size, typed_size};
 
-/// From so many bytes read for each one written on it is told: less comes of the first and last stripe of a run.
+/// The plan mentions these reads from this ratio of bytes read to bytes written on. The first and last stripe of a run
+/// alone cause less.
 const WORTH_TELLING: f64 = 0.05;
 
-/// What is read before it can be written.
+/// The reads that writes to RAID 5 need.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadsBeforeWrites {
     /// Bytes of old data and parity that are read for each byte that is written.
     pub bytes_per_written_byte: f64,
-    /// Why, and what helps, as a sentence without its full stop.
+    /// The cause and the remedy, as a sentence without its full stop.
     pub reason: String,
 }
 
-/// The shape of stripes and of what is written to them.
+/// The shape of the stripes and of the requests that fill them.
 struct Filling {
     /// Chunks of data in a stripe.
     data: u64,
     chunk_bytes: u64,
-    /// What is locked and planned together of each chunk.
+    /// The part of each chunk that one lock and one plan cover.
     band_bytes: u64,
     request_bytes: u64,
-    /// Outstanding requests of a thread.
+    /// Outstanding requests per thread.
     depth: u64,
     threads: u64,
 }
 
 impl Filling {
-    /// Pieces of requests that one plan has to join to write whole stripes.
+    /// Pieces that one plan has to join to write a whole stripe.
     fn pieces(&self) -> u64 {
         self.data * (self.band_bytes / self.request_bytes).max(1)
     }
 
-    /// From the beginning of a stripe's first chunk to the end of what is planned together of its last one.
+    /// From the start of a stripe's first chunk to the end of the band in its last chunk.
     fn span_bytes(&self) -> u64 {
         (self.data - 1) * self.chunk_bytes + self.band_bytes
     }
@@ -58,7 +60,7 @@ impl Filling {
         self.pieces() <= PIECES_MAX as u64
     }
 
-    /// What a thread has to have outstanding, so that wherever in a stripe its requests begin, one is filled.
+    /// Bytes that a thread must have outstanding to fill a stripe, wherever in a stripe its requests begin.
     fn needed_bytes(&self) -> u64 {
         let begins_every = greatest_common_divisor(self.request_bytes, self.row_bytes());
         self.span_bytes() + self.request_bytes - begins_every
@@ -72,7 +74,7 @@ impl Filling {
         self.request_bytes * self.depth >= self.needed_bytes()
     }
 
-    /// The smallest requests that fill stripes: of those that double these, or as large as a stripe.
+    /// The smallest request size that fills stripes: the present size doubled as often as needed, at most a whole row.
     fn enough_bytes(&self) -> u64 {
         let doubled = std::iter::successors(Some(self.request_bytes), |bytes| Some(bytes * 2));
         let doubled = doubled.take_while(|bytes| *bytes < self.row_bytes());
@@ -87,7 +89,7 @@ impl Filling {
         sizes.find(fills).unwrap_or(self.row_bytes())
     }
 
-    /// Why stripes are not filled, and what fills them.
+    /// Why stripes are not filled, and what would fill them.
     fn reason(&self) -> String {
         let request = exact_size(self.request_bytes);
         let larger = typed_size(self.enough_bytes());
@@ -132,7 +134,8 @@ fn greatest_common_divisor(one: u64, other: u64) -> u64 {
     }
 }
 
-/// What a RAID 5 of the engine reads while it is written in order; nothing of any other, or if it is not worth telling.
+/// Reads before writes of an engine's RAID 5 under sequential writes; `None` for any other setup, or below
+/// `WORTH_TELLING`.
 pub fn reads_before_writes(
     configuration: &Configuration,
     read_per_written: Option<f64>,
@@ -161,7 +164,8 @@ pub fn reads_before_writes(
     })
 }
 
-/// For people: each point that reads first; of neighbours in a sweep the first one, for whose reason the rate falls.
+/// For people: each point that reads before it writes. Neighbouring points of a sweep share one sentence, with the
+/// reason of the first.
 pub fn in_words(report: &Report, sweep: Option<&Sweep>) -> String {
     let mut text = String::new();
     let mut points = report.points.as_slice();

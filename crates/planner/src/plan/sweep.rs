@@ -2,25 +2,25 @@
 
 use super::ask::{Case, set};
 
-/// Most points of a sweep at one level: some minutes.
+/// Most points of a sweep at one level. So many take some minutes.
 pub const POINTS_MAX: usize = 128;
 
 /// What can be varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variation {
-    /// Drives.
+    /// Number of drives.
     Count,
-    /// Chunk, in KiB.
+    /// Chunk size, in KiB.
     Chunk,
-    /// Cores that run the engine.
+    /// Number of cores that run the engine.
     EngineCores,
-    /// Requests outstanding per thread.
+    /// Requests outstanding per thread (queue depth).
     Depth,
-    /// Threads of clients.
+    /// Number of client threads.
     Threads,
 }
 
-/// By name.
+/// The variations with their names on the command line.
 pub const VARIATIONS: [(&str, Variation); 5] = [
     ("count", Variation::Count),
     ("chunk", Variation::Chunk),
@@ -37,7 +37,7 @@ impl Variation {
         row.map_or("", |(name, _)| name)
     }
 
-    /// A value of it, for people.
+    /// One value as people read it.
     #[must_use]
     pub fn value(self, value: u64) -> String {
         match self {
@@ -46,7 +46,7 @@ impl Variation {
         }
     }
 
-    /// Whether its values double, or follow one by one.
+    /// Whether a range steps by doubling, or by one.
     #[must_use]
     pub fn doubles(self) -> bool {
         matches!(self, Variation::Chunk | Variation::Depth)
@@ -56,12 +56,12 @@ impl Variation {
 /// A sweep: one or two things that vary, each over some values.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// The first is drawn from row to row, the second from plot to plot.
+    /// The first axis varies along the rows of a plot, the second from plot to plot.
     pub axes: Vec<(Variation, Vec<u64>)>,
 }
 
 impl Sweep {
-    /// Each case with every value.
+    /// Combines each case with every value of every axis.
     #[must_use]
     pub fn vary(&self, cases: &[Case]) -> Vec<Case> {
         let mut varied: Vec<Case> = cases.to_vec();

@@ -1,8 +1,9 @@
-//! What the fuzzer does with any bytes that are to be a file of the user's, callable from ordinary tests too. Whatever they
-//! say, nothing may panic or run away: it is refused in a sentence, or it makes something that works for a while.
+//! What the fuzzer does with arbitrary bytes in place of a user's file; ordinary tests can call it too. Whatever the
+//! bytes are, nothing may panic or run without end: they are refused with a sentence, or describe something that works
+//! for a while.
 //!
-//! Bytes are either the text itself, or changes of a file that is right, which come further: each four bytes say where
-//! (two), what becomes of the byte there (one), and by which other one.
+//! The bytes are either the text itself, or changes to a valid file, which get past the parser more often. Each change
+//! takes four bytes: two for the place, one for the kind of change, one for the new byte.
 
 use super::library::{HOSTS, Library, PLATFORMS};
 use lab::schema::configuration::read_configurations;
@@ -14,11 +15,11 @@ use models::library::FAMILIES;
 use models::platform::{Buffers, DriveLink, Machine, Platform};
 use models::profile::Family;
 
-/// Changes of a file that is right, at most.
+/// Most changes to a valid file.
 const CHANGES_MAX: usize = 16;
-/// Commands that a drive made of such a file has to carry out.
+/// Commands that a drive described by such a file has to carry out.
 const COMMANDS: u64 = 64;
-/// A file that is right, for configurations.
+/// A valid file of configurations.
 const CONFIGURATION: &str = r#"schema = 1
 [setup.s]
 drive = "p4510-2tb"
@@ -31,10 +32,10 @@ chunk_kib = 64
 [points]
 p = { setup = "s", state = "steady", workload = { op = "randmix", bs = "4k", read_pct = 70, threads = 8, qd = 64, demand_iops = 1000, arrivals = "poisson", skip_seconds = 1, seconds = 2 } }
 "#;
-/// The same for suites.
+/// A valid suite.
 const SUITE: &str = include_str!("../../../lab/suites/anandtech-2018.toml");
 
-/// What bytes are to be.
+/// The kind of file that the bytes represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum File {
     /// A family of drives.
@@ -49,7 +50,7 @@ pub enum File {
     Suite,
 }
 
-/// The text that bytes stand for.
+/// The text that the bytes represent.
 fn text(right: &str, data: &[u8]) -> Option<String> {
     let (kind, data) = data.split_first()?;
     if kind.is_multiple_of(2) {
@@ -68,11 +69,11 @@ fn text(right: &str, data: &[u8]) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Reads bytes as such a file, and uses what comes of it. True if something does.
+/// Reads bytes as such a file and uses the result. Returns whether the file was accepted and something came of it.
 ///
 /// # Panics
 ///
-/// When it finds a mistake: a refusal that is no sentence, or time that runs back.
+/// If it finds a bug: an error that is not a sentence, or time that runs backwards.
 pub fn fuzz_one(file: File, data: &[u8]) -> bool {
     let right = match file {
         File::Drive => FAMILIES[0].1,
@@ -99,7 +100,7 @@ pub fn fuzz_one(file: File, data: &[u8]) -> bool {
     }
 }
 
-/// What was read, or else a refusal, which has to be a sentence on one line.
+/// The parsed value, or `None` for an error, which must be one sentence on one line.
 fn is_right<T, E: std::fmt::Display>(read: Result<T, E>) -> Option<T> {
     match read {
         Ok(read) => Some(read),

@@ -1,9 +1,9 @@
-//! One digest over everything that happens in a few runs, and over every figure that comes of them: the same on every
-//! machine, in every build, on any number of threads.
+//! One digest of all events in a few runs and of all their figures. It is the same on every machine, in every build,
+//! with any number of threads.
 //!
-//! A test computes it in a debug build and `fullstripe sim digest` in whatever build that is; both compare it with
-//! [`EXPECTED`]. It changes whenever a model, a profile, a price or the engine's own behaviour does: then the new one
-//! belongs into the change that is the reason.
+//! A test computes it in a debug build, and `fullstripe sim digest` in the build that is run; both compare it with
+//! [`EXPECTED`]. It changes whenever a model, a profile, a price or the engine's behaviour does. The change that causes
+//! this then updates [`EXPECTED`].
 
 use super::library::Library;
 use super::limits::Depth;
@@ -14,11 +14,11 @@ use lab::schema::configuration::read_configurations;
 use lab::schema::metric::{Metric, Statistic};
 use std::collections::BTreeSet;
 
-/// What [`of_runs`] gives.
+/// The expected result of [`of_runs`].
 pub const EXPECTED: u128 = 0x45b6_5896_d612_3af1_7648_5edd_063b_6dc8;
 
-/// A point of each kind: one drive under demand, with links and processors around it, arrays of the engine that read,
-/// write and write with parity, and another stack.
+/// Points of each kind: one drive under demand; arrays of the engine that read sequentially and that write with parity,
+/// with links and processors around them.
 const POINTS: &str = r#"
 schema = 1
 
@@ -52,11 +52,11 @@ streams = { setup = "raid0", state = "filled", workload = { op = "read", bs = "1
 parity = { setup = "raid5", state = "steady", workload = { op = "randwrite", bs = "4k", threads = 2, qd = 8, demand_iops = 5000, arrivals = "poisson", seconds = 1 } }
 "#;
 
-/// Runs a few points on so many threads, and digests what happens and what comes out.
+/// Runs a few points on `jobs` threads, and computes the digest of their events and results.
 ///
 /// # Errors
 ///
-/// When one of them cannot be run, which a test rules out.
+/// If one of them cannot be run, which a test rules out.
 pub fn of_runs(jobs: usize) -> Result<u128> {
     let catalogue = Library::default().catalogue();
     let points = read_configurations("fingerprint", POINTS, &catalogue)?;
@@ -77,7 +77,7 @@ pub fn of_runs(jobs: usize) -> Result<u128> {
     for (configuration, answer) in answered {
         let answer = answer.map_err(|missing| anyhow::anyhow!(missing.reason));
         let answer = answer.with_context(|| format!("{:?}", configuration.setup))?;
-        // Every number to its last bit.
+        // Debug output has every number to its last bit.
         all += &format!("{answer:?}\n");
     }
     Ok(digest(all.as_bytes()))

@@ -1,9 +1,9 @@
-//! Fitted constants, and how many published numbers there are for each profile: at most half as many constants as facts,
-//! in every profile and in all.
+//! Fitted constants, and how many published numbers there are for each profile. There may be at most half as many
+//! constants as facts, for every profile and in total.
 //!
-//! A constant counts where its figure says use C. Facts are those of C rows that are numbers or ratios; one is about a
-//! profile when a setup of one of its points names it. How the constants were found: [`models::fit`] for drives, [`md`]
-//! for Linux md.
+//! A constant counts as fitted if its figure has use C. The facts are those of C rows that are numbers or ratios. A
+//! fact concerns a profile if the setup of one of its points names that profile. The procedures are [`models::fit`] for
+//! drives and [`md`] for Linux md.
 
 pub mod md;
 
@@ -31,7 +31,7 @@ pub enum Kind {
     Platform,
     /// An operating system.
     Host,
-    /// Another RAID.
+    /// Another RAID software.
     Stack,
 }
 
@@ -40,20 +40,20 @@ pub enum Kind {
 pub struct Constant {
     /// What it is a constant of.
     pub kind: Kind,
-    /// The profiles that have it: one machine in several forms has its constants once.
+    /// The profiles that share it. If one machine has several profiles, their common constants count once.
     pub profiles: BTreeSet<String>,
-    /// Its table and key.
+    /// Its table and key in the profile.
     pub name: String,
     /// Its value.
     pub value: f64,
-    /// What it was fitted to.
+    /// The row that it was fitted to.
     pub source: String,
 }
 
 /// Constants of profiles that share them, and the facts about these profiles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Budget {
-    /// What they describe.
+    /// What the profiles describe.
     pub kind: Kind,
     /// The profiles.
     pub profiles: BTreeSet<String>,
@@ -76,13 +76,13 @@ impl Budget {
 pub struct Fitted {
     /// The constants.
     pub constants: Vec<Constant>,
-    /// By profile.
+    /// Budgets by profile.
     pub budgets: Vec<Budget>,
     /// All constants, and all facts of all publications.
     pub constants_in_all: usize,
     /// See [`Fitted::constants_in_all`].
     pub facts_in_all: usize,
-    /// Numbers that one drive or stack was fitted to, each left out of the fit once.
+    /// Numbers that a drive or a stack was fitted to, each left out of the fit once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
@@ -161,7 +161,7 @@ fn is_of(setup: &Setup, kind: Kind, profiles: &BTreeSet<String>) -> bool {
     })
 }
 
-/// The constants with the facts of a book.
+/// The constants, with the facts of a book.
 ///
 /// # Errors
 ///
@@ -192,7 +192,7 @@ pub fn fitted(book: &Book, questions: &Questions) -> Result<Fitted, Refusal> {
     })
 }
 
-/// Fits again without one number after the other, which takes minutes; `told` hears how far it is.
+/// Repeats the fits, each time without one number, which takes minutes. `told` receives reports of progress.
 ///
 /// # Errors
 ///
@@ -200,7 +200,7 @@ pub fn fitted(book: &Book, questions: &Questions) -> Result<Fitted, Refusal> {
 pub fn left_out(told: &mut dyn FnMut(String)) -> Result<Vec<LeftOut>, Refusal> {
     let mut all = Vec::new();
     for family in families()? {
-        // The procedure is that of the drives of which numbers were published.
+        // Only this family has published numbers that its drives were fitted to.
         if family.family == "p4510" {
             all.extend(leave_one_out(&family, told));
         }

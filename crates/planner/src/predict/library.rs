@@ -1,5 +1,5 @@
-//! What can be asked for: drives, platforms and hosts that come with the program, and drives and platforms from the
-//! user's files.
+//! What a configuration may name: drives, platforms and hosts that come with the program, and drives and platforms from
+//! the user's files.
 
 use super::point::STACKS;
 use lab::claims::predictor::NotModelled;
@@ -74,7 +74,7 @@ const UBLK: (&str, &str) = (
     include_str!("../../../../profiles/exports/ublk.toml"),
 );
 
-/// Drives and platforms by what a configuration calls them: an id, or a file. Hosts by id.
+/// Drives and platforms by the name that a configuration uses, an id or a file path. Hosts are named by id only.
 #[derive(Clone, Debug)]
 pub struct Library {
     profiles: BTreeMap<String, Profile>,
@@ -115,7 +115,7 @@ impl Default for Library {
 }
 
 impl Library {
-    /// Ids that a configuration may name: those of the claims, and the profiles that there are.
+    /// Ids that a configuration may name: those of the claims, and those of the profiles in the library.
     #[must_use]
     pub fn catalogue(&self) -> Catalogue {
         let mut catalogue = Catalogue::of_claims();
@@ -156,23 +156,22 @@ impl Library {
         catalogue
     }
 
-    /// Adds the drive that configurations call `reference` (`PATH`, or `PATH#ID`), of a family described by
-    /// `text`.
+    /// Adds the drive that configurations call `reference` (`PATH`, or `PATH#ID`). `text` describes its family.
     ///
     /// # Errors
     ///
-    /// When that is no family, has a number that no drive can have, or does not say which drive is meant.
+    /// If that is not a family, has a number that no drive can have, or does not say which drive is meant.
     pub fn add_file(&mut self, reference: &str, text: &str) -> Result<(), Refusal> {
         let profile = library::in_file(reference, text)?;
         self.profiles.insert(reference.to_owned(), profile);
         Ok(())
     }
 
-    /// Adds the platform that configurations call `reference`, a file with this text.
+    /// Adds the platform that configurations call `reference`. `text` is the content of the file.
     ///
     /// # Errors
     ///
-    /// When that is no platform, or has a number or a tree that no machine can have.
+    /// If that is not a platform, or has a number or a tree of links that no machine can have.
     pub fn add_platform(&mut self, reference: &str, text: &str) -> Result<(), Refusal> {
         let machine: Machine = read(reference, text)?;
         let graph = machine.graph();
@@ -181,7 +180,7 @@ impl Library {
         Ok(())
     }
 
-    /// Everything that it holds for a setup, with all numbers to their last digit.
+    /// Everything that the library holds for a setup, with all digits of all numbers.
     #[must_use]
     pub fn contents(&self, setup: &Setup) -> String {
         format!(
@@ -198,7 +197,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// When there is no profile of it.
+    /// If the library has no profile of it.
     pub fn profile(&self, drive: &Reference) -> Result<&Profile, NotModelled> {
         let name = drive.text();
         self.profiles.get(name).ok_or_else(|| NotModelled {
@@ -210,7 +209,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// When there is no profile of it.
+    /// If the library has no profile of it.
     pub fn platform(&self, platform: &Reference) -> Result<&Graph, NotModelled> {
         let name = platform.text();
         self.platforms.get(name).ok_or_else(|| NotModelled {
@@ -222,7 +221,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// When there is no profile of it.
+    /// If the library has no profile of it.
     pub fn host(&self, name: &str) -> Result<&Host, NotModelled> {
         self.hosts.get(name).ok_or_else(|| NotModelled {
             reason: format!("the host \"{name}\" is not modelled yet"),
@@ -238,7 +237,7 @@ impl Library {
         }
     }
 
-    /// The drives of which there are profiles, in order.
+    /// The drives that have profiles, in order.
     pub fn drives(&self) -> impl Iterator<Item = &str> {
         self.profiles.keys().map(String::as_str)
     }

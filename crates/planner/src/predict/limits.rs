@@ -1,12 +1,14 @@
-//! What limits a point: a measured word.
+//! What limits a point, found by measurement.
 //!
-//! Each resource that is in use is made 10 % faster on its own, and the point is run again with the same seed, for a
-//! short while. The resource that raises throughput most **limits** the point. If none of them gains 2 %, and more
-//! outstanding requests do not either, those limit it that gain it together. Otherwise it is the **queue depth**: what is outstanding waits for something that nobody queues for, and the part of the latency that
-//! shows most when it is made 10 % shorter is named. An open loop that gets all that it demands is limited by that.
+//! Each resource in use is made 10 % faster on its own, and the point is run again with the same seed, for a short
+//! while. The resource that raises throughput most **limits** the point. If no single one gains 2 %, and neither do
+//! more outstanding requests, a smallest group that gains 2 % together limits it. Otherwise the limit is the **queue
+//! depth**: requests wait for something that has no queue, and the part of the latency that gains most when made 10 %
+//! shorter is named. An open loop whose demand is met is limited by the demand.
 //!
-//! What is **behind** a limit is found likewise, with the first one so much faster (or deeper) that it no longer
-//! binds. What is busy less than a seventh of the time is not tried: a tenth of that is below 2 %.
+//! What is **behind** a limit is found in the same way, with the first limit made so much faster (or the queue so much
+//! deeper) that it no longer limits. Resources that are busy less than 15 % of the time are not tried: being a tenth
+//! faster, they would gain less than 2 %.
 
 use super::point::{Point, Start};
 use super::resources::{PARTS, Part, Resource, links_of};
@@ -17,86 +19,86 @@ use timed::host::Books;
 use timed::machine::SharedPlatform;
 use timed::run::{Outcome, Window};
 
-/// By how much a resource is made faster to see what it limits: DESIGN's tenth.
+/// The factor by which a resource is made faster to see whether it limits.
 const FASTER: f64 = 1.1;
-/// What that has to gain at least.
+/// The least gain that counts.
 const GAIN_MIN: f64 = 0.02;
-/// By how much, so that it no longer binds.
+/// The factor by which a resource is made faster so that it no longer limits.
 const OUT_OF_THE_WAY: f64 = 16.0;
-/// The same of a queue depth.
+/// The same for a queue depth.
 const DEEPER: u32 = 8;
-/// Below this share of time a server is not tried.
+/// A server that is busy for less than this share of the time is not tried.
 const IN_USE: f64 = 0.15;
-/// Commands of a short run, the first third of which is not measured.
+/// Commands of a short run. Its first third is not measured.
 const COMMANDS: f64 = 40_000.0;
-/// Shortest of them, where drives collect garbage (some ten periods; in much longer runs drives get out of step, and
-/// what chance does hides what is asked) and elsewhere; and longest.
+/// Shortest such run where drives collect garbage (about ten periods; in much longer runs the drives get out of step,
+/// and chance hides the effect), shortest run elsewhere, and longest run.
 const SHORTEST_IN_STEP_NS: f64 = 100e6;
 const SHORTEST_NS: f64 = 10e6;
 const LONGEST_NS: f64 = 60e9;
-/// Requests that are demanded and got, as share, so that the demand is what limits.
+/// Share of the demand that must be met for the demand to be the limit.
 const MET: f64 = 0.99;
 
-/// How far to look.
+/// How far to look for limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
-    /// Not at all.
+    /// Look for no limit.
     #[default]
     Nothing,
-    /// What limits.
+    /// Find the first limit.
     First,
-    /// And what is behind that.
+    /// Also find what is behind it.
     Behind,
 }
 
-/// What limits.
+/// One limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// Its name.
     pub name: String,
-    /// What a tenth more of it gains, in percent; none for demands and queue depths.
+    /// Throughput gained when it is a tenth faster, in percent; none for demands and queue depths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_percent: Option<f64>,
 }
 
-/// What limits a point, and what would if that did not.
+/// What limits a point, and what would limit it next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// What limits it.
     pub first: Limit,
-    /// What limits it when the first one is out of the way.
+    /// What limits it once the first limit is out of the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<Limit>,
-    /// Requests per second then.
+    /// Requests per second in that case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind_iops: Option<f64>,
 }
 
-/// A point with what it has come to so far.
+/// A point and its results so far.
 #[derive(Clone, Debug)]
 pub struct Found<'a> {
     /// The point.
     pub point: &'a Point,
-    /// Where its drives start.
+    /// The state in which its drives start.
     pub start: Start,
     /// The seed of short runs.
     pub seed: u64,
     /// Its requests per second.
     pub iops: f64,
-    /// Drives' commands for each of them.
+    /// Commands to drives per request.
     pub commands_per_request: f64,
-    /// Commands that the short runs have taken.
+    /// Commands that the short runs took.
     pub commands: Cell<u64>,
 }
 
-/// What binds: one resource, several that bind together, or nothing but what is outstanding.
+/// What limits: one resource, several together, or only the queue depth.
 enum Binds {
     Resources(Vec<Resource>, f64),
     QueueDepth(Resource),
 }
 
 impl Found<'_> {
-    /// What limits it.
+    /// Finds what limits the point.
     ///
     /// # Errors
     ///
@@ -159,7 +161,7 @@ impl Found<'_> {
         }
     }
 
-    /// About how fast another point is.
+    /// The approximate rate of another point.
     fn first_look(&self, point: &Point) -> Result<f64> {
         let Window { until_ns, .. } = self.window();
         let window = Window {
@@ -171,7 +173,8 @@ impl Found<'_> {
         Ok(self.rate(&outcome, window))
     }
 
-    /// What a short run comes to. Where drives collect it holds few periods, and the last one only in part.
+    /// The rate of a short run. Where drives collect garbage it holds few periods, the last one only in part, so its
+    /// middle is weighted most.
     fn rate(&self, outcome: &Outcome, window: Window) -> f64 {
         let Window { from_ns, until_ns } = window;
         match self.start {
@@ -185,7 +188,7 @@ impl Found<'_> {
     }
 }
 
-/// A short run as it stands, and what of it is worth trying.
+/// A short run of the unchanged point, and the resources that are worth trying.
 struct Survey<'a> {
     found: &'a Found<'a>,
     window: Window,
@@ -216,7 +219,7 @@ impl<'a> Survey<'a> {
         Ok(self.found.rate(&outcome, self.window) / self.iops.max(1e-9) - 1.0)
     }
 
-    /// What the point gains when resources are a tenth faster.
+    /// What the point gains if `resources` are a tenth faster.
     fn gain_of(&self, resources: &[Resource]) -> Result<f64> {
         self.gain(&all_faster(self.found.point, resources, FASTER))
     }
@@ -235,7 +238,7 @@ impl<'a> Survey<'a> {
         Ok(most)
     }
 
-    /// What binds, unless it is out of the way.
+    /// What limits the point, apart from the resources in `aside`, which are already out of the way.
     fn binds(&self, aside: &[Resource]) -> Result<Binds> {
         let tried = self.in_use.iter().filter(|one| !aside.contains(one));
         let tried: Vec<Resource> = tried.cloned().collect();
@@ -253,8 +256,8 @@ impl<'a> Survey<'a> {
         Ok(Binds::QueueDepth(waits_for))
     }
 
-    /// Resources that bind only together, as two do that are equally fast: more outstanding requests gain nothing,
-    /// all of them faster do. Those without which the gain stays are left out.
+    /// Resources that limit only together, as two equally fast ones do: more outstanding requests gain nothing, but
+    /// making all of them faster does. A resource is dropped if the others alone still gain enough.
     fn together(&self, mut resources: Vec<Resource>) -> Result<Option<(Vec<Resource>, f64)>> {
         if resources.len() < 2 || self.gain(&self.found.point.deeper(2))? >= GAIN_MIN {
             return Ok(None);
@@ -306,7 +309,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// The part of drives that shows most on its own, if one does.
+    /// The part of the drives that gains most on its own, if one gains enough.
     fn part(&self) -> Option<Resource> {
         let reads = self.found.point.workload().read_percent();
         let parts = PARTS.into_iter().filter(|part| match part {
@@ -319,7 +322,7 @@ impl<'a> Survey<'a> {
         (gain >= GAIN_MIN / 2.0).then_some(part)
     }
 
-    /// What most of the processor time goes into.
+    /// What takes most of the processor time.
     fn most_work(&self) -> &'static str {
         let Books {
             client_ns,
@@ -340,7 +343,7 @@ fn all_faster(point: &Point, resources: &[Resource], times: f64) -> Point {
     each.fold(point.clone(), |point, one| point.faster(one, times))
 }
 
-/// What is in use.
+/// The resources that are in use.
 fn in_use(
     point: &Point,
     outcome: &Outcome,

@@ -1,5 +1,5 @@
-//! Many points, on several threads. A point runs on one thread and knows of no other, so what comes out does not
-//! depend on how many there are.
+//! Many points, on several threads. A point runs on one thread and is independent of all others, so the results do not
+//! depend on the number of threads.
 
 use super::{Answer, Virtual};
 use lab::claims::predictor::NotModelled;
@@ -9,15 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Configurations and the figures wanted of each: each is run once, whoever asks.
+/// Configurations and the figures wanted of each. Each configuration is run once, however many questions need it.
 pub type Wanted = BTreeMap<Configuration, BTreeSet<Metric>>;
-/// What came of each.
+/// The answer for each.
 pub type Answered = BTreeMap<Configuration, Result<Answer, NotModelled>>;
 
-/// Requests per second of a closed loop, for each that is outstanding, and at most: fast drives and many of them.
+/// Estimated requests per second of a closed loop for each outstanding request, and the most in all: for arrays of many
+/// fast drives.
 const CLOSED_LOOP_IOPS: (u64, u64) = (500, 2_000_000);
 
-/// How much work a point is, in rough thousands of commands: for progress, and to begin with the longest.
+/// The work that a point takes, in rough thousands of commands: for progress, and for starting with the longest.
 #[must_use]
 pub fn work(configuration: &Configuration) -> u64 {
     let workload = &configuration.workload;
@@ -30,8 +31,8 @@ pub fn work(configuration: &Configuration) -> u64 {
     seconds * workload.demand_iops.unwrap_or(closed_loop) / 1000 + 1
 }
 
-/// Answers all. `finished` hears of each answer when it is there, on the thread that has found it, and with it how
-/// much of the [`work`] has been done.
+/// Answers all. `finished` is called after each answer, on the thread that computed it, with the amount of [`work`]
+/// that has been done so far.
 #[must_use]
 pub fn answer_all(
     predictor: &Virtual,

@@ -1,7 +1,7 @@
-//! What a prediction comes from: mechanisms of the models by name, each of which can be switched off.
+//! What causes a prediction: mechanisms of the models by name. Each can be switched off.
 //!
 //! A mechanism is switched off by numbers, not by other code: a shared link that is never full, a stall that never
-//! comes. So whoever asks what a result is owed to runs the same models without it ([`Point::without`]).
+//! occurs. So the same models run without it ([`Point::without`]) to show what a result is due to.
 //!
 //! [`Point::without`]: super::point::Point::without
 
@@ -12,66 +12,67 @@ use models::platform::Graph;
 use models::profile::Profile;
 use serde::Serialize;
 
-/// Far beyond what anything here needs per second, and far below what overflows.
+/// Far beyond any rate that occurs here per second, and far below what would overflow.
 const PLENTY: u64 = 1_000_000_000_000_000;
-/// By how much work is done faster whose time is not to show.
+/// The factor by which work becomes so fast that its time does not show.
 pub(super) const AT_ONCE: f64 = 1e6;
 
 /// A mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// Reads that want the same unit of a drive wait for each other. Without: each takes the unit that is free first.
+    /// Reads of the same flash unit of a drive wait for each other. If off, each takes the unit that is free first.
     Collisions,
-    /// A read waits for the program that its unit is at.
+    /// A read waits for the program that its flash unit is carrying out.
     ReadsMeetPrograms,
-    /// Rare waits inside a drive.
+    /// Rare stalls inside a drive.
     Stalls,
-    /// Overwriting at random leaves garbage that has to be collected.
+    /// Random overwrites leave garbage that has to be collected.
     Collection,
-    /// Collection and service alternate once the clean pool is empty. Without: both go on all the time.
+    /// Collection and service alternate once the clean pool is empty. If off, both proceed all the time.
     Episodes,
-    /// A write is done when it lies in the drive's buffer. Without: when it is in flash.
+    /// A write completes when it is in the drive's buffer. If off, when it is in flash.
     WriteBuffer,
-    /// A drive reads ahead of one stream.
+    /// A drive reads ahead for one sequential stream.
     ReadAhead,
-    /// The one controller of a drive takes so many commands per second.
+    /// A drive's single controller handles a limited number of commands per second.
     ControllerCap,
     /// Bandwidth between a drive's port and its flash.
     DataPath,
     /// Reading flash takes time.
     FlashReads,
-    /// So does writing it.
+    /// Programming flash takes time.
     FlashPrograms,
-    /// Drives share uplinks and root ports.
+    /// Drives share the bandwidth of uplinks and root ports.
     LinkSharing,
-    /// A drive's own lanes.
+    /// The bandwidth of a drive's own lanes is limited.
     DriveLinks,
-    /// Passing links takes time.
+    /// Passing a link takes time.
     Hops,
-    /// Data cross between sockets.
+    /// Data cross the link between sockets.
     SocketCrossing,
-    /// Memory is shared by all drives of a socket.
+    /// All drives of a socket share its memory bandwidth.
     SharedMemory,
     /// The client's own work for a request.
     ClientWork,
-    /// The kernel's work for it: ways in and out, interrupts, switches.
+    /// The kernel's work for a request: system calls, interrupts, context switches.
     KernelWork,
-    /// Cores that sleep deeply take long to wake.
+    /// Cores in a deep sleep state take long to wake.
     DeepSleep,
-    /// The work of the RAID itself.
+    /// The work of the RAID software itself.
     RaidWork,
-    /// Each drive has one counter of commands under way for all cores.
+    /// Each drive has one counter of commands in flight, which all cores change.
     DriveCounters,
     /// Changing a cache line takes longer when a core of another socket was the last to do so.
     LinesBetweenSockets,
     /// All cores change md's counter of an array and take its locks.
     ArrayLines,
-    /// One thread of md works on stripe heads of RAID 5, page by page. Without: its passes and sums take no time.
+    /// One thread of md handles the stripe heads of RAID 5, page by page. If off, its passes and parity sums take no
+    /// time.
     StripeThread,
-    /// md reads mirrors from the copy that suits best. Without: from the first.
+    /// md reads mirrors from the most suitable copy. If off, from the first.
     ReadBalance,
-    /// md writes all copies. Without: one, as if reading.
+    /// md writes all copies. If off, only one, as for a read.
     Copies,
 }
 
@@ -128,14 +129,14 @@ pub struct Mechanisms {
 }
 
 impl Mechanisms {
-    /// All but these.
+    /// The set with these mechanisms switched off.
     #[must_use]
     pub fn without(off: &[Mechanism]) -> Mechanisms {
         Mechanisms { off: off.to_vec() }
     }
 
-    /// What is meant by the word with which a row of the claims names what must produce it; empty if nothing of it is
-    /// modelled.
+    /// The mechanisms that a claim's word stands for. A row names by that word what must produce its result. Empty if
+    /// nothing of it is modelled.
     #[must_use]
     pub fn meant_by(word: book::Mechanism) -> &'static [Mechanism] {
         match word {
@@ -161,21 +162,21 @@ impl Mechanisms {
         self.off.contains(&mechanism)
     }
 
-    /// Switches off what lies in drives; they are in this state.
+    /// Switches off what is part of drives that are in this state.
     pub(super) fn apply_to_drives(&self, profile: &mut Profile, state: State) {
         for mechanism in &self.off {
             without_of_drive(*mechanism, profile, state);
         }
     }
 
-    /// Switches off what lies in Linux md.
+    /// Switches off what is part of Linux md.
     pub(super) fn apply_to_md(&self, costs: &mut MdCosts) {
         for mechanism in &self.off {
             without_of_md(*mechanism, costs);
         }
     }
 
-    /// Switches off what lies in a platform.
+    /// Switches off what is part of a platform.
     pub(super) fn apply_to_platform(&self, graph: &mut Graph) {
         for mechanism in &self.off {
             match mechanism {
@@ -226,7 +227,7 @@ fn without_of_drive(mechanism: Mechanism, profile: &mut Profile, state: State) {
             components.for_each(|component| component.rate = 0.0);
         }
         Collection => profile.amplification_per_mille = 1000,
-        // What is left where data lie scattered: the rate in the long run, all the time.
+        // What remains where data is scattered: the long-run write rate, all the time.
         Episodes if matches!(state, State::Steady | State::Worn) => {
             let rate = u128::from(profile.program_bytes_per_s) * 1000;
             let rate = rate / u128::from(profile.amplification_per_mille.max(1000));
@@ -248,7 +249,7 @@ fn without_of_drive(mechanism: Mechanism, profile: &mut Profile, state: State) {
             profile.program_ns = 1;
             profile.program_bytes_per_s = PLENTY / 1000;
         }
-        // Where there is no platform, a drive's link is its own port.
+        // Without a platform, a drive's link is its own port.
         DriveLinks => {
             profile.port.to_host_bytes_per_s = PLENTY;
             profile.port.to_drive_bytes_per_s = PLENTY;

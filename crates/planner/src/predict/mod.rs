@@ -1,21 +1,21 @@
-//! From a configuration to its figures: a point of the claims, or of anybody's file, is run in virtual time.
+//! Turns a configuration into figures: a point of the claims or of a user's file is run in virtual time.
 //!
 //! | step | file |
 //! |---|---|
 //! | drives by id or file | [`library`] |
 //! | what surrounds them: host and platform | [`surroundings`] |
 //! | one run of a point | [`point`] |
-//! | from when and for how long it is measured | [`window`] |
+//! | when measuring begins, and for how long | [`window`] |
 //! | what limits it | [`limits`], of [`resources`] |
-//! | what it is owed to | [`mechanisms`] |
+//! | which mechanism causes a result | [`mechanisms`] |
 //! | many points, on several threads | [`many`] |
-//! | the same everywhere | [`fingerprint`] |
+//! | proof that results are the same everywhere | [`fingerprint`] |
 //! | constants that were fitted | [`fitted`] |
-//! | any bytes instead of files | [`exercise`] |
+//! | arbitrary bytes as files, for fuzzing | [`exercise`] |
 //!
-//! A predictor is given a configuration and the names of figures; what was published is nowhere near it. The
-//! same configuration gives the same figures on every machine and on any number of threads: each run is a
-//! function of its seed, and all points share their seeds, so that ratios are taken run by run.
+//! A predictor receives a configuration and the names of figures, and no published values. The same configuration gives
+//! the same figures on every machine and with any number of threads: each run is a function of its seed, and all points
+//! use the same seeds, so that ratios can be taken run by run.
 
 pub mod exercise;
 pub mod fingerprint;
@@ -38,7 +38,7 @@ use library::Library;
 use limits::{Depth, Found, Limits};
 use mechanisms::Mechanisms;
 use point::{Measured, Point, Rebuild, Start};
-/// By which remembered answers are named.
+/// The digest by which remembered answers are named.
 pub use repeatable::digest::digest;
 use repeatable::random::mix;
 use serde::{Deserialize, Serialize};
@@ -46,74 +46,74 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use window::Effort;
 
-/// Seed of the first run; the others follow.
+/// Seed of the first run; the others follow by counting up.
 const FIRST_SEED: u64 = 1;
 
-/// What a result of reads on fresh drives carries.
+/// The note on results of reads from fresh drives.
 pub const UNWRITTEN: &str =
     "not representative: reads of space that was never written do not touch flash";
 
-/// A window that begins later than this may find drives in another state than a short run does.
+/// If a window begins later than this, a short run may find the drives in another state.
 const LATE_NS: u64 = 20_000_000_000;
 
 /// Answers questions by running them.
 #[derive(Clone, Debug, Default)]
 pub struct Virtual {
-    /// The drives that it knows.
+    /// The drives, platforms and hosts that it knows.
     pub library: Library,
-    /// Long enough for 99.999 %, which takes twenty times as long.
+    /// Whether to run long enough for the 99.999th percentile, which takes twenty times as long.
     pub deep: bool,
-    /// Whether to find out what limits, which takes some ten short runs more.
+    /// How far to look for what limits a point, which takes about ten short runs more.
     pub limits: Depth,
-    /// What is switched off in the models, for asking what a figure is owed to.
+    /// Mechanisms of the models that are switched off, to find out what causes a figure.
     pub without: Mechanisms,
-    /// No longer than somebody waits for: see [`window::Effort::quick`].
+    /// Whether to run only as long as a user waits: see [`window::Effort::quick`].
     pub quick: bool,
 }
 
-/// What came of a point.
+/// The answer for a point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    /// Figures run by run, for claims.
+    /// Figures of each run, for claims.
     pub prediction: Prediction,
     /// Figures of all runs together, with their intervals.
     pub summary: BTreeMap<Metric, Value>,
     /// Seeds of the runs.
     pub seeds: Vec<u64>,
-    /// What a reader has to know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// Of everything that has happened in these runs, and when.
+    /// Digest of all events in these runs and of their times.
     pub digest: u64,
-    /// Commands that drives have carried out, in all runs.
+    /// Commands that drives carried out, in all runs.
     pub commands: u64,
-    /// Cores that were busy, by who has to account for them; `None` where no processors are modelled.
+    /// Busy cores, split by client, kernel and RAID; `None` if no processors are modelled.
     pub cores: Option<CoresByBook>,
-    /// Bytes that clients see.
+    /// The size that clients see.
     pub size_bytes: u64,
     /// How fast a rebuild went beside the load, if there was one.
     pub rebuild: Option<Rebuild>,
-    /// Bytes that drives read for each byte that clients wrote, which is old data and parity; `None` where clients
-    /// read too, or a rebuild does.
+    /// Bytes that drives read for each byte that clients wrote: old data and parity. `None` if clients read too, or a
+    /// drive is missing or being rebuilt.
     pub read_per_written: Option<f64>,
-    /// What limits it, if that was asked and can be said of a short run: not of one that measures late what has
-    /// been written meanwhile.
+    /// What limits the point, if asked for. `None` if a short run cannot show it, because measuring begins late, on
+    /// drives that writes have changed meanwhile.
     pub limits: Option<Limits>,
 }
 
-/// Cores that were busy, by who has to account for them.
+/// Busy cores, split by client, kernel and RAID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoresByBook {
-    /// Clients: making requests and taking answers.
+    /// Clients: issuing requests and handling replies.
     pub client: f64,
-    /// Kernel and export: passing commands on, taking answers, waking up, looking in vain, serving clients.
+    /// Kernel and export: submitting commands, handling completions, wake-ups, polling in vain, serving clients.
     pub kernel: f64,
-    /// RAID.
+    /// The RAID software.
     pub raid: f64,
 }
 
 impl Virtual {
-    /// All that an answer depends on, beside the program itself: for remembering answers.
+    /// Everything that an answer depends on, except the program itself: the key of remembered answers.
     #[must_use]
     pub fn question(&self, configuration: &Configuration, wanted: &BTreeSet<Metric>) -> String {
         let contents = self.library.contents(&configuration.setup);
@@ -129,11 +129,11 @@ impl Virtual {
         )
     }
 
-    /// The figures `wanted` of a configuration.
+    /// Computes the figures `wanted` of a configuration.
     ///
     /// # Errors
     ///
-    /// When something of it is not modelled, or a run broke one of its laws.
+    /// If a part of the configuration is not modelled, or a run broke a law of virtual time.
     pub fn answer(
         &self,
         configuration: &Configuration,
@@ -193,14 +193,14 @@ fn run_seeds() -> impl Iterator<Item = u64> {
     seeds(FIRST_SEED, REPLICATIONS_MIN)
 }
 
-/// A word on reads of what was never written, which take no time that a drive in use would take.
+/// The note on reads from space that was never written: they are faster than on a drive in use.
 fn unwritten(configuration: &Configuration) -> Option<String> {
     let reads = configuration.workload.read_percent() != Some(0);
     let is_fresh = configuration.state == State::Fresh;
     (is_fresh && reads).then(|| UNWRITTEN.to_owned())
 }
 
-/// What limits the point that these are runs of.
+/// What limits the point that `runs` are runs of.
 fn limits_of(
     point: &Point,
     plan: &window::Plan,
@@ -225,7 +225,7 @@ fn limits_of(
     Ok((limits, found.commands.get()))
 }
 
-/// Cores that were busy in the mean of all runs.
+/// Busy cores, as the mean of all runs.
 fn cores(runs: &[Measured]) -> Option<CoresByBook> {
     let mut sum = CoresByBook::default();
     for run in runs {
@@ -238,7 +238,7 @@ fn cores(runs: &[Measured]) -> Option<CoresByBook> {
     Some(sum)
 }
 
-/// What drives read before they can write, in the mean of all runs.
+/// What drives read before they can write, as the mean of all runs.
 fn read_per_written(configuration: &Configuration, runs: &[Measured]) -> Option<f64> {
     let only_writes = configuration.workload.read_percent() == Some(0);
     let is_whole = configuration.setup.condition.is_none();
@@ -246,7 +246,7 @@ fn read_per_written(configuration: &Configuration, runs: &[Measured]) -> Option<
     (only_writes && is_whole).then(|| sum / runs.len() as f64)
 }
 
-/// The pace of a rebuild in the mean of all runs.
+/// The rate of a rebuild, as the mean of all runs.
 fn rebuild(runs: &[Measured]) -> Option<Rebuild> {
     let rebuilds: Option<Vec<Rebuild>> = runs.iter().map(|run| run.rebuild).collect();
     let rebuilds = rebuilds?;

@@ -1,4 +1,4 @@
-//! A point that can be run: configuration, drives, surroundings and stack put together.
+//! A point that can be run: configuration, drives, surroundings and stack together.
 
 use super::library::Library;
 use super::mechanisms::Mechanisms;
@@ -25,32 +25,32 @@ use timed::stacks::fullstripe::Fullstripe;
 use timed::stacks::md_2018::Md2018;
 use timed::stacks::none::NoRaid;
 
-/// Chunk of the engine's arrays unless a setup says another: what `create` takes.
+/// Chunk size of the engine's arrays if the setup gives none: the default of `create`.
 pub const CHUNK_KIB: u32 = 128;
-/// What metadata and logs take of each drive, at least.
+/// Space on each drive for metadata and logs, at least.
 const RESERVE_BYTES: u64 = 64 << 20;
 /// Cores that run the engine, unless somebody asks for more.
 const SHARDS: u8 = 1;
-/// The slot of the drive that is missing or new, where one is: its neighbours are alike.
+/// The slot of the drive that is missing or new. Any slot would do, because all drives are alike.
 const AFFECTED_SLOT: u8 = 0;
 /// Linux md of 2018.
 const MD_2018: &str = "md-2018";
-/// The stacks that are modelled: of one drive alone, and of arrays.
+/// The stacks that are modelled: `none` is for one drive alone.
 pub const STACKS: [&str; 3] = ["none", "fullstripe", MD_2018];
 
-/// Where drives start.
+/// In which state drives start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// In the state that the configuration says.
+    /// The state that the configuration names.
     AsPut,
-    /// The same, with the clean pool used up, each drive somewhere in its period of collection.
+    /// The same, but with an empty clean pool, and each drive at a random place of its collection period.
     Spent,
-    /// The same, all drives about to collect: see [`Drive::spend_pool_in_step`].
+    /// The same, but all drives are about to begin a collection: see [`Drive::spend_pool_in_step`].
     SpentInStep,
 }
 
 impl Start {
-    /// What runs begin with that are only compared with each other.
+    /// The start of runs that are only compared with each other.
     #[must_use]
     pub fn in_step(self) -> Start {
         match self {
@@ -68,18 +68,18 @@ pub struct Point {
     configuration: Configuration,
 }
 
-/// What one run says.
+/// The results of one run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Of the clients.
+    /// The figures that clients see.
     pub figures: Figures,
-    /// Commands of drives.
+    /// Commands that drives carried out.
     pub commands: u64,
-    /// Of everything that has happened, and when.
+    /// Digest of all events and their times.
     pub digest: u64,
-    /// Processor time by who has to account for it; `None` where no processors are modelled.
+    /// Processor time, split by client, kernel and RAID; `None` if no processors are modelled.
     pub books: Option<Books>,
-    /// How fast a rebuild went.
+    /// The rate of a rebuild.
     pub rebuild: Option<Rebuild>,
     /// Bytes that drives read for each byte that clients wrote.
     pub read_per_written: f64,
@@ -89,9 +89,9 @@ pub struct Measured {
 /// A rebuild beside the load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rebuild {
-    /// Bytes of each drive per second.
+    /// Bytes rebuilt on each drive per second.
     pub bytes_per_s: f64,
-    /// Bytes of a drive.
+    /// Size of a drive.
     pub total_bytes: u64,
 }
 
@@ -111,11 +111,11 @@ impl Measured {
 }
 
 impl Point {
-    /// A configuration with what the library has for it.
+    /// Combines a configuration with what the library holds for it.
     ///
     /// # Errors
     ///
-    /// What of it is not modelled.
+    /// If a part of it is not modelled.
     pub fn new(configuration: &Configuration, library: &Library) -> Result<Point, NotModelled> {
         let setup = &configuration.setup;
         let missing = |reason: String| Err(NotModelled { reason });
@@ -136,7 +136,7 @@ impl Point {
         Ok(point)
     }
 
-    /// What is connected where.
+    /// The setup.
     #[must_use]
     pub fn setup(&self) -> &lab::schema::setup::Setup {
         &self.configuration.setup
@@ -148,14 +148,14 @@ impl Point {
         &self.surroundings
     }
 
-    /// What is asked of it.
+    /// The workload.
     #[must_use]
     pub fn workload(&self) -> &Workload {
         &self.configuration.workload
     }
 
-    /// Whether the load leaves the drives as they are: nothing is written, or at random on what is scattered
-    /// already.
+    /// Whether the load leaves the layout of data on the drives as it is: it only reads, or it writes at random over
+    /// data that is already scattered.
     #[must_use]
     pub fn keeps_order(&self) -> bool {
         let workload = self.workload();
@@ -164,7 +164,7 @@ impl Point {
         workload.read_percent() == Some(100) || (is_random && is_scattered)
     }
 
-    /// Bytes that clients see.
+    /// The size that clients see.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.stack().map_or(0, |stack| stack.size_bytes())
@@ -213,27 +213,27 @@ impl Point {
         Ok(Box::new(Fullstripe::new(&array, prices)?))
     }
 
-    /// Whether the stack has cores of its own, and does not work on the clients'.
+    /// Whether the stack has cores of its own instead of sharing those of the clients.
     #[must_use]
     pub fn has_stack_cores(&self) -> bool {
         self.engine_cores() > 0
     }
 
-    /// Cores that run nothing but the stack.
+    /// Cores that run only the stack.
     fn engine_cores(&self) -> u8 {
         let setup = &self.configuration.setup;
         match (setup.stack.as_str(), setup.level) {
             (_, Level::Single) => 0,
-            // RAID 5 has a thread of its own.
+            // md has a thread of its own for RAID 5.
             (MD_2018, level) => u8::from(level == Level::Raid5),
-            // A check has seen to it that there are not so many.
+            // `Setup::check` allows far fewer cores than a `u8` can hold.
             _ => setup
                 .engine_cores
                 .map_or(SHARDS, |cores| u8::try_from(cores).unwrap_or(u8::MAX)),
         }
     }
 
-    /// The same with a resource so many times as fast.
+    /// The same with `resource` made `times` times as fast.
     #[must_use]
     pub fn faster(&self, resource: &Resource, times: f64) -> Point {
         let mut faster = self.clone();
@@ -253,7 +253,7 @@ impl Point {
         self
     }
 
-    /// The same with so many times as many requests outstanding.
+    /// The same with `times` times as many requests outstanding.
     #[must_use]
     pub fn deeper(&self, times: u32) -> Point {
         let mut deeper = self.clone();
@@ -266,7 +266,7 @@ impl Point {
         let is_new = index == u64::from(AFFECTED_SLOT)
             && self.setup().condition == Some(Condition::Rebuilding);
         let state = match self.configuration.state {
-            // As far as it has been filled, it was written in order.
+            // The part of a new drive that has been rebuilt was written sequentially.
             _ if is_new => drive::State::Filled,
             State::Fresh => drive::State::Fresh,
             State::Filled => drive::State::Filled,
@@ -283,16 +283,16 @@ impl Point {
         drive
     }
 
-    /// Runs it once.
+    /// Runs the point once.
     ///
     /// # Errors
     ///
-    /// When the workload has no room on the drives, or a law of virtual time does not hold.
+    /// If the workload does not fit the drives, or a law of virtual time does not hold.
     pub fn run(&self, start: Start, seed: u64, window: Window) -> Result<Outcome> {
         Ok(self.watch(start, seed, window)?.0)
     }
 
-    /// The same, with the machine afterwards, if there is one.
+    /// The same, but also returns the machine after the run, if there is one.
     ///
     /// # Errors
     ///
@@ -323,7 +323,7 @@ impl Point {
         Ok((run(setup, window)?, platform))
     }
 
-    /// Runs it once, for its figures.
+    /// Runs the point once and returns its figures.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! What can limit a point: servers that commands wait for, each of which can be made faster on its own.
+//! What can limit a point: servers that commands wait for. Each can be made faster on its own.
 //!
-//! Links that are alike (the same kind and speed, with as many drives behind each) are one resource: a stripe waits
-//! for the slowest of them, so that making one alone faster would never show.
+//! Links that are alike (same kind and speed, same number of drives behind each) are one resource: a stripe waits for
+//! the slowest of them, so that making only one of them faster would never show.
 
 use models::platform::{Graph, Kind};
 use models::port::Port;
@@ -10,13 +10,13 @@ use models::profile::Profile;
 /// A part of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What takes commands.
+    /// The controller, which accepts commands.
     Controller,
-    /// What reads flash.
+    /// The flash units, which carry out reads.
     FlashUnits,
-    /// What moves data between port and flash.
+    /// The data path between port and flash.
     DataPath,
-    /// What empties the write buffer: programs and the collection of garbage.
+    /// The programs that empty the write buffer, and garbage collection.
     Programs,
 }
 
@@ -35,32 +35,32 @@ pub enum Resource {
     Drives,
     /// One part of each drive.
     PartOfDrives(Part),
-    /// The links that drives bring.
+    /// The drives' own links.
     DriveLinks,
-    /// Links of the platform, by their number.
+    /// Links of the platform, by index.
     Links(Vec<usize>),
     /// The links between sockets.
     Crossings,
     /// Memory of all sockets.
     Memory,
-    /// The cores of the clients' threads, and the stack's work where it is done there.
+    /// The cores of the clients' threads, including the stack's work if it is done there.
     ClientCores,
-    /// The cores that the stack has for itself, kernel's work on them included.
+    /// The stack's own cores, including the kernel's work on them.
     StackCores,
-    /// The lines of memory that all cores of the stack change for a request: its counter and lock.
+    /// Cache lines that all cores of the stack change for each request: its counter and lock.
     StackLines,
-    /// The kernel's counters of the drives' commands, which all cores change.
+    /// The kernel's counters of commands per drive, which all cores change.
     DriveCounters,
-    /// What a command takes in a drive that has nothing else to do. No server, but what is waited for.
+    /// The latency of a command in an idle drive. Nothing queues for it, but requests wait for it.
     DriveLatency,
-    /// What passing the platform's links takes. No server either.
+    /// The latency of the platform's links. Nothing queues for it either.
     Hops,
-    /// All that processors do for a request, likewise.
+    /// All processor time of a request, likewise.
     Software,
 }
 
 impl Resource {
-    /// Makes it so many times as fast, as far as it lies in a drive.
+    /// Makes the resource `times` times as fast, if it is part of a drive.
     pub fn speed_up(&self, profile: &mut Profile, times: f64) {
         let sooner = |ns: &mut u64| *ns = (*ns as f64 / times + 0.5) as u64;
         let more = |per_s: &mut u64| *per_s = (*per_s as f64 * times) as u64;
@@ -144,7 +144,7 @@ fn of_links(graph: &Graph, links: &[usize]) -> String {
     }
 }
 
-/// The links that the first `drives` bays use, alike ones together.
+/// The links that the first `drives` bays use, grouped by likeness.
 #[must_use]
 pub fn links_of(graph: &Graph, drives: usize) -> Vec<Vec<usize>> {
     let behind = |link: usize| {

@@ -1,8 +1,8 @@
-//! What surrounds drives: the host's processor time, and the links between.
+//! What surrounds the drives: the host's processor time, and the links between drives and host.
 //!
-//! The test appliance's own software takes no time that a latency shows, and each drive is alone on its link there.
-//! Elsewhere drives hang in the bays of a platform, share its links and memory, and requests cost what the host's
-//! profile says on the platform's processors.
+//! On the test appliance the host's software adds no visible latency, and each drive has a link of its own. Elsewhere
+//! drives sit in the bays of a platform and share its links and memory, and requests cost what the host's profile says
+//! for the platform's processors.
 
 use super::library::Library;
 use super::mechanisms::{AT_ONCE, Mechanism, Mechanisms};
@@ -24,13 +24,13 @@ use timed::modelled::Modelled;
 use timed::prices::Prices;
 use virtual_time::timing::Timing;
 
-/// The host whose software takes no time, and the platform that it runs on.
+/// The host whose software takes no time, and its platform.
 const APPLIANCE: &str = "appliance";
 const APPLIANCE_PLATFORM: &str = "oakgate";
-/// Instructions of the engine's work, as `fullstripe bench --cost-table` counted them.
+/// Instructions of the engine's work, as counted by `fullstripe bench --cost-table`.
 const COSTS: &str = include_str!("../../../../profiles/costs.json");
 
-/// Drives where they hang, and the machine that they share, if there is one, to be asked afterwards.
+/// Drives in their bays, and the machine that they share, if there is one. The machine is queried after the run.
 pub type Hung = (Vec<Box<dyn Timing>>, Option<SharedPlatform>);
 
 /// Everything around the drives of a setup.
@@ -40,13 +40,13 @@ pub struct Surroundings {
     machine: Option<Machine>,
     /// What the stack's own work costs.
     pub prices: Prices,
-    /// By how much processors are faster than they are.
+    /// Factors by which processors are faster than the model says.
     speeds: Speeds,
-    /// What is switched off.
+    /// Mechanisms that are switched off.
     off: Mechanisms,
 }
 
-/// By how much work is done faster than it is: for asking what limits.
+/// Factors by which kinds of work are faster than the model says, to find out what limits.
 #[derive(Clone, Copy, Debug)]
 struct Speeds {
     client: f64,
@@ -64,7 +64,7 @@ const AS_IT_IS: Speeds = Speeds {
     drive_counters: 1.0,
 };
 
-/// What changing a shared line takes when it is so many times as fast.
+/// The cost of changing a shared cache line when it is `times` times as fast.
 fn faster_line(line_ns: [u64; 3], times: f64) -> [u64; 3] {
     line_ns.map(|ns| (ns as f64 / times + 0.5) as u64)
 }
@@ -87,18 +87,18 @@ impl Machine {
         })
     }
 
-    /// What the engine's work costs on this machine's processors.
+    /// The cost of the engine's work on this machine's processors.
     fn prices(&self, level: u8) -> Result<Prices> {
         Prices::of_table(COSTS, level, self.graph.cores.instruction_ns())
     }
 }
 
 impl Surroundings {
-    /// Of a setup.
+    /// The surroundings of a setup.
     ///
     /// # Errors
     ///
-    /// When its host or platform are not modelled.
+    /// If its host or platform is not modelled.
     pub fn of(setup: &Setup, library: &Library) -> Result<Surroundings, NotModelled> {
         if setup.platform.text() == APPLIANCE_PLATFORM && setup.host == APPLIANCE {
             return Ok(Surroundings {
@@ -130,8 +130,8 @@ impl Surroundings {
         })
     }
 
-    /// The same with a resource that is not the drives' own so many times as fast; `drives` of them, and a stack
-    /// on cores of its own or on the clients'.
+    /// The same with `resource` made `times` times as fast, unless that is a part of the drives. The stack runs on
+    /// cores of its own, or on the clients' (`is_on_clients_cores`).
     #[must_use]
     pub fn faster(
         &self,
@@ -208,23 +208,23 @@ impl Surroundings {
         self
     }
 
-    /// By how much the stack's own work is done faster than it is.
+    /// By what factor the stack's own work is faster than the model says.
     #[must_use]
     pub fn stack_speed(&self) -> f64 {
         self.speeds.stack
     }
 
-    /// The links, memory and processors, where they are modelled.
+    /// The links, memory and processors, if they are modelled.
     #[must_use]
     pub fn graph(&self) -> Option<&Graph> {
         self.machine.as_ref().map(|machine| &machine.graph)
     }
 
-    /// What Linux md costs on this machine, on which so many threads are busy.
+    /// The costs of Linux md on this machine while `threads` threads are busy.
     ///
     /// # Errors
     ///
-    /// When there are no processors that it could run on.
+    /// If no processors are modelled on which it could run.
     pub fn md(&self, threads: u64) -> Result<MdCosts> {
         let machine = self.machine.as_ref();
         let machine = machine.context("md-2018 runs on the processors of a platform only")?;
@@ -235,14 +235,14 @@ impl Surroundings {
         Ok(costs)
     }
 
-    /// Whether processors are modelled; if not, there is no figure of busy cores.
+    /// Whether processors are modelled. If not, there is no figure of busy cores.
     #[must_use]
     pub fn has_processors(&self) -> bool {
         self.machine.is_some()
     }
 
-    /// What requests and commands of a workload cost the host, on which so many cores are busy besides the
-    /// clients'.
+    /// The host's costs per request and per command of a workload, with `other_cores` cores busy besides those of the
+    /// clients.
     #[must_use]
     pub fn host(&self, workload: &Workload, other_cores: u8) -> Host {
         let Some(Machine {
@@ -288,7 +288,7 @@ impl Surroundings {
         costs
     }
 
-    /// The port that a drive is made with. Where there is a platform, its links are the port.
+    /// The port that a drive is created with: its own, or an unlimited one if the platform's links take its place.
     #[must_use]
     pub fn port(&self, drive: &Profile) -> Port {
         match self.machine {
@@ -297,11 +297,11 @@ impl Surroundings {
         }
     }
 
-    /// Drives of one profile where they hang.
+    /// Puts drives of one profile into their bays.
     ///
     /// # Errors
     ///
-    /// When the platform has no bays for so many.
+    /// If the platform does not have enough bays.
     pub fn hang(&self, drives: Vec<Drive>, profile: &Profile) -> Result<Hung> {
         let Some(Machine { graph, .. }) = &self.machine else {
             let alone = |drive| -> Box<dyn Timing> { Box::new(Modelled(drive)) };

@@ -1,13 +1,13 @@
-//! From when and for how long a point is measured.
+//! When the measurement of a point begins, and how long it lasts.
 //!
-//! A window from the start is run as it stands. Everything else asks for the long run, and a long run need not be
-//! waited for where one knows what it comes to: a **trial** of a second (less for a quick plan) tells when answers have settled (MSER-5) and
-//! whether the drives' clean pools sink. If they do, drives start with spent pools; if they sink so slowly that the
-//! window may begin before they are empty, the window is run as it stands. A load that changes what lies on the
-//! drives (first writes, writes in order on what was scattered) is never cut short.
+//! A window that begins at the start of the run is run as it is. All other points ask for the long run, whose state can
+//! be set instead of waited for. A **trial** of a second (less for a quick plan) shows when answers have settled
+//! (MSER-5) and whether the drives' clean pools shrink. If they do, drives start with empty pools; but if they shrink
+//! so slowly that a given window may begin before they are empty, the window is run as it is. If the load changes what
+//! lies on the drives (first writes, sequential writes over scattered data), nothing is shortened.
 //!
-//! In the long run a window is as long as its figures need ([`requests_wanted`]): a longer one would only be less
-//! noisy.
+//! In the long run a window is only as long as its figures need ([`requests_wanted`]): a longer one would change only
+//! the noise.
 
 use super::point::{Point, Start};
 use anyhow::Result;
@@ -19,39 +19,41 @@ use timed::run::{Outcome, Window};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-/// Length of the longest trial.
+/// Longest trial.
 const TRIAL_MAX_NS: u64 = 16 * S;
-/// Longest window, for loads of few requests.
+/// Longest window, for loads with few requests.
 const WINDOW_MAX_NS: u64 = 600 * S;
-/// Requests of one run, for rates and means.
+/// Requests of one run that rates and means need.
 const REQUESTS_MIN: u64 = 50_000;
-/// The same of a quick plan: five runs together have a hundred requests beyond 99.9 %.
+/// The same for a quick plan: its five runs together have about a hundred requests beyond 99.9 %.
 const QUICK_REQUESTS: u64 = 30_000;
-/// A window begins later by at most this part of its length.
+/// A window is shifted by at most its length divided by this.
 const LATER: u64 = 8;
-/// How many times sooner than the window pools have to be empty, in percent, to start without them.
+/// A run with a given window starts with empty pools if the window begins at no less than this percentage of the time
+/// at which the pools would run empty.
 const SURELY_PERCENT: u128 = 120;
 
-/// How much work goes into a point.
+/// How much work is spent on a point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
     /// Requests of one run: see [`requests_wanted`].
     pub requests: u64,
     /// Length of the first trial.
     trial_ns: u64,
-    /// Shortest window of a load that only reads, and of one that writes: that is hundreds of periods of collection
-    /// (some 8 ms each), so that one of which only a part lies in the window does not show. A quick plan has dozens.
+    /// Shortest window of a load that only reads, and of one that writes. The latter holds hundreds of collection
+    /// periods of about 8 ms, so that a period cut off by the window's end does not show. In a quick plan it holds
+    /// dozens.
     read_window_min_ns: u64,
     write_window_min_ns: u64,
-    /// What is cut at least, however soon a run has settled.
+    /// Least time that is cut off at the start, however soon a run has settled.
     cut_min_ns: u64,
-    /// A pool that loses less than this in a trial, of which a quarter is cut, is not being emptied: buffers come
-    /// and go by about as much.
+    /// A pool that shrinks by less than this in a trial (without its first quarter) does not run empty: the filling and
+    /// emptying of write buffers changes it by about as much.
     sinks_bytes: u64,
 }
 
 impl Effort {
-    /// What figures that are to be judged take.
+    /// For figures that are to be judged.
     #[must_use]
     pub fn full(requests: u64) -> Effort {
         Effort {
@@ -64,8 +66,8 @@ impl Effort {
         }
     }
 
-    /// A second or two of this machine's time: a plan that somebody waits for. Its percentiles are those of the
-    /// runs together.
+    /// For a plan that a user waits for: a second or two of this machine's time. Its percentiles are those of all runs
+    /// together.
     #[must_use]
     pub fn quick() -> Effort {
         Effort {
@@ -82,19 +84,20 @@ impl Effort {
 /// How a point is measured.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where drives start.
+    /// The state in which drives start.
     pub start: Start,
-    /// What is measured.
+    /// The part of the run that is measured.
     pub window: Window,
-    /// What a reader has to know about it.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// Commands that trials took.
+    /// Commands that the trials took.
     pub commands: u64,
 }
 
 impl Plan {
-    /// What is measured of the run of a seed. Where drives collect, windows begin at moments that chance takes: that a
-    /// window ends within a period would else make all runs alike too fast, or too slow.
+    /// The window of the run with this seed. Where drives collect garbage, each run's window is shifted by a random
+    /// time: otherwise all windows would end at the same point of a collection period, and all runs would be too fast
+    /// or too slow alike.
     #[must_use]
     pub fn window_of(&self, seed: u64) -> Window {
         let Window { from_ns, until_ns } = self.window;
@@ -112,8 +115,8 @@ impl Plan {
     }
 }
 
-/// Requests of one run that support the figures: a percentile needs ten independent ones beyond it, and
-/// neighbours are not independent.
+/// Requests of one run that the figures need. A percentile needs ten independent requests beyond it, and successive
+/// requests are not independent.
 #[must_use]
 pub fn requests_wanted(wanted: &BTreeSet<Metric>, deep: bool) -> u64 {
     let of = |metric: &Metric| match metric {
@@ -128,13 +131,13 @@ pub fn requests_wanted(wanted: &BTreeSet<Metric>, deep: bool) -> u64 {
     wanted.iter().map(of).max().unwrap_or(REQUESTS_MIN)
 }
 
-/// What a trial says.
+/// The result of a trial.
 struct Trial {
-    /// From when on answers have settled; `None` if they have not.
+    /// When answers have settled; `None` if they have not.
     settled_ns: Option<u64>,
     /// Answers per second after that.
     iops: f64,
-    /// When the pools will be empty, if they sink.
+    /// When the pools will be empty, if they shrink.
     empty_at_ns: Option<u64>,
 }
 
@@ -156,7 +159,7 @@ impl Trial {
             let left_ns = left_bytes * window_ns / u128::from(sunk_bytes);
             length_ns.saturating_add(u64::try_from(left_ns).unwrap_or(u64::MAX))
         });
-        // A pool that is empty by now may not have sunk much in the trial.
+        // A pool that is already empty may not have shrunk much during the trial.
         let is_empty = outcome.counters.member_writes > 0 && ended == Some(0);
         Trial {
             settled_ns: cut.map(|cut| cut as u64 * series.part_ns()),
@@ -227,7 +230,7 @@ pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
     })
 }
 
-/// Tries for longer until answers have settled.
+/// Repeats the trial with twice the length until answers have settled.
 fn settle(
     point: &Point,
     start: Start,
@@ -235,7 +238,7 @@ fn settle(
     effort: Effort,
     commands: &mut u64,
 ) -> Result<Trial> {
-    // A demand little above what goes on for ever empties a pool slowly.
+    // A demand only little above the sustainable rate empties a pool slowly.
     let is_demanded = point.workload().demand_iops.is_some();
     let mut length_ns = if is_demanded { S } else { effort.trial_ns };
     loop {
@@ -247,7 +250,7 @@ fn settle(
         *commands += outcome.commands;
         let trial = Trial::of(&outcome, length_ns, effort.sinks_bytes);
         let is_done = trial.settled_ns.is_some() || length_ns >= TRIAL_MAX_NS;
-        // What has to start with an empty pool is tried again anyway.
+        // If the pools run empty, another trial with empty pools follows anyway.
         if is_done || (start == Start::AsPut && trial.empty_at_ns.is_some()) {
             return Ok(trial);
         }

@@ -1,8 +1,8 @@
-//! Why background work cannot begin now, as exactly as the status tells.
+//! Why background work cannot start now, in as much detail as the status gives.
 
 use crate::status::{Status, VolumeStatus};
 
-/// Why `volume` cannot be scrubbed, and what to do; `None` if nothing that is to be seen is in its way.
+/// Why `volume` cannot be scrubbed, and what to do; `None` if the status shows no obstacle.
 pub(super) fn why_busy(status: &Status, volume: &VolumeStatus) -> Option<String> {
     if volume.read_only {
         return Some("it is served read-only".to_owned());

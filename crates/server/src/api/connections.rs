@@ -1,8 +1,8 @@
-//! How many clients there can be at once.
+//! Limits the number of clients that are connected at once.
 //!
-//! Each connection is a file descriptor and a task, and the process needs descriptors for its drives. So who
-//! comes when [`CONNECTIONS_MAX`] are there waits in the system's queue, and behind that before its
-//! `connect`, until somebody leaves.
+//! Each connection needs a file descriptor and a task, and the process also needs descriptors for its drives. While
+//! [`CONNECTIONS_MAX`] clients are connected, further clients wait in the kernel's accept queue, and once that is full
+//! in their `connect`, until a client disconnects.
 
 use axum::serve::Listener;
 use std::io;
@@ -14,13 +14,13 @@ use tokio::net::unix::SocketAddr;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Connections at once: a listener to events each for many consoles, and room for orders beside them.
+/// Maximum number of connections: enough for many consoles that listen to events, and for orders beside them.
 pub(super) const CONNECTIONS_MAX: usize = 128;
 
-/// A listener that accepts no more than there may be.
+/// A listener that accepts at most [`CONNECTIONS_MAX`] connections at once.
 pub(super) struct Limited {
     pub listener: UnixListener,
-    /// One permit for each connection that there may be.
+    /// One permit for each further connection that is allowed.
     pub free: Arc<Semaphore>,
 }
 
@@ -29,7 +29,7 @@ impl Listener for Limited {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Counted, SocketAddr) {
-        // Nobody closes the semaphore, so there is a permit in the end.
+        // The semaphore is never closed, so a permit is obtained sooner or later.
         let permit = self.free.clone().acquire_owned().await.ok();
         let (stream, address) = Listener::accept(&mut self.listener).await;
         let counted = Counted {
@@ -44,7 +44,7 @@ impl Listener for Limited {
     }
 }
 
-/// A connection, and its permit until it ends.
+/// A connection, which holds its permit until it is closed.
 pub(super) struct Counted {
     stream: UnixStream,
     _permit: Option<OwnedSemaphorePermit>,

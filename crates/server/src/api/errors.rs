@@ -1,4 +1,4 @@
-//! What the HTTP interface answers when it does not do what it was asked: a status code and one
+//! What the HTTP interface answers when it does not carry out a request: a status code and one
 //! sentence.
 
 use super::names::NameError;
@@ -14,7 +14,7 @@ use words::without_error_number;
 /// A status code and one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The status code.
+    /// The HTTP status code.
     pub code: StatusCode,
     /// One sentence.
     pub sentence: String,
@@ -31,7 +31,7 @@ impl fmt::Display for ApiError {
 impl std::error::Error for ApiError {}
 
 impl ApiError {
-    /// `code` and a sentence.
+    /// An error with this status code and sentence.
     pub fn new(code: StatusCode, sentence: impl Into<String>) -> ApiError {
         ApiError {
             code,
@@ -40,22 +40,22 @@ impl ApiError {
         }
     }
 
-    /// 400: what was sent makes no sense.
+    /// 400: the request makes no sense.
     pub fn bad_input(sentence: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::BAD_REQUEST, sentence)
     }
 
-    /// 404: a name that nothing has.
+    /// 404: nothing has the name given.
     pub fn unknown(sentence: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::NOT_FOUND, sentence)
     }
 
-    /// 409: it makes sense, but not now or not with this drive.
+    /// 409: the request makes sense, but not in the present state or not with this drive.
     pub fn conflict(sentence: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::CONFLICT, sentence)
     }
 
-    /// 409: the controller said no to `what`, like `d1.img is not failed`; 504 if it said nothing.
+    /// 409: the controller refused `what`, for example `d1.img is not failed`; 504 if the controller did not answer.
     pub fn not_done(what: &str, why: NotDone) -> ApiError {
         let error = ApiError::conflict(format!("{what}: {why}"));
         match why {
@@ -68,18 +68,18 @@ impl ApiError {
         }
     }
 
-    /// 500: our own fault.
+    /// 500: a fault of this program.
     pub fn internal(sentence: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, sentence)
     }
 
-    /// As `self`, said to protect data.
+    /// The same error, marked as a refusal that protects data.
     pub fn protecting_data(mut self) -> ApiError {
         self.protects_data = true;
         self
     }
 
-    /// As `self`, with another sentence made of this one.
+    /// The same error, with a sentence that `change` makes of the present one.
     pub fn map(mut self, change: impl FnOnce(String) -> String) -> ApiError {
         self.sentence = change(self.sentence);
         self

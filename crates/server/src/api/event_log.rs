@@ -1,12 +1,12 @@
-//! The newest events, kept so that who asks later has not missed them.
+//! The newest events, kept for readers that ask later.
 //!
-//! Events are numbered from 1 on. A reader remembers the last number it has seen and asks for what
-//! came after; it learns how many it missed when it was away for longer than the log remembers. When
-//! the log is full, it [folds](fold) older events that tell the same of the same thing before it drops
+//! Events are numbered from 1 on. A reader remembers the last number it has seen and asks for the events
+//! after it. If it was away for longer than the log reaches back, it is given the number of events it missed.
+//! When the log is full, it [folds](fold) older events of one kind about the same thing before it drops
 //! the oldest.
 //!
-//! After a restart the log begins with what the process before has left in a file
-//! ([`crate::state_folder::keeper`]), and the numbers go on there.
+//! After a restart the log begins with the events that the process before left in a file
+//! ([`crate::state_folder::keeper`]), and the numbering continues from there.
 
 pub mod fold;
 
@@ -19,9 +19,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::Thread;
 use tokio::sync::watch;
 
-/// Events that are kept.
+/// Maximum number of events kept.
 pub const KEPT_MAX: usize = 1000;
-/// How many of the oldest are looked at when room is needed: what is newer is told one by one.
+/// How many of the oldest events are folded at once when room is needed; newer ones stay single.
 const FOLDED_AT_ONCE: usize = KEPT_MAX / 2;
 
 /// The log; cheap to clone. Writing never blocks on readers.
@@ -33,14 +33,14 @@ struct Inner {
     kept: Mutex<Kept>,
     /// Number of the newest event.
     newest: watch::Sender<u64>,
-    /// Who writes events down.
+    /// The thread that writes events to the file.
     writer: OnceLock<Thread>,
 }
 
 #[derive(Debug)]
 struct Kept {
     events: VecDeque<NumberedEvent>,
-    /// So many of the oldest have been looked at already, and are not like each other.
+    /// How many of the oldest events have been through `fold` already and could not be folded any further.
     unlike: usize,
 }
 
@@ -58,12 +58,12 @@ impl Default for Inner {
 }
 
 impl Kept {
-    /// Makes room for one more.
+    /// Makes room for one more event.
     fn make_room(&mut self) {
         if self.events.len() < KEPT_MAX {
             return;
         }
-        // Looking is not cheap: what was looked at in vain has to go first.
+        // Folding takes time, so events that it could not shorten are all dropped before it is tried again.
         if self.unlike == 0 {
             let older = fold(self.events.drain(..FOLDED_AT_ONCE).collect());
             let unlike = older.len();
@@ -88,13 +88,13 @@ impl EventLog {
         EventLog::default()
     }
 
-    /// Adds an event; the oldest makes room for it.
+    /// Adds an event; if the log is full, the oldest one is dropped or folded.
     pub fn add(&self, event: Told) {
         let mut kept = lock(&self.0.kept);
         kept.make_room();
         let number = *self.0.newest.borrow() + 1;
         kept.events.push_back(NumberedEvent::new(number, event));
-        // Before the lock goes, so that numbers and events never disagree.
+        // While the lock is held, so that number and events always agree.
         self.0.newest.send_replace(number);
         drop(kept);
         if let Some(writer) = self.0.writer.get() {
@@ -102,8 +102,8 @@ impl EventLog {
         }
     }
 
-    /// Takes over what was kept of earlier events, oldest first; the next one gets a number above `newest`. Only for a
-    /// log to which nothing has been added.
+    /// Adds the events kept by earlier processes, oldest first; the next event gets a number above `newest`. Only for a
+    /// log to which nothing has been added yet.
     pub fn begin_with(&self, earlier: Vec<NumberedEvent>, newest: u64) {
         let mut kept = lock(&self.0.kept);
         assert_eq!(*self.0.newest.borrow(), 0, "the log has begun");
@@ -114,9 +114,9 @@ impl EventLog {
         self.0.newest.send_replace(newest);
     }
 
-    /// Has `writer` woken by every event from now on.
+    /// Registers `writer`, a thread to be woken by every event from now on.
     pub fn wake(&self, writer: Thread) {
-        // There is one.
+        // There is only one writer, so it is set only once.
         let _ = self.0.writer.set(writer);
     }
 

@@ -1,13 +1,13 @@
-//! The event hook: a command of the operator's that runs once for every event.
+//! The event hook: a command of the operator that runs once for every event.
 //!
 //! It runs by `sh -c` with `FULLSTRIPE_EVENT` (the kind), `FULLSTRIPE_VOLUME`, `FULLSTRIPE_MEMBER`,
-//! `FULLSTRIPE_TEXT` and `FULLSTRIPE_TIME` (seconds since 1970) in its environment, empty where an
-//! event has no such thing, and the event as one line of JSON on its standard input. What it prints
+//! `FULLSTRIPE_TEXT` and `FULLSTRIPE_TIME` (seconds since 1970) in its environment; a variable is empty if
+//! the event has no such value. The event is also one line of JSON on its standard input. What the command prints
 //! goes to the standard error of the serving process. Calls follow one another in the order of the
 //! events.
 //!
-//! The array does not wait for it: events go into a queue of limited length, and what does not fit
-//! is dropped and counted. A call that takes longer than 30 s is killed, with everything it
+//! The array does not wait for the hook: events go into a queue of limited length, and events that do not fit
+//! are dropped and counted. A call that takes longer than 30 s is killed, together with everything it
 //! started.
 
 use crate::events::Told;
@@ -26,22 +26,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use words::without_error_number;
 
-/// Events that wait for the command.
+/// Maximum number of events that wait for the command.
 const QUEUE_MAX: usize = 256;
-/// Longest call.
+/// Maximum duration of a call.
 const CALL_MAX: Duration = Duration::from_secs(30);
-/// How often a running call is looked at; short at first, because most calls are.
+/// How often it is checked whether a running call has ended; often at first, because most calls are short.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(2);
 const LOOK_EVERY_MAX: Duration = Duration::from_millis(50);
 
 /// What the hook has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Calls begun.
+    /// Calls started.
     pub calls: u64,
     /// Calls that could not be started, ended with a failure, or were killed.
     pub failures: u64,
-    /// Events for which there was no call.
+    /// Events that were dropped without a call.
     pub dropped: u64,
 }
 
@@ -52,7 +52,7 @@ struct Counters {
     dropped: AtomicU64,
 }
 
-/// Says what has gone wrong.
+/// Reports what has gone wrong.
 type Say = Box<dyn Fn(&dyn Display) + Send>;
 
 /// The hook and its thread.
@@ -64,7 +64,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// A hook that runs `command` for every event; `say` says what has gone wrong with one.
+    /// A hook that runs `command` for every event; `say` is called with what has gone wrong in a call.
     ///
     /// # Errors
     /// No thread can be started.
@@ -99,7 +99,7 @@ impl Hook {
         })
     }
 
-    /// Has the command run for `event`, later. Never blocks.
+    /// Queues `event` for the command. Never blocks.
     pub fn tell(&self, event: &Told) {
         let result = match &*lock(&self.queue) {
             Some(queue) => queue.try_send(event.clone()),
@@ -120,8 +120,8 @@ impl Hook {
         }
     }
 
-    /// Takes no more events and waits, for at most `within`, until the command has run for those
-    /// that wait. Returns whether it has.
+    /// Accepts no more events and waits, for at most `within`, until the command has run for all queued
+    /// events. Returns whether it has.
     pub fn finish(&self, within: Duration) -> bool {
         lock(&self.queue).take();
         let deadline = Instant::now() + within;
@@ -136,7 +136,7 @@ impl Hook {
     }
 }
 
-/// The thread's side.
+/// The hook as its thread sees it.
 struct Runner {
     command: String,
     call_max: Duration,
@@ -167,14 +167,14 @@ impl Runner {
             .env("FULLSTRIPE_TIME", event.time_s.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::from(output))
-            // A group of its own, so that what it starts can be killed with it.
+            // A process group of its own, so that everything it starts can be killed with it.
             .process_group(0)
             .spawn()
             .context("cannot start sh")?;
         let mut json = serde_json::to_vec(event)?;
         json.push(b'\n');
         if let Some(mut input) = child.stdin.take() {
-            // An event is far smaller than a pipe, so this cannot block; a command need not read
+            // An event is far smaller than a pipe's buffer, so this cannot block, even if the command does not read
             // it.
             let _ = input.write_all(&json);
         }

@@ -1,7 +1,7 @@
-//! Drives that have left the array are let go of.
+//! Releases drives that have left the array.
 //!
-//! A removed drive leaves by an order, but a replaced one leaves when its copy is complete, which
-//! nobody waits for. So whatever has served and does not any more is released, and the drive can be
+//! A removed drive leaves by an order. A replaced drive leaves when its copy is complete, and no client waits for
+//! that. So this task releases every drive that was a member and is no longer one; the drive can then be
 //! unplugged or used for something else.
 
 use crate::runtime::Shared;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Looks now and then, for ever.
+/// Checks the status periodically, for as long as the server runs.
 pub async fn run(shared: Arc<Shared>) {
     let mut known = BTreeSet::new();
     loop {
@@ -24,8 +24,8 @@ pub async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Drives of `known` that have left the array; they are not known any more. A drive that is just
-/// being added has not been known yet.
+/// Drives of `known` that have left the array; they are removed from `known`. A drive that is just
+/// being added is not in `known` yet.
 fn departed(known: &mut BTreeSet<u8>, status: &Status) -> Vec<MemberId> {
     let mut gone = Vec::new();
     for member in &status.members {

@@ -1,8 +1,8 @@
-//! What monitoring reads: work counters and states in the OpenMetrics text format.
+//! What monitoring reads: work counters and states, in the OpenMetrics text format.
 //!
 //! The text is made from one published status, so all numbers in it belong together. Counters begin
-//! at 0 with the process. A state is a set of gauges of which one is 1, so that a state can be
-//! counted over time.
+//! at 0 with the process. A state is exported as a set of gauges, of which exactly one is 1, so that monitoring
+//! can sum a state over time.
 
 use super::hook::Hook;
 use crate::status::{JobStatus, MemberStatus, Status, VolumeStatus};
@@ -32,7 +32,7 @@ type Gauges = Family<Labels, Gauge<u64, AtomicU64>>;
 /// The metrics of `status`, of each export, and of the event hook if there is one.
 ///
 /// # Errors
-/// Never in practice: text is written to memory.
+/// None in practice: the text is written to memory.
 pub fn text(
     status: &Status,
     exports: &[(&'static str, Statistics)],
@@ -84,7 +84,7 @@ pub fn text(
     Ok(text)
 }
 
-/// What a counter counts. The registry ends the sentence itself.
+/// What a counter counts. The registry adds the full stop itself.
 fn help(name: &str) -> &'static str {
     let found = Stats::HELP.iter().find(|(counter, _)| *counter == name);
     found.map_or("", |(_, words)| words.trim().trim_end_matches('.'))
@@ -154,7 +154,7 @@ fn register_exports(registry: &mut Registry, exports: &[(&'static str, Statistic
     }
 }
 
-/// Sets the gauges of all `states`, of which `state` holds.
+/// Sets the gauge of `state` to 1 and those of all other `states` to 0.
 fn set_state(gauges: &Gauges, labels: &Labels, states: &[&str], state: &str) {
     for each in states {
         let mut labels = labels.clone();

@@ -1,17 +1,17 @@
 //! The HTTP interface of a serving process, on a Unix socket.
 //!
-//! The command line, a web console and monitoring all come through here. [`socket_path`] says where
-//! the socket lies and [`socket`] claims it: one process answers on a path, and only its owner may
-//! ask, so many at once as [`connections`] says. An [`App`](state::App) holds what the answers need; [`routes`] lists every path once, for
-//! the router as for the description at `/v1/openapi.json`. Questions are answered from the
-//! published status ([`queries`], [`metrics`], [`stream`]); orders ([`orders`], [`spare`]) go to
-//! the controller and come back when the published status shows them, so that who orders and then
-//! looks sees the effect.
+//! The command line, a web console and monitoring all use this interface. [`socket_path`] says where
+//! the socket is and [`socket`] claims it: one process answers on a path, and only the owner of the socket may
+//! connect. [`connections`] limits how many clients are connected at once. An [`App`](state::App) holds what the
+//! handlers need; [`routes`] lists every path once, for both the router and the description at `/v1/openapi.json`.
+//! Queries are answered from the published status ([`queries`], [`metrics`], [`stream`]). Orders ([`orders`],
+//! [`spare`]) go to the controller, and are answered when the published status shows their effect, so that a client
+//! that queries the status after an order sees that effect.
 //!
-//! The only tokio of the program runs here, on one thread of its own. No data thread waits for it,
-//! and whatever can block (an order's answer, opening a drive) is moved off that thread.
+//! The program's only tokio runtime runs here, on one thread of its own. No data thread waits for it,
+//! and everything that can block (waiting for the answer to an order, opening a drive) is moved off that thread.
 //!
-//! [`event_log`] keeps the newest events for whoever asks later; [`hook`] runs a command for each;
+//! [`event_log`] keeps the newest events for readers that ask later; [`hook`] runs a command for each event;
 //! [`letting_go`] releases drives that have left the array.
 
 mod busy;
@@ -51,31 +51,31 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 
-/// Calls that block at the same time; more wait in line.
+/// Maximum number of blocking calls at the same time; further ones wait in line.
 const BLOCKING_CALLS_MAX: usize = 8;
-/// How long answers under way may take once the server is told to stop.
+/// How long requests in progress may take once the server is told to stop.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// What the server needs.
 pub struct ApiOptions {
     /// The running array.
     pub shared: Arc<Shared>,
-    /// The log that hears the array's events.
+    /// The log to which the array's events are added.
     pub events: EventLog,
-    /// What a drive must be to join; made of the container before it was started.
+    /// What a drive must be to join; determined from the container before it was started.
     pub spares: Arc<Spares>,
     /// Where to listen.
     pub socket: ApiSocket,
-    /// Called when somebody asks the process to stop. It must return at once; the process stops
-    /// afterwards and drops the [`ApiServer`] last, so that the answer gets out.
+    /// Called when a client asks the process to stop. It must return at once; the process stops
+    /// afterwards and drops the [`ApiServer`] last, so that the client still gets its answer.
     pub on_stop: Box<dyn Fn() + Send + Sync>,
     /// The event hook, for its counters.
     pub hook: Option<Arc<Hook>>,
-    /// Who keeps settings for the next start, if anybody does.
+    /// Keeps settings for the next start; `None` if they are not kept.
     pub keeper: Option<Arc<Keeper>>,
 }
 
-/// A socket that is this process's and on which nobody answers yet: who asks there waits until [`serve_api`] does.
+/// A socket that this process owns but does not answer on yet: clients wait until [`serve_api`] runs.
 #[derive(Debug)]
 pub struct ApiSocket {
     claimed: ClaimedSocket,
@@ -95,20 +95,20 @@ impl ApiSocket {
     }
 }
 
-/// A running server. When dropped it lets answers under way finish, for at most two seconds, ends its thread and removes
-/// the socket.
+/// A running server. When dropped it lets requests in progress finish, for at most two seconds, ends its thread and
+/// removes the socket.
 #[derive(Debug)]
 pub struct ApiServer {
-    /// Removes the socket's file when it goes.
+    /// Removes the socket's file when it is dropped.
     _socket: ClaimedSocket,
-    /// Connections that there may be beside those that there are.
+    /// One permit for each further connection that is allowed.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests to look at"))]
     free_connections: Arc<Semaphore>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts to answer on `options.socket`.
+/// Starts to answer requests on `options.socket`.
 ///
 /// # Errors
 /// No thread can be started.
@@ -152,7 +152,7 @@ impl Drop for ApiServer {
     }
 }
 
-/// The body of the thread.
+/// The body of the server's thread.
 fn run(
     (listener, free): (std::os::unix::net::UnixListener, Arc<Semaphore>),
     app: Arc<App>,
@@ -186,12 +186,12 @@ fn run(
             () = deadline => {}
         }
     });
-    // An order that waits for an answer that will not come must not hold up the process.
+    // An order that waits for an answer that will not come must not delay the end of the process.
     runtime.shutdown_timeout(LINGER);
 }
 
 /// Resolves when the server is told to stop.
 async fn stopped(mut stopping: watch::Receiver<bool>) {
-    // An error means that the server is gone, which is as good.
+    // An error means that the server has been dropped, which counts as told to stop.
     let _ = stopping.wait_for(|stop| *stop).await;
 }

@@ -1,27 +1,28 @@
-//! What people call drives and volumes, and which one they mean.
+//! The names that people use for drives and volumes, and what each name refers to.
 //!
-//! A drive is named by what it was called when the array was started or it was added, by its serial, by the last part
-//! of its path, or by where it is: `VOLUME:SLOT`. All of these survive a restart. Its number does not: it is the place
-//! of the drive in this process' list, and is for programs, which read it from the status just before
-//! ([`member`]). People who type a number may as well mean a slot, so they are asked back ([`drive`]). Removed drives
-//! have no name any more, because the same drive may have come back under a new number.
+//! A drive can be named by its name when the array was started or the drive added, by its serial, by the last part
+//! of its path, or by its place: `VOLUME:SLOT`. All of these survive a restart. A drive's number does not: it is the
+//! drive's index in this process's list, meant for programs, which read it from the status just before they use it
+//! ([`member`]). A person who types a number may just as well mean a slot, so a number from a person is refused with
+//! the list of what it could mean ([`drive`]). Removed drives have no name any more, because the same drive may have
+//! come back under a new number.
 
 use crate::status::{MemberStatus, SlotStatus, Status, VolumeStatus};
 use std::path::Path;
 
-/// Why a name stands for nothing.
+/// Why a name does not identify anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// Nothing has it.
+    /// Nothing has this name.
     Unknown(String),
-    /// It may mean more than one thing.
+    /// More than one thing could be meant.
     Ambiguous(String),
 }
 
 /// The drive that a program means by `name`: a number, or what people call it.
 ///
 /// # Errors
-/// None or more than one; the sentence lists what there is.
+/// No drive or more than one has this name; the sentence lists the drives there are.
 pub fn member<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameError> {
     if let Ok(number) = name.parse::<u8>()
         && let Some(member) = present(status).find(|member| member.id == number)
@@ -31,11 +32,11 @@ pub fn member<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, Na
     named(status, name)
 }
 
-/// The drive that somebody at a terminal means by `name`.
+/// The drive that a person at a terminal means by `name`.
 ///
 /// # Errors
-/// None or more than one, or `name` is a bare number: it could be a slot's or a drive's, and they differ after a drive
-/// has been replaced. The sentence says what to type.
+/// No drive or more than one has this name, or `name` is a bare number: it could be that of a slot or a drive, and
+/// the two differ after a drive has been replaced. The sentence says what to type.
 pub fn drive<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameError> {
     match name.parse::<u8>() {
         Ok(number) => Err(NameError::Ambiguous(meanings_of_number(status, number))),
@@ -50,7 +51,7 @@ fn present(status: &Status) -> impl Iterator<Item = &MemberStatus> {
 
 fn named<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameError> {
     let in_slot = in_slot(status, name)?;
-    // Whatever may be meant is looked at: a drive may be called like a slot that another drive is in.
+    // All possible meanings are considered: a drive's name may look like the place of another drive.
     let is_named = |member: &&MemberStatus| {
         let is_in_slot = in_slot.is_some_and(|in_slot| in_slot.id == member.id);
         member.name == name || member.serial == name || is_in_slot
@@ -82,7 +83,7 @@ fn named<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus, NameErr
     )))
 }
 
-/// The drive that is where `name` says, if it says `VOLUME:SLOT`.
+/// The drive in the slot that `name` gives, if `name` has the form `VOLUME:SLOT`.
 fn in_slot<'a>(status: &'a Status, name: &str) -> Result<Option<&'a MemberStatus>, NameError> {
     let place = name.rsplit_once(':').and_then(|(volume, slot)| {
         let volume = status.volumes.iter().find(|one| one.name == volume)?;
@@ -107,7 +108,7 @@ fn in_slot<'a>(status: &'a Status, name: &str) -> Result<Option<&'a MemberStatus
     })
 }
 
-/// Where a drive is: at most one slot of each volume.
+/// The slots that a drive fills: at most one of each volume.
 pub fn slots_of<'a>(
     status: &'a Status,
     member: &MemberStatus,
@@ -120,12 +121,13 @@ pub fn slots_of<'a>(
     })
 }
 
-/// The specification of a drive that joins, with the path that it is called by from then on.
+/// The specification of a joining drive, with the path by which the drive is called from then on.
 ///
-/// The rule for paths: a drive is called by the path that the user gave, everywhere and unchanged. Commands that look
-/// open it by that path, and so does `serve`. A client may work in another folder than `serve`, so it sends the whole path of
-/// a drive that joins. In an array whose drives were given from `folder`, where `serve` works, such a path is given
-/// from there too if it lies below; so all drives of an array are called one way.
+/// The rule for paths: a drive is called by the path that the user gave, everywhere and unchanged. Commands that
+/// examine drives open them by that path, and so does `serve`. A client may run in another folder than `serve`, so it
+/// sends the absolute path of a drive that joins. If drives of the array were given relative to `folder`, the working
+/// folder of `serve`, and the new path lies below it, the path is made relative too, so that all drives of an array
+/// are called in the same way.
 #[must_use]
 pub fn as_called_here(spec: &str, status: &Status, folder: &Path) -> String {
     let is_given_from_here = |member: &MemberStatus| {
@@ -142,7 +144,7 @@ pub fn as_called_here(spec: &str, status: &Status, folder: &Path) -> String {
     }
 }
 
-/// Where a drive is, as `VOLUME:SLOT`, in every volume.
+/// The places of a drive, as `VOLUME:SLOT`, in all volumes.
 #[must_use]
 pub fn places(status: &Status, member: &MemberStatus) -> Vec<String> {
     let slots = slots_of(status, member);
@@ -151,7 +153,7 @@ pub fn places(status: &Status, member: &MemberStatus) -> Vec<String> {
         .collect()
 }
 
-/// A sentence with all that a bare number may mean.
+/// A sentence with everything that a bare number may mean.
 fn meanings_of_number(status: &Status, number: u8) -> String {
     let in_slots = status.volumes.iter().filter_map(|volume| {
         let slot = volume.slots.get(usize::from(number))?;
@@ -170,10 +172,10 @@ fn meanings_of_number(status: &Status, number: u8) -> String {
     format!("{number} may mean {meanings}; name the drive by its path or serial, or as VOLUME:SLOT")
 }
 
-/// The number and the description of the volume that `name` stands for.
+/// The number and the status of the volume called `name`.
 ///
 /// # Errors
-/// There is none; the sentence lists what there is.
+/// No volume has this name; the sentence lists the volumes there are.
 pub fn volume<'a>(status: &'a Status, name: &str) -> Result<(u8, &'a VolumeStatus), NameError> {
     let found = (0u8..)
         .zip(&status.volumes)

@@ -1,6 +1,6 @@
 //! Orders: everything that changes something.
 //!
-//! Each handler finds out what is meant, on the status as published, gives the order to the
+//! Each handler finds out from the published status which drive or volume is meant, gives the order to the
 //! controller, which alone decides, and answers with one sentence.
 
 use super::busy::why_busy;
@@ -36,7 +36,7 @@ pub(super) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     })
 }
 
-/// A body that may be left out.
+/// Parses a request body that may be left out.
 fn parse_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, ApiError> {
     match body.is_empty() {
         true => Ok(T::default()),
@@ -73,7 +73,7 @@ pub async fn fail(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) -
     .await
 }
 
-/// Which volumes cannot do without the drive, and why.
+/// Which volumes cannot work without the drive, and why.
 fn needed_by(status: &Status, member: &MemberStatus) -> String {
     let needs = |volume: &&VolumeStatus| {
         let mut slots = volume.slots.iter();
@@ -95,7 +95,7 @@ fn needed_by(status: &Status, member: &MemberStatus) -> String {
     )
 }
 
-/// Lets go of a failed drive or a spare.
+/// Releases a failed drive or a spare.
 #[utoipa::path(post, path = "/v1/members/{member}/remove",
     params(("member" = String, Path, description = "number, name, serial or VOLUME:SLOT of a drive")),
     responses((status = 200, body = Done), (status = 404, body = ErrorBody),
@@ -117,7 +117,7 @@ pub async fn remove(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
     .await
 }
 
-/// Why a drive is not let go of.
+/// Why a drive is not released.
 fn in_use(member: &MemberStatus) -> String {
     let name = &member.name;
     if member.state == "failed" {
@@ -178,8 +178,8 @@ pub async fn replace(State(app): State<Arc<App>>, Path(name): Named, body: Bytes
     .await
 }
 
-/// What would refuse the order anyway is said before a drive is added for it. A drive added to a
-/// degraded array would be taken at once, for another slot perhaps.
+/// Refuses, before a drive is added for a replacement, what the controller would refuse anyway. A drive added to a
+/// degraded array would be taken at once, perhaps for another slot.
 fn check_replaceable(status: &Status, volume: &VolumeStatus, slot: u8) -> Result<(), ApiError> {
     let name = &volume.name;
     let Some(place) = volume.slots.get(usize::from(slot)) else {
@@ -204,7 +204,7 @@ fn check_replaceable(status: &Status, volume: &VolumeStatus, slot: u8) -> Result
             broken.name, broken.state
         )));
     }
-    // All volumes change the drive, or none does.
+    // A replacement changes the drive in all volumes or in none.
     if let Some(fixed) = status.volumes.iter().find(|volume| volume.read_only) {
         return Err(ApiError::conflict(format!(
             "volume {} is read-only, so its part of a drive cannot be copied",
@@ -221,7 +221,7 @@ fn check_replaceable(status: &Status, volume: &VolumeStatus, slot: u8) -> Result
     Ok(())
 }
 
-/// The spare that is meant, and if it was added for this what was said about it.
+/// The spare that the request means; if it had to be added first, also the sentence about that.
 fn replacement(
     app: &App,
     status: &Status,
@@ -234,7 +234,7 @@ fn replacement(
             member.name, member.state
         ))),
         Err(names::NameError::Ambiguous(sentence)) => Err(ApiError::conflict(sentence)),
-        // A number can only have meant a drive of the array.
+        // A number can only mean a drive that the array has.
         Err(error) if request.with.parse::<u64>().is_ok() => Err(error.into()),
         Err(_) => {
             let spare = SpareRequest {
@@ -249,7 +249,7 @@ fn replacement(
     }
 }
 
-/// Fills the empty slots of a degraded volume with spares, also where they are not taken unasked.
+/// Fills the empty slots of a degraded volume with spares, also if spares are not taken automatically.
 #[utoipa::path(post, path = "/v1/volumes/{volume}/rebuild",
     params(("volume" = String, Path, description = "name of a volume")),
     responses((status = 200, body = Done), (status = 404, body = ErrorBody),
@@ -277,7 +277,7 @@ pub async fn rebuild(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
     .await
 }
 
-/// Reads everything and compares.
+/// Reads everything and compares the copies, or the data with their parity.
 #[utoipa::path(post, path = "/v1/volumes/{volume}/scrub", request_body = ScrubRequest,
     params(("volume" = String, Path, description = "name of a volume")),
     responses((status = 200, body = Done), (status = 400, body = ErrorBody),
@@ -294,7 +294,7 @@ pub async fn scrub(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) 
     .await
 }
 
-/// Gives up the scrub or replacement of a volume.
+/// Cancels the scrub or replacement of a volume.
 #[utoipa::path(delete, path = "/v1/volumes/{volume}/job",
     params(("volume" = String, Path, description = "name of a volume")),
     responses((status = 200, body = Done), (status = 404, body = ErrorBody),
@@ -319,7 +319,7 @@ pub async fn cancel(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
     .await
 }
 
-/// Halts the background work of a volume.
+/// Pauses the background work of a volume.
 #[utoipa::path(post, path = "/v1/volumes/{volume}/pause",
     params(("volume" = String, Path, description = "name of a volume")),
     responses((status = 200, body = Done), (status = 404, body = ErrorBody),
@@ -337,7 +337,7 @@ pub async fn pause(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
     .await
 }
 
-/// Lets the background work of a volume go on.
+/// Resumes the background work of a volume.
 #[utoipa::path(post, path = "/v1/volumes/{volume}/resume",
     params(("volume" = String, Path, description = "name of a volume")),
     responses((status = 200, body = Done), (status = 404, body = ErrorBody),
@@ -383,7 +383,7 @@ async fn on_volume(
     .await
 }
 
-/// Limits background work.
+/// Sets the limit of background work.
 #[utoipa::path(put, path = "/v1/rate", request_body = RateRequest,
     responses((status = 200, body = Done), (status = 400, body = ErrorBody)))]
 pub async fn rate(State(app): State<Arc<App>>, body: Bytes) -> Answer {
@@ -405,7 +405,7 @@ pub async fn rate(State(app): State<Arc<App>>, body: Bytes) -> Answer {
     .await
 }
 
-/// Keeps the limit for the next start; says whether it counts then.
+/// Stores the limit for the next start; returns how long the limit holds, as the end of a sentence.
 fn keep_rate(app: &App, bytes_per_s: u64) -> String {
     match app
         .keeper
@@ -421,7 +421,7 @@ fn keep_rate(app: &App, bytes_per_s: u64) -> String {
     }
 }
 
-/// Asks the process to flush, mark everything clean and end.
+/// Asks the process to flush everything, mark the volumes clean, and end.
 #[utoipa::path(post, path = "/v1/stop", responses((status = 200, body = Done)))]
 pub async fn stop(State(app): State<Arc<App>>) -> Answer {
     (app.on_stop)();

@@ -1,4 +1,4 @@
-//! Questions: everything that is answered from what is published.
+//! Queries: everything that is answered from the published status and the event log.
 
 use super::errors::ApiError;
 use super::event_log::KEPT_MAX;
@@ -14,12 +14,12 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// From which event on.
+/// The event after which the answer begins.
 #[derive(Clone, Copy, Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EventsQuery {
-    /// Number of the last event that is known already.
+    /// Number of the last event that the client has seen already.
     since: Option<u64>,
 }
 
@@ -53,7 +53,7 @@ pub async fn events(
 }
 
 /// Events as they happen, as server-sent events: `id` is the number, `event` the kind, `data` the
-/// event as JSON. Begins behind `since`, or the header `Last-Event-ID`, or with the next event.
+/// event as JSON. The stream begins after `since` or the header `Last-Event-ID`; without both, with the next event.
 #[utoipa::path(get, path = "/v1/events/stream", params(EventsQuery),
     responses((status = 200, body = String, content_type = "text/event-stream"),
         (status = 400, body = ErrorBody)))]

@@ -1,4 +1,4 @@
-//! Every path of the interface, and its description.
+//! Every path of the HTTP interface, and its description.
 
 use super::errors::ApiError;
 use super::state::App;
@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use std::sync::Arc;
 use utoipa::OpenApi;
 
-/// No body of ours comes near this.
+/// Maximum size of a request body, far above what any request needs.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// The description of the interface. A test compares it with [`routes`].
@@ -44,7 +44,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 )]
 pub struct Description;
 
-/// Paths and what answers on them.
+/// All paths and their handlers.
 pub fn routes() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
     vec![
         ("/v1/status", get(queries::status)),
@@ -84,7 +84,7 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// This description.
+/// The description of this interface.
 #[utoipa::path(get, path = "/v1/openapi.json", responses((status = 200, body = Object)))]
 async fn openapi() -> Json<utoipa::openapi::OpenApi> {
     Json(Description::openapi())

@@ -1,7 +1,7 @@
-//! The bodies of requests and answers, next to [`Status`](crate::status::Status).
+//! The bodies of requests and answers, except [`Status`](crate::status::Status).
 //!
 //! Server and client share these types, and the description at `/v1/openapi.json` is generated from
-//! them. A field that is not known is refused: a misspelt option must not be ignored.
+//! them. An unknown field in a request is refused: a misspelt option must not be ignored.
 
 use crate::events::Told;
 use serde::{Deserialize, Serialize};
@@ -12,12 +12,12 @@ use utoipa::ToSchema;
 pub struct Done {
     /// What was done, in one sentence.
     pub text: String,
-    /// The number of the drive that the order was about.
+    /// The number of the drive that the order concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub member: Option<u8>,
 }
 
-/// Why an order was not carried out.
+/// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
     /// One sentence: what is wrong, with what, and what to do.
@@ -27,29 +27,29 @@ pub struct ErrorBody {
     pub protects_data: bool,
 }
 
-/// A drive shall not be used any more.
+/// Stop using a drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailRequest {
-    /// Do it although volumes that cannot do without the drive fail with it. That does not go on record: they start
-    /// again with the drive.
+    /// Do it although volumes that cannot work without the drive fail with it. Their failure is not recorded: they
+    /// start again with the drive.
     #[serde(default)]
     pub volumes_may_fail: bool,
 }
 
-/// A drive that shall become a spare.
+/// Make a drive a spare.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SpareRequest {
-    /// A member specification: a path as the serving process sees it, `ram:SIZE`, with
+    /// A member specification: a path as the serving process sees it, or `ram:SIZE`; options follow as
     /// `,key=value`.
     pub drive: String,
-    /// Use the drive although it holds something. A drive that is in use is refused all the same.
+    /// Use the drive although it holds something. A drive that is in use is refused in any case.
     #[serde(default)]
     pub force: bool,
 }
 
-/// The drive in a slot shall be replaced by another one while it stays in service.
+/// Replace the drive in a slot by another one while it stays in service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceRequest {
@@ -62,7 +62,7 @@ pub struct ReplaceRequest {
     pub force: bool,
 }
 
-/// Read everything and compare.
+/// Read everything and compare it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScrubRequest {
@@ -71,11 +71,11 @@ pub struct ScrubRequest {
     pub repair: bool,
 }
 
-/// Scrub a volume again and again, or not any more.
+/// Scrub a volume regularly, or stop doing so.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleRequest {
-    /// Seconds from the end of one scrub to the beginning of the next; absent: no more unasked scrubs.
+    /// Seconds from the end of one scrub to the beginning of the next; absent: no more scheduled scrubs.
     #[serde(default)]
     pub every_s: Option<u64>,
     /// Correct redundancy that does not match the data.
@@ -94,25 +94,25 @@ pub struct RateRequest {
 /// An event with its number.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct NumberedEvent {
-    /// Counts the events of the array, also across restarts of its server. After one that did not end in order a
-    /// thousand numbers are left out.
+    /// Numbers the events of the array, continuing across restarts of its server. After a server that did not end in
+    /// order, a thousand numbers are left out.
     pub number: u64,
-    /// There were more events like it, for which this one stands.
+    /// Present if this event stands for several like it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folded: Option<Folded>,
-    /// What happened; of several, what the first of them said.
+    /// What happened; if the event stands for several, what the first of them said.
     #[serde(flatten)]
     pub event: Told,
 }
 
-/// Events of one kind about the same thing, of which the first is told.
+/// Several events of one kind about the same thing, of which only the first is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Folded {
-    /// How many they were.
+    /// How many events.
     pub count: u64,
-    /// Number of the first; `number` is that of the last.
+    /// Number of the first event; `number` is that of the last.
     pub first_number: u64,
-    /// When the last was, seconds since 1970; `time_s` is when the first was.
+    /// When the last event happened, seconds since 1970; `time_s` is when the first did.
     pub last_time_s: u64,
 }
 
@@ -127,7 +127,7 @@ impl NumberedEvent {
         }
     }
 
-    /// How many events it stands for, and where they begin and end.
+    /// How many events this one stands for, and which are the first and the last.
     #[must_use]
     pub fn span(&self) -> Folded {
         self.folded.unwrap_or(Folded {
@@ -141,9 +141,9 @@ impl NumberedEvent {
 /// The newest events.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Events {
-    /// Number of the newest event; 0 before the first. To be given as `since` next time.
+    /// Number of the newest event; 0 before the first. Pass it as `since` in the next request.
     pub newest: u64,
-    /// Events that were asked for but are not kept any more.
+    /// Number of events that were requested but are no longer kept.
     pub forgotten: u64,
     /// Oldest first.
     pub events: Vec<NumberedEvent>,

@@ -1,4 +1,4 @@
-//! What is known of scrubs: the report of the last one, the schedule, and what a stripe holds.
+//! Requests about scrubs: the report of the last one, the schedule, and the content of a stripe.
 
 use super::errors::ApiError;
 use super::names;
@@ -15,10 +15,10 @@ use axum::extract::{Path, State};
 use std::sync::Arc;
 use words::duration;
 
-/// Longest period of a schedule: ten years.
+/// Longest interval of a schedule: ten years.
 const EVERY_S_MAX: u64 = 10 * 365 * 24 * 3600;
 
-/// Scrubs only mean something where there is redundancy.
+/// Refuses volumes without redundancy, where a scrub has nothing to compare.
 fn with_redundancy(volume: &VolumeStatus) -> Result<(), ApiError> {
     if volume.level == 0 {
         return Err(ApiError::conflict(format!(
@@ -56,8 +56,8 @@ pub async fn report(
     .await
 }
 
-/// Has a volume scrubbed unasked, a period after the end of each scrub, or ends that. Remembered on the
-/// drives.
+/// Sets or ends the schedule of a volume: a scrub begins a fixed interval after the end of the one before. The
+/// schedule is stored on the drives.
 #[utoipa::path(put, path = "/v1/volumes/{volume}/scrub/schedule", request_body = ScheduleRequest,
     params(("volume" = String, Path, description = "name of a volume")),
     responses((status = 200, body = Done), (status = 400, body = ErrorBody),
@@ -106,8 +106,8 @@ pub async fn schedule(
     .await
 }
 
-/// Reads the stripe with a 512-byte sector of the volume from all drives while nobody writes there, and
-/// says which agree.
+/// Reads the stripe that contains a 512-byte sector of the volume from all drives, while nothing is written to it,
+/// and says which drives agree.
 #[utoipa::path(get, path = "/v1/volumes/{volume}/stripes/{lba}",
     params(("volume" = String, Path, description = "name of a volume"),
         ("lba" = u64, Path, description = "a 512-byte sector of the volume")),

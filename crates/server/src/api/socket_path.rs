@@ -1,9 +1,9 @@
-//! Where the socket of a serving process lies: the one rule, for servers and clients.
+//! Where the socket of a serving process is: one rule, for servers and clients.
 //!
-//! In this order: `--socket PATH`; the environment's `FULLSTRIPE_SOCKET`; for root
-//! `/run/fullstripe/api.sock`; `$XDG_RUNTIME_DIR/fullstripe/api.sock`; and where there is no such
-//! folder `/tmp/fullstripe-UID/api.sock`. The folder of a default path belongs to its user alone,
-//! and both sides check that: in `/tmp` anybody can make a folder of any name.
+//! In this order: `--socket PATH`; the environment variable `FULLSTRIPE_SOCKET`; for root
+//! `/run/fullstripe/api.sock`; `$XDG_RUNTIME_DIR/fullstripe/api.sock`; and if there is no such
+//! folder, `/tmp/fullstripe-UID/api.sock`. The folder of a default path must belong to its user alone,
+//! and both server and client check that, because in `/tmp` anybody can make a folder of any name.
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FileType, Mode};
@@ -11,19 +11,19 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Name of the environment's variable.
+/// Name of the environment variable.
 pub const VARIABLE: &str = "FULLSTRIPE_SOCKET";
 
-/// A socket's path, and whether somebody chose it.
+/// A socket's path, and whether it was chosen explicitly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketPath {
     /// The path.
     pub path: PathBuf,
-    /// Nobody has named the path: its folder is ours to make and to check.
+    /// The path is a default, so its folder is this program's to make and to check.
     pub is_default: bool,
 }
 
-/// What the rule looks at.
+/// What the rule depends on.
 #[derive(Clone, Debug, Default)]
 struct Surroundings {
     variable: Option<OsString>,
@@ -32,7 +32,7 @@ struct Surroundings {
 }
 
 impl SocketPath {
-    /// Applies the rule of the module's prose; `given` is what stands behind `--socket`.
+    /// Applies the rule in the module's documentation; `given` is the value of `--socket`.
     #[must_use]
     pub fn choose(given: Option<&Path>) -> SocketPath {
         let surroundings = Surroundings {
@@ -43,11 +43,11 @@ impl SocketPath {
         choose_in(given, &surroundings)
     }
 
-    /// Makes the folder of a default path if it is not there, and checks that nobody else can put
-    /// anything into it. Somebody's own choice of a path is left alone.
+    /// Makes the folder of a default path if it does not exist, and checks that nobody else can put
+    /// anything into it. The folder of an explicitly chosen path is not touched.
     ///
     /// # Errors
-    /// The folder cannot be made, or belongs to or is open to others.
+    /// The folder cannot be made, or other users own it or have access to it.
     pub fn prepare_folder(&self) -> Result<()> {
         let Some(folder) = self.own_folder() else {
             return Ok(());
@@ -63,11 +63,11 @@ impl SocketPath {
         }
     }
 
-    /// Checks that the folder of a default path is its user's alone. A folder that is not there is
-    /// fine.
+    /// Checks that the folder of a default path belongs to its user alone. A folder that does not exist passes
+    /// the check.
     ///
     /// # Errors
-    /// It belongs to or is open to others.
+    /// Other users own the folder or have access to it.
     pub fn check_folder(&self) -> Result<()> {
         let Some(folder) = self.own_folder() else {
             return Ok(());

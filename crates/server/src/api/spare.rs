@@ -1,12 +1,12 @@
 //! Adding a drive to the running array.
 //!
-//! The drive is opened exclusively and looked at; what could hold somebody's data is refused. Then the controller is
-//! asked whether it would take it, so that a drive that is refused keeps every byte. Only then write-hole logs
-//! are made empty where it would keep them, and its spare record is written, still *before* the array knows
-//! the drive: a degraded array takes a spare at once and writes its own record onto it, which a late spare
-//! record would destroy. Drives are added one at a time, so the number that the controller has agreed to is still
-//! free when the drive joins; what may be refused then is a drive that comes back when its slot has been
-//! filled in these moments, or a stop that has come between.
+//! The drive is opened exclusively and examined; a drive that could hold somebody's data is refused. Then the
+//! controller is asked whether it would take the drive, so that nothing is written to a drive that is refused. Only
+//! then are empty write-hole logs written to it, if it is to hold any, and its spare record. Both are written *before*
+//! the array knows the drive: a degraded array takes a spare at once and writes its own record to it, which a spare
+//! record written later would destroy. Drives are added one at a time, so the number that the controller has agreed to
+//! is still free when the drive joins. The drive can still be refused then in two cases: it is a returning drive whose
+//! slot has been filled in the meantime, or the array is being stopped.
 
 use super::errors::ApiError;
 use super::names;
@@ -36,30 +36,30 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use words::size;
 
-/// A drive that was just removed is let go of by the data threads a moment later.
+/// How long to retry an exclusive open: the data threads release a drive a moment after it was removed.
 const RELEASE_WITHIN: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What a drive must be to join a container, and whether there is room for it. Drives are added one
+/// What a drive must be to join the container, and whether there is room for it. Drives are added one
 /// at a time.
 #[derive(Debug)]
 pub struct Spares {
     sector: SectorSize,
     needed_bytes: u64,
-    /// The container as it was at the start: what volumes there are, and where.
+    /// The container's metadata at the start: which volumes there are, and where.
     mpb: Mpb,
-    /// Volumes whose write-hole log the drive has to have room for.
+    /// Volumes for whose write-hole log the drive must have room.
     logged: Vec<LoggedVolume>,
-    /// Folder for the backup of what a drive held that is taken by force; the user's own unless named.
+    /// Folder for the backup of a drive that is taken by force; by default the user's own folder.
     backups: Option<PathBuf>,
     /// Nothing may be written to any drive.
     read_only: bool,
-    /// Every number has been given; numbers of drives are not used twice.
+    /// All drive numbers have been given out; a number is never used twice.
     full: Mutex<bool>,
 }
 
 impl Spares {
-    /// The rules of `container`, which is about to be started; they do not change while it runs.
+    /// The rules of `container`, which is about to be started; they stay the same while it runs.
     #[must_use]
     pub fn of(container: &Container, backups: Option<PathBuf>) -> Spares {
         let ends = container.record.volumes.iter().map(|volume| {
@@ -87,7 +87,7 @@ impl Spares {
     /// Blocks.
     ///
     /// # Errors
-    /// 400 when the specification means no drive, 409 when the drive cannot or should not be used.
+    /// 400 when the specification names no drive, 409 when the drive cannot or should not be used.
     pub fn add(&self, shared: &Shared, request: &SpareRequest) -> Result<Done, ApiError> {
         let status = published(shared);
         let folder = std::env::current_dir().unwrap_or_default();
@@ -109,7 +109,7 @@ impl Spares {
         refuse_own(&status, &spec)?;
         let probed = open(spec)?;
         self.check(&published(shared), &probed)?;
-        // A drive of this array's own, which lacks only what bitmaps mark, keeps what it holds.
+        // A drive of this array that lacks only what the bitmaps mark keeps its content.
         let returns = returning(&probed, &self.mpb).filter(|_| !request.force);
         refuse_foreign(&probed, request.force || returns.is_some())?;
         let name = probed.drive.name().to_owned();
@@ -165,7 +165,8 @@ impl Spares {
         })
     }
 
-    /// Saves what the drive holds and removes its marks; says what it was and where the copy is.
+    /// Saves what the drive holds and clears the marks by which programs recognise it; returns what it was and where
+    /// the copy is.
     fn make_free(&self, probed: &Probed) -> Result<Option<String>, ApiError> {
         let free = |drives: &[Probed]| -> anyhow::Result<Option<String>> {
             let found = occupied::occupied(drives)?;
@@ -203,7 +204,7 @@ impl Spares {
     }
 }
 
-/// Refuses a drive that this array has already: it would only be seen as in use.
+/// Refuses a drive that this array has already; later checks would only report it as in use.
 fn refuse_own(status: &Status, spec: &MemberSpec) -> Result<(), ApiError> {
     let Target::Path(path) = &spec.target else {
         return Ok(());
@@ -251,7 +252,7 @@ fn check_serial(status: &Status, probed: &Probed) -> Result<(), ApiError> {
     }))
 }
 
-/// What has become of the new drive, which a degraded volume may have taken already.
+/// The sentence about the new drive, which a degraded volume may have taken already.
 fn added(status: &Status, name: &str, member: MemberId, notes: &[String]) -> String {
     let taken = status.volumes.iter().find_map(|volume| {
         let slot = volume
@@ -273,7 +274,7 @@ fn added(status: &Status, name: &str, member: MemberId, notes: &[String]) -> Str
     sentences.join("; ")
 }
 
-/// Opens and reads the drive; a name that means no drive is bad input, all else a conflict.
+/// Opens and reads the drive; a name that means no drive is bad input, any other error a conflict.
 fn open(spec: MemberSpec) -> Result<Probed, ApiError> {
     let deadline = Instant::now() + RELEASE_WITHIN;
     let is_busy =
@@ -299,10 +300,10 @@ fn open(spec: MemberSpec) -> Result<Probed, ApiError> {
     })
 }
 
-/// Refuses a drive that somebody uses, and unless `force` says so one that holds anything known.
+/// Refuses a drive that is in use, and without `force` one that holds known structures.
 ///
 /// # Errors
-/// One sentence that says what was found.
+/// One sentence that says what was found on the drive.
 pub fn refuse_foreign(probed: &Probed, force: bool) -> Result<(), ApiError> {
     let name = probed.drive.name();
     let users = probed.path().map(holders).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What every handler shares, and how an order gets to the controller and back.
+//! What all handlers share, and how they give orders to the controller.
 
 use super::errors::ApiError;
 use super::event_log::EventLog;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The status is published every 100 ms, an idle shard looks around every 250 ms; this is ample.
+/// The status is published every 100 ms, and an idle shard wakes every 250 ms; this is ample.
 const EFFECT_WITHIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What every handler shares.
+/// What all handlers share.
 pub struct App {
     pub shared: Arc<Shared>,
     pub events: EventLog,
@@ -30,7 +30,7 @@ pub struct App {
 }
 
 impl App {
-    /// The published status; an error before the first, a moment after the start.
+    /// The published status; an error if none has been published yet, just after the start.
     pub fn status(&self) -> Result<Arc<Status>, ApiError> {
         let status = self.shared.status();
         if status.version == 0 {
@@ -60,7 +60,7 @@ pub fn published(shared: &Shared) -> Arc<Status> {
 /// Gives an order and waits until the published status shows its effect. Blocks.
 pub fn command(shared: &Shared, order: Command) -> Result<(), NotDone> {
     shared.command(order)?;
-    // Whatever is published after the order's answer shows the order's effect.
+    // Any status published after the order was answered shows its effect.
     let before = shared.updates();
     let deadline = Instant::now() + EFFECT_WITHIN;
     while shared.updates() == before && Instant::now() < deadline {
@@ -69,7 +69,7 @@ pub fn command(shared: &Shared, order: Command) -> Result<(), NotDone> {
     Ok(())
 }
 
-/// Does `work`, which may block, off the server's thread.
+/// Runs `work`, which may block, on another thread than the server's.
 pub async fn blocking<T: Send + 'static>(
     app: Arc<App>,
     work: impl FnOnce(&App) -> Result<T, ApiError> + Send + 'static,

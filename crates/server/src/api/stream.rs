@@ -1,8 +1,8 @@
 //! Events as they happen, in the format of server-sent events.
 //!
 //! A task per listener reads the log and hands text to the connection through a short queue. A
-//! listener that reads slowly holds up only its own task; when it falls behind by more than the log
-//! keeps it is told how many events it missed.
+//! listener that reads slowly delays only its own task; when it falls behind by more than the log
+//! keeps, it is sent the number of events it missed.
 
 use super::event_log::EventLog;
 use super::schema::{Events, NumberedEvent};
@@ -21,10 +21,10 @@ use tokio::sync::{mpsc, watch};
 const PIECES_MAX: usize = 4;
 /// Events in one piece of text.
 const EVENTS_PER_PIECE_MAX: usize = 100;
-/// A silent connection hears something this often, so that both sides notice when it has died.
+/// A comment is sent to a silent connection this often, so that both sides notice when it is dead.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
-/// A response that goes on until the client leaves or the server stops.
+/// A response that continues until the client disconnects or the server stops.
 pub fn response(app: &App, since: Option<u64>) -> Response {
     let (pieces, body) = mpsc::channel(PIECES_MAX);
     let since = since.unwrap_or_else(|| *app.events.watch().borrow());
@@ -48,7 +48,7 @@ async fn feed(
     pieces: mpsc::Sender<Bytes>,
 ) {
     let mut newest = log.watch();
-    // A comment: the headers go out at once, and the client knows that it listens.
+    // A comment: the headers are sent at once, and the client knows that the stream has begun.
     let mut piece = Some(Bytes::from_static(b": listening\n\n"));
     loop {
         if let Some(piece) = piece.take()
@@ -68,7 +68,7 @@ async fn feed(
         }
         tokio::select! {
             _ = newest.changed() => {}
-            // One more look at the log: the last event is the end of the array.
+            // The log is read once more: the last event is the end of the array.
             _ = stopping.changed() => {}
             () = pieces.closed() => return,
             () = tokio::time::sleep(KEEP_ALIVE_EVERY) => piece = Some(Bytes::from_static(b":\n\n")),
@@ -88,7 +88,7 @@ fn text(events: &Events) -> String {
 }
 
 fn one(event: &NumberedEvent) -> String {
-    // JSON has no line breaks of its own, so one data line is enough.
+    // JSON on one line contains no line breaks, so one data line is enough.
     let json = serde_json::to_string(event).unwrap_or_default();
     format!(
         "id: {}\nevent: {}\ndata: {json}\n\n",

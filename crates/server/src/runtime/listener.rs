@@ -1,5 +1,5 @@
-//! The thread that hears events: from data threads and from the watch, for the log, the hook, and whoever
-//! waits for an answer.
+//! The thread that receives news from data threads and from the watch, and passes them on to the log, the hook, and
+//! threads that wait for an answer.
 
 use super::{Shared, lock};
 use crate::events::{Names, Told, tell, tell_left_out, tell_not_expressible, tell_notice};
@@ -9,8 +9,8 @@ use engine::event::{Event, VolumeEnd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Hears events: answers commands, tells people, notices the end. Nothing that it calls may block: orders wait
-/// for it.
+/// Starts the thread: it answers commands, reports events, and notices the end. Nothing that it calls may block,
+/// because orders wait for their answers from it.
 pub(super) fn spawn(
     shared: Arc<Shared>,
     heard: NewsReceiver,
@@ -64,7 +64,7 @@ pub(super) fn spawn(
     Ok(())
 }
 
-/// Whether a volume ends that had failed.
+/// Whether a volume that had failed has been stopped.
 fn is_failed_end(news: &News) -> bool {
     let failed = VolumeEnd::Failed;
     matches!(news, News::Engine(Event::VolumeStopped { end, .. }) if *end == failed)

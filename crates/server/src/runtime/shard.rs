@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-/// What a data thread is made of.
+/// What a data thread is started with.
 pub(super) struct ShardStart<P> {
     pub id: ShardId,
     pub options: RunOptions,
@@ -41,7 +41,7 @@ pub(super) fn run_shard<P: Port + Counted>(
     shared: &Arc<Shared>,
     ready: &Sender<RingReport>,
 ) -> Result<(usize, MemberSet)> {
-    // Before the ring is made: the kernel's threads that work for it inherit this.
+    // Before the ring is made: the kernel's worker threads for the ring inherit this setting.
     flusher::join();
     let MemoryShare {
         arena,

@@ -1,9 +1,9 @@
-//! The memory of scrubs: positions, schedules, reports. It has no clock and does no I/O.
+//! The state of scrubs: positions, schedules, reports. The book has no clock and does no I/O.
 //!
-//! A scrub is begun by an operator or by its schedule, and ends when the engine says so. When the process
-//! ends before, the scrub is *unfinished*: the next process gives [`Command::ContinueScrub`] with the
-//! position kept here, in the same mode and with the counts so far. What was found behind that position
-//! is found again, and counted once.
+//! A scrub is started by an operator or by its schedule, and ends when the engine says so. If the process ends
+//! earlier, the scrub is *unfinished*: the next process gives [`Command::ContinueScrub`] with the position kept here,
+//! in the same mode and with the counts so far. Findings beyond that position are found again, but counted only
+//! once.
 
 use super::kept::{Kept, Schedule, ScrubStatus, Unfinished};
 use super::report::{Finding, Outcome, Report};
@@ -15,7 +15,7 @@ use engine::layout::Geometry;
 use engine::limits::GRAIN_BYTES;
 use engine::units::{MemberId, Slot, SlotSet, VolumeId};
 
-/// How long to wait until an order that was refused is given again.
+/// How long to wait before an order that was refused is given again.
 const ORDER_AGAIN_AFTER_S: u64 = 5;
 
 /// A volume in the book.
@@ -23,22 +23,22 @@ const ORDER_AGAIN_AFTER_S: u64 = 5;
 pub struct VolumeBook {
     /// Its shape.
     pub shape: Geometry,
-    /// What is written down.
+    /// The part that is stored on the drives.
     pub kept: Kept,
     /// Its drives by slot.
     slots: Vec<Option<MemberId>>,
-    /// The engine has been asked to go on with the unfinished scrub.
+    /// The engine has been ordered to continue the unfinished scrub.
     continuing: bool,
-    /// The engine works on the scrub.
+    /// The engine is working on the scrub.
     runs: bool,
-    /// Mismatches at the beginning of the engine's present run.
+    /// Mismatches counted before the engine's present run.
     counted_before: u64,
-    /// There were more findings than could be told.
+    /// There were more findings than could be reported.
     missed_some: bool,
     no_order_before_s: u64,
 }
 
-/// What a look at the engine's state tells the book.
+/// What the book is given about the engine's state.
 pub struct Look<'a> {
     /// What the engine works on, by volume.
     pub jobs: &'a [Option<JobStatus>],
@@ -50,21 +50,21 @@ pub struct Look<'a> {
     pub now_s: u64,
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug)]
 pub struct Book {
     /// By volume.
     pub volumes: Vec<VolumeBook>,
-    /// Counts the changes of what is kept.
+    /// Counts the changes of the part that is stored.
     pub revision: u64,
-    /// Counts those that are more than progress: beginnings, ends, orders.
+    /// Counts the changes that are more than progress: starts, ends, orders.
     pub turns: u64,
-    /// Names of drives by volume and slot, for reports that begin.
+    /// Names of drives by volume and slot, for new reports.
     names: Vec<Vec<String>>,
 }
 
 impl Book {
-    /// Of the volumes of `record`, of whose scrubs nothing is known; drives are called as `drives` says, by member.
+    /// A book of the volumes of `record`, without any scrubs; `drives` are the names of the drives, by member.
     #[must_use]
     pub fn new(record: &Record, uuids: &[String], drives: &[String]) -> Book {
         let name = |slot: &SlotRecord| {
@@ -103,7 +103,7 @@ impl Book {
         }
     }
 
-    /// What is to be kept, as text of at most `bytes_max` bytes: findings go first.
+    /// The part that is stored, as text of at most `bytes_max` bytes; if it does not fit, findings are left out first.
     #[must_use]
     pub fn text(&self, bytes_max: usize) -> Vec<u8> {
         let mut all: Vec<Kept> = self.volumes.iter().map(|one| one.kept.clone()).collect();
@@ -122,8 +122,8 @@ impl Book {
         }
     }
 
-    /// Takes over what earlier processes kept, for volumes that are still the same. What has been begun
-    /// since goes first.
+    /// Takes over what earlier processes stored, for volumes that still have the same UUID and shape. What has been
+    /// started or scheduled in this process takes precedence.
     pub fn load(&mut self, text: &[u8]) {
         let all: Vec<Kept> = serde_json::from_slice(text).unwrap_or_default();
         for kept in all {
@@ -144,7 +144,7 @@ impl Book {
         }
     }
 
-    /// Notes what an event says, and returns it as it is to be told.
+    /// Takes account of an event, and returns it as it is to be reported.
     pub fn hear(&mut self, event: Event, now_s: u64) -> Event {
         match event {
             Event::JobStarted { volume, job, .. } if scrubs(job).is_some() => {
@@ -203,7 +203,7 @@ impl Book {
         self.turns += 1;
     }
 
-    /// Returns how many mismatches there have been in all.
+    /// Returns the number of mismatches of the whole scrub, including earlier processes.
     fn ended(&mut self, volume: VolumeId, complete: bool, counted: u64, now_s: u64) -> u64 {
         let Some(one) = self.volumes.get_mut(usize::from(volume.0)) else {
             return counted;
@@ -285,7 +285,7 @@ impl Book {
         }
     }
 
-    /// Adds a finding to the volume's scrub, if one runs.
+    /// Adds a finding to the volume's scrub, if one is running.
     fn add(&mut self, volume: VolumeId, finding: impl FnOnce(&VolumeBook) -> Finding) {
         let Some(one) = self.volumes.get_mut(usize::from(volume.0)) else {
             return;
@@ -299,7 +299,7 @@ impl Book {
         }
     }
 
-    /// Notes where scrubs stand, and returns the orders that are due.
+    /// Takes account of the positions of scrubs, and returns the orders that are due.
     pub fn look(&mut self, look: &Look<'_>) -> Vec<Command> {
         let mut orders = Vec::new();
         let idle = look.jobs.iter().all(Option::is_none);
@@ -329,21 +329,21 @@ impl Book {
         orders
     }
 
-    /// Reports of single blocks were too many to be told.
+    /// Reports of single blocks were dropped because there were too many.
     pub fn missed_some(&mut self) {
         self.volumes
             .iter_mut()
             .for_each(|one| one.missed_some = true);
     }
 
-    /// The engine did not take the orders of the last look.
+    /// The engine refused the orders of the last look.
     pub fn refused(&mut self) {
         self.volumes
             .iter_mut()
             .for_each(|one| one.continuing &= one.runs);
     }
 
-    /// Changes when a volume is scrubbed unasked.
+    /// Changes the schedule of a volume's scrubs.
     pub fn set_schedule(&mut self, volume: usize, schedule: Option<Schedule>) {
         self.volumes[volume].kept.schedule = schedule;
         self.turn();
@@ -355,13 +355,13 @@ impl VolumeBook {
         self.kept.report.as_ref().map_or(0, |one| one.mismatches)
     }
 
-    /// Mismatches that the scrub which runs now found in earlier processes.
+    /// Mismatches of the running scrub that were found by earlier processes.
     #[must_use]
     pub fn mismatches_before(&self) -> u64 {
         if self.runs { self.counted_before } else { 0 }
     }
 
-    /// How much of each member is compared together at this place.
+    /// The length on each member of the band at this offset, which a scrub compares at once.
     fn band_length_bytes(&self, extent_offset_bytes: u64) -> u32 {
         let left = self
             .shape
@@ -403,7 +403,7 @@ impl VolumeBook {
         }
     }
 
-    /// For `status`; nothing where there is nothing to say.
+    /// For `status`; `None` if there is nothing to show.
     #[must_use]
     pub fn status(&self) -> Option<ScrubStatus> {
         let Kept {
@@ -430,7 +430,7 @@ impl VolumeBook {
     }
 }
 
-/// Whether a job is a scrub, and if so whether it corrects.
+/// `Some` if a job is a scrub: whether it also repairs.
 fn scrubs(job: JobName) -> Option<bool> {
     match job {
         JobName::Check => Some(false),

@@ -1,8 +1,9 @@
-//! What exactly disagrees in a stripe: reads it from all members while nobody writes there, and compares.
+//! Finds out what exactly disagrees in a stripe: reads it from all members while nothing is written to it, and
+//! compares.
 //!
-//! The engine only keeps the stripe still ([`engine::control::message::Message::Inspect`]); the members are
-//! read beside the data path, each by a thread of its own. Should the stripe not stand still to the end,
-//! what was read proves nothing and is thrown away.
+//! The engine only keeps writes off the stripe ([`engine::control::message::Message::Inspect`]); the members are
+//! read beside the data path, each by a thread of its own. If the stripe could be written before all of it was read,
+//! the result proves nothing and is dropped.
 
 use super::keeper::on_each;
 use super::report::LbaRange;
@@ -21,13 +22,13 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use utoipa::ToSchema;
 
-/// Ranges of bytes that are listed of each comparison.
+/// Ranges of bytes that are listed for each comparison.
 const RANGES_MAX: usize = 16;
-/// Differing bytes with fewer equal ones between them are one range.
+/// Differing bytes with fewer equal ones than this between them are listed as one range.
 const GAP_BYTES: usize = 16;
-/// A stripe stands still for 2 s at most, behind what is under way there.
+/// The engine keeps a stripe still for at most 2 s, after the work already under way on it has ended.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// A new view ends an inspection, and views change when writing begins and ends.
+/// A new view ends an inspection, and the view changes when writing starts and stops.
 const ATTEMPTS: usize = 5;
 const SECTOR_BYTES: u64 = 512;
 
@@ -40,11 +41,11 @@ pub struct Held {
     pub name: String,
     /// `data`, `copy` or `parity`.
     pub holds: String,
-    /// The sectors of the volume; absent for parity.
+    /// The sectors of the volume that it holds; absent for parity.
     pub lbas: Option<LbaRange>,
     /// First 512-byte sector on the drive.
     pub member_lba: u64,
-    /// CRC-32C of what it holds.
+    /// CRC-32C of the content.
     pub crc32c: u32,
 }
 
@@ -64,11 +65,11 @@ pub struct Comparison {
     pub slots: Vec<u8>,
     /// Whether they agree in every byte.
     pub agree: bool,
-    /// Where they do not; the first ones.
+    /// Where they differ; only the first ranges.
     pub differing: Vec<ByteRange>,
-    /// Ranges beyond these.
+    /// Number of further ranges.
     pub left_out: u64,
-    /// Bytes that differ.
+    /// Total number of bytes that differ.
     pub differing_bytes: u64,
 }
 
@@ -77,7 +78,7 @@ pub struct Comparison {
 pub struct Explanation {
     /// The volume.
     pub volume: String,
-    /// The sector that was asked about.
+    /// The sector in the request.
     pub lba: u64,
     /// Number of the stripe.
     pub stripe: u64,
@@ -87,11 +88,11 @@ pub struct Explanation {
     pub members: Vec<Held>,
     /// What was compared.
     pub comparisons: Vec<Comparison>,
-    /// What follows, and what cannot be known.
+    /// What follows from the comparisons, and what cannot be known.
     pub verdict: String,
 }
 
-/// Which part of a stripe, and who holds it.
+/// Which part of a stripe, and the drives that hold it.
 struct Stripe {
     shape: Geometry,
     row: u64,
@@ -101,7 +102,7 @@ struct Stripe {
 }
 
 impl Shared {
-    /// Tells whoever waits for a stripe; true if the news was about that.
+    /// Passes news about an inspection on to the thread that waits for it; true if the news was about one.
     pub(crate) fn hear_inspection(&self, news: &News) -> bool {
         let (ticket, stands) = match news {
             News::Engine(Event::Inspectable { ticket }) => (*ticket, true),
@@ -117,8 +118,8 @@ impl Shared {
     /// Reads and compares the stripe with sector `lba` of a volume. Blocks.
     ///
     /// # Errors
-    /// One sentence: a drive is missing, does not answer or cannot be read, or has bad blocks on record there, or
-    /// the stripe does not come to rest.
+    /// One sentence: a drive is missing, does not answer, cannot be read or has recorded bad blocks there, or
+    /// the stripe cannot be kept still.
     pub fn explain_stripe(&self, at: usize, name: &str, lba: u64) -> Result<Explanation, String> {
         for _ in 0..ATTEMPTS {
             let stripe = self.stripe(at, name, lba)?;
@@ -178,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// What every slot holds, while nothing is written there; `None` if the stripe did not stand still.
+    /// The content of every slot, while nothing is written there; `None` if the stripe was not still all the time.
     fn read_still(
         &self,
         at: usize,
@@ -202,7 +203,7 @@ impl Shared {
         lock(&self.scrubs.inspections).remove(&ticket);
         match contents {
             Some(contents) if held => contents.map(Some),
-            // Drives that need longer than a stripe may stand still are named.
+            // The error names a drive; it may be one that took longer than a stripe can be kept still.
             Some(Err(sentence)) => Err(sentence),
             _ => Ok(None),
         }
@@ -269,7 +270,7 @@ impl Stripe {
         .collect()
     }
 
-    /// Of a data chunk's compared part; none behind the volume's end.
+    /// The sectors in the compared part of a data chunk; `None` if it lies beyond the volume's end.
     fn lbas(&self, data_index: u8) -> Option<LbaRange> {
         let from = self.shape.volume_offset_bytes(Location {
             row: self.row,
@@ -358,7 +359,7 @@ impl Stripe {
 }
 
 impl Comparison {
-    /// Of slots whose sum is `difference`: zeros where they agree.
+    /// The comparison of slots whose XOR is `difference`: zeros where they agree.
     fn of(slots: Vec<u8>, difference: &[u8]) -> Comparison {
         let mut ranges: Vec<ByteRange> = Vec::new();
         let mut differing_bytes = 0;

@@ -1,8 +1,8 @@
-//! The thread that keeps the book of scrubs: reads it from the drives when the array starts, looks at the
-//! engine's state, gives the orders that are due, and writes the book back.
+//! The thread that keeps the book of scrubs: it reads the book from the drives when the array starts, looks at the
+//! engine's state, gives the orders that are due, and writes the book back to the drives.
 //!
-//! Notes are written by plain calls beside the data path, each drive's on a thread of its own: a drive that
-//! hangs keeps that thread, gets no more notes, and holds up nobody. Drives that have failed are left out.
+//! The book is written as notes by plain system calls beside the data path, by one thread per drive: a drive that
+//! hangs blocks only that thread, gets no more notes, and delays no other drive. Failed drives are left out.
 
 use super::book::Look;
 use super::{NOTES_WITHIN, now_s};
@@ -24,11 +24,11 @@ use std::time::{Duration, Instant};
 
 /// How often the engine's state is looked at: a fraction of the shortest period of a schedule.
 const KEEP_EVERY: Duration = Duration::from_millis(200);
-/// How often positions are written down. What is lost with a crash is done again.
+/// How often positions are written to the drives. After a crash, what was scrubbed since is scrubbed again.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
 
-/// Starts the keeper. It ends when the array has come to rest, after writing down what it has not yet; whoever
-/// waits for it unparks it.
+/// Starts the keeper. It ends when the array has been stopped, after writing what is not on the drives yet; a thread
+/// that waits for its end unparks it first.
 ///
 /// # Errors
 /// The system starts no more threads.
@@ -46,21 +46,21 @@ pub fn start(shared: Arc<Shared>, mpb: Arc<Mpb>) -> io::Result<JoinHandle<()>> {
         })
 }
 
-/// Calls under way on drives that have not answered, by member.
+/// By member: whether a call is under way that the drive has not answered.
 type Busy = BTreeMap<u8, Arc<AtomicBool>>;
 
 struct Keeper {
-    /// The container's record as it was at the start. Where its volumes lie stays so, and this thread need not
-    /// ask the one that writes it.
+    /// The container's metadata at the start. The places of volumes do not change, so this thread need not query the
+    /// controller's thread, which writes the metadata.
     mpb: Arc<Mpb>,
     container_family: u32,
     sequence: u64,
-    /// What of the book is on the drives: see its fields of these names.
+    /// What the drives have of the book, as the values of its fields `revision` and `turns`.
     saved_revision: u64,
     saved_turn: u64,
     saved_at: Instant,
     busy: Busy,
-    /// Drives with notes of a newer version, which stay.
+    /// Drives that hold notes of a newer program version, which must not be overwritten.
     left_alone: BTreeSet<u8>,
 }
 
@@ -78,7 +78,7 @@ impl Keeper {
         }
     }
 
-    /// Takes over the newest notes of this container on any drive.
+    /// Loads the newest notes of this container that any drive holds.
     fn load(&mut self, shared: &Shared) {
         let drives: Vec<(u8, Arc<Drive>)> = (0u8..)
             .zip(shared.drives())
@@ -98,21 +98,21 @@ impl Keeper {
         shared.scrubs.loaded.store(true, Ordering::Release);
     }
 
-    /// One look, and what follows from it.
+    /// Looks at the engine's state once, and gives and stores what follows from it.
     fn keep(&mut self, shared: &Shared) {
         let snapshot = shared.snapshot();
         if snapshot.number == 0 {
             return;
         }
         let orders = self.look(shared, &snapshot);
-        // A pause follows its scrub and means nothing without it.
+        // A pause follows the order that continues its scrub; if that is refused, the pause must not be given.
         if orders.iter().any(|order| shared.command(*order).is_err()) {
             lock(&shared.scrubs.book).refused();
         }
         self.save_if(shared, &snapshot, self.saved_at.elapsed() >= SAVE_EVERY);
     }
 
-    /// Writes the book where it has changed: a turn at once, progress only when it `is_due`.
+    /// Writes the book if it has changed: after a turn at once, after mere progress only if it `is_due`.
     fn save_if(&mut self, shared: &Shared, snapshot: &Snapshot, is_due: bool) {
         let (revision, turn) = {
             let book = lock(&shared.scrubs.book);
@@ -192,7 +192,8 @@ impl Keeper {
             .iter()
             .filter(|(_, end)| **end == Written::LeftAlone);
         let left: Vec<u8> = left.map(|(at, _)| *at).collect();
-        // On one drive they are remembered; on none they are tried again, unless none takes any.
+        // If one drive has taken the notes, they are stored. If none has, they are tried again, unless none may be
+        // written.
         let is_done = written.values().any(|end| *end == Written::Done);
         let takes_none = left.len() == count;
         self.left_alone.extend(left);
@@ -211,13 +212,13 @@ fn placement(drive: &Drive) -> Option<(Placement, SectorSize)> {
     Some((Placement::new(drive.size_bytes(), sector).ok()?, sector))
 }
 
-/// Where notes go on a drive beside what `mpb` puts there.
+/// The place of the notes on a drive; `None` if the structures of `mpb` leave no room for it.
 fn place_on(drive: &Drive, mpb: &Mpb) -> Option<([ByteRange; 2], SectorSize)> {
     let (placement, sector) = placement(drive)?;
     has_room(&placement, mpb).then(|| (placement.notes(), sector))
 }
 
-/// The newer notes on a drive; none where there are none, or they cannot be read.
+/// The newer of the two notes on a drive; `None` if there are none or they cannot be read.
 fn newest_on(drive: &Drive) -> Option<Notes> {
     let (placement, _) = placement(drive)?;
     let read = |place: ByteRange| {
@@ -228,14 +229,14 @@ fn newest_on(drive: &Drive) -> Option<Notes> {
     copies.max_by_key(|notes| notes.sequence)
 }
 
-/// What became of notes for a drive.
+/// The result of writing notes to a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Written {
-    /// It has them, durably.
+    /// They are on the drive, durably.
     Done,
-    /// It does not.
+    /// They are not on the drive.
     Failed,
-    /// A newer version's lie there, and stay.
+    /// The drive holds notes of a newer program version, which were left as they are.
     LeftAlone,
 }
 
@@ -245,8 +246,8 @@ fn write(drive: &Drive, mpb: &Mpb, notes: &Notes) -> Written {
         return Written::Failed;
     };
     for place in &places {
-        // What is there is looked at each time, because a drive may have joined since the start; what cannot be
-        // read may be anybody's.
+        // The place is read before each write, because a drive may have joined since the start. If it cannot be read,
+        // it is not written either: a newer version's notes may be there.
         match drive.read_at(place.offset_bytes, sector.bytes()) {
             Ok(first) if newer_version(&first).is_some() => return Written::LeftAlone,
             Ok(_) => {}
@@ -264,8 +265,8 @@ fn write(drive: &Drive, mpb: &Mpb, notes: &Notes) -> Written {
     }
 }
 
-/// Calls `work` on each drive at the same time and returns the answers that came in time. A drive that has
-/// not answered an earlier call is not asked.
+/// Calls `work` on each drive in parallel and returns the results that came in time. A drive that has not answered an
+/// earlier call is left out.
 pub(super) fn on_each<T: Send + 'static>(
     busy: &mut Busy,
     drives: Vec<(u8, Arc<Drive>)>,
@@ -283,7 +284,8 @@ pub(super) fn on_each<T: Send + 'static>(
         let started = thread.spawn({
             let is_busy = is_busy.clone();
             move || {
-                // Its flushes and those of the drive's own threads wait for each other.
+                // The write path may wait for this thread: its flushes and those of the drive's own threads exclude
+                // each other.
                 drives::flusher::join();
                 let result = work(drive);
                 is_busy.store(false, Ordering::Release);

@@ -1,14 +1,13 @@
-//! Scrubs beyond one run of the process: where each one stands, when the next is due, what the last one
-//! found, and what exactly disagrees in a stripe.
+//! Everything about scrubs that outlasts one run of the process: the position of each, when the next is due, what the
+//! last one found, and what exactly disagrees in a stripe.
 //!
-//! The engine scrubs and says what it finds; it knows nothing of dates or of the process before. Here
-//! [`book`] is the memory: pure, told of events, positions and the time by its callers; [`kept`] is the part of
-//! it that is written down. [`keeper`] is the
-//! thread that reads it from the drives when the array starts, writes it back ([`metadata::imsm::notes`]),
-//! and gives the orders that fall due. [`report`] puts it into words, and [`explain`] reads a stripe from
-//! all members while the engine keeps it still.
+//! The engine scrubs and reports what it finds; it knows no dates and nothing about earlier processes. Here,
+//! [`book`] is the state, without I/O or a clock: its callers report events, positions and the time to it. [`kept`] is
+//! the part of it that is stored. [`keeper`] is the thread that reads it from the drives when the array starts, writes
+//! it back ([`metadata::imsm::notes`]), and gives the orders that are due. [`report`] puts findings into words, and
+//! [`explain`] reads a stripe from all members while the engine keeps it still.
 //!
-//! Positions are hints: an old one costs time. Notes that belong to another volume, or to this one in
+//! Positions are hints: an outdated one only costs time. Notes that belong to another volume, or to this volume in
 //! another shape, are dropped.
 
 pub mod book;
@@ -28,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How long to wait for the drives to give or take notes, for somebody who asks.
+/// How long to wait until notes are read from the drives or written to them.
 const NOTES_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -38,14 +37,14 @@ pub struct Scrubs {
     book: Mutex<Book>,
     /// The notes on the drives have been read.
     loaded: AtomicBool,
-    /// The revision of the book that is on the drives.
+    /// The revision of the book that the drives hold.
     saved_revision: AtomicU64,
-    /// Who asked for stripes to stand still, by ticket; told whether they do.
+    /// Threads that wait for a stripe to be kept still, by ticket; each is sent whether it is.
     inspections: Mutex<BTreeMap<u64, Sender<bool>>>,
 }
 
 impl Scrubs {
-    /// Of a container whose volumes have these UUIDs and whose members these names, before anything is known.
+    /// The state at the start, of a container whose volumes have these UUIDs and whose drives have these names.
     #[must_use]
     pub fn new(record: &Record, uuids: &[String], drives: &[String]) -> Scrubs {
         Scrubs {
@@ -56,17 +55,17 @@ impl Scrubs {
         }
     }
 
-    /// Notes an event. The end of a scrub is told with all that it found, in earlier processes too.
+    /// Takes account of an event. The end of a scrub is returned with the counts of earlier processes included.
     pub fn hear(&self, event: Event) -> Event {
         lock(&self.book).hear(event, now_s())
     }
 
-    /// Notes that more was found than could be told.
+    /// Takes account of findings that were dropped because there were too many.
     pub fn missed_some(&self) {
         lock(&self.book).missed_some();
     }
 
-    /// Completes a status by what is known of scrubs.
+    /// Adds what is known about scrubs to a status.
     pub fn describe(&self, status: &mut Status) {
         let book = lock(&self.book);
         for (volume, status) in book.volumes.iter().zip(&mut status.volumes) {
@@ -79,13 +78,13 @@ impl Scrubs {
         }
     }
 
-    /// Does something with the book once it has been read from the drives.
+    /// Calls `work` with the book, once the book has been read from the drives.
     pub fn with_book<T>(&self, work: impl FnOnce(&mut Book) -> T) -> T {
         wait_until(|| self.loaded.load(Ordering::Acquire));
         work(&mut lock(&self.book))
     }
 
-    /// Waits until all that the book says now is on the drives; false if that takes too long.
+    /// Waits until the present state of the book is on the drives; false if that takes too long.
     #[must_use]
     pub fn wait_until_saved(&self) -> bool {
         let wanted = lock(&self.book).revision;

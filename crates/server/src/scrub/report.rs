@@ -1,11 +1,11 @@
-//! What a scrub found, as it is kept on the drives and as people and programs get it.
+//! What a scrub found, as it is stored on the drives and as people and programs read it.
 
 use engine::layout::{Geometry, Location};
 use engine::units::SlotSet;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Findings that are kept of each scrub. With two volumes they fit a copy of the notes on a drive.
+/// Maximum number of findings stored for each scrub. With two volumes they fit into one copy of the notes on a drive.
 pub const FINDINGS_MAX: usize = 200;
 
 const SECTOR_BYTES: u64 = 512;
@@ -14,13 +14,13 @@ const SECTOR_BYTES: u64 = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The members disagree, and it was left at that.
+    /// The members disagree, and nothing was corrected.
     Mismatch,
     /// The members disagreed, and redundancy was made to match the data.
     Corrected,
-    /// A member could not read it; reconstructed from the others and written back.
+    /// A member could not read the place; it was reconstructed from the others and written back.
     Rewritten,
-    /// It can be neither read nor reconstructed.
+    /// The place can be neither read nor reconstructed.
     Unrecoverable,
 }
 
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// One place.
+/// One finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// See [`Outcome`].
@@ -53,15 +53,15 @@ pub struct Finding {
 /// A scrub and what it found so far, or in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Whether it corrects.
+    /// Whether the scrub corrects redundancy.
     pub repair: bool,
     /// When it began, seconds since 1970.
     pub started_s: u64,
     /// When it ended.
     pub ended_s: Option<u64>,
-    /// Whether that was at its end.
+    /// Whether it reached the volume's end.
     pub complete: bool,
-    /// How many times it was taken up again by another process.
+    /// How many times another process continued it.
     pub continued: u32,
     /// Stripes whose members disagree.
     pub mismatches: u64,
@@ -69,21 +69,21 @@ pub struct Report {
     pub rewritten: u64,
     /// Places that can be neither read nor reconstructed.
     pub unrecoverable: u64,
-    /// The first [`FINDINGS_MAX`], in the order of the drives.
+    /// The first [`FINDINGS_MAX`] findings, in the order of their offsets.
     pub findings: Vec<Finding>,
-    /// Names of the drives by slot, when it began.
+    /// Names of the drives by slot, when the scrub began.
     pub members: Vec<String>,
 }
 
 impl Report {
-    /// Findings that are counted and not listed.
+    /// Number of findings that are counted but not listed.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         (self.mismatches + self.rewritten + self.unrecoverable)
             .saturating_sub(self.findings.len() as u64)
     }
 
-    /// Notes a finding, once; returns whether it is new.
+    /// Adds a finding unless it is known; returns whether it is new.
     pub fn add(&mut self, finding: Finding) -> bool {
         let key = |one: &Finding| (one.extent_offset_bytes, one.outcome);
         let Err(at) = self.findings.binary_search_by_key(&key(&finding), key) else {
@@ -115,20 +115,20 @@ pub struct LbaRange {
 pub struct Involved {
     /// Its slot.
     pub slot: u8,
-    /// What it was called when the scrub began.
+    /// The drive's name when the scrub began.
     pub name: String,
     /// First 512-byte sector on the drive.
     pub member_lba: u64,
 }
 
-/// One place, for people and programs.
+/// One finding, for people and programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlaceReport {
     /// What was found and done.
     pub outcome: Outcome,
     /// Number of the stripe in the volume.
     pub stripe: u64,
-    /// The sectors of the volume whose redundancy it is about.
+    /// The sectors of the volume whose redundancy is concerned.
     pub lbas: Vec<LbaRange>,
     /// The drives that disagree, or that could not read.
     pub members: Vec<Involved>,
@@ -200,7 +200,7 @@ fn place(shape: &Geometry, report: &Report, finding: &Finding) -> PlaceReport {
     }
 }
 
-/// The sectors of the volume that lie beside a place on the members: of every data chunk that shares
+/// The sectors of the volume that belong to a place on the members: those of every data chunk that shares
 /// redundancy there with one of the slots.
 fn lbas(shape: &Geometry, finding: &Finding) -> Vec<LbaRange> {
     let chunk_bytes = u64::from(shape.chunk_bytes);

@@ -5,9 +5,10 @@
 //! ```
 //!
 //! A line is a [`NumberedEvent`] as the API gives it. Lines are appended. When the file would get too long, a new one
-//! is written and takes its name: older events that tell the same of the same thing are [folded](fold), and the oldest
-//! left out. A line that this program does not understand whole, because a newer one has written it or a crash has torn
-//! it, is never changed. It is left out only when such lines alone fill a quarter of the file.
+//! is written and renamed to its name: in it, older events of one kind about the same thing are [folded](fold), and
+//! the oldest events are left out. A line that this program cannot parse completely, because a newer version has
+//! written it or a crash has torn it, is never changed. Such lines are left out only if they alone fill a quarter of
+//! the file.
 
 use super::write_whole;
 use crate::api::event_log::fold::fold;
@@ -20,18 +21,18 @@ use std::path::{Path, PathBuf};
 
 /// Name in the array's folder.
 pub const NAME: &str = "events";
-/// The file is not longer: some six thousand events.
+/// Maximum size of the file: some six thousand events.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// A longer file is none of ours, whatever the version.
+/// A longer file was not written by any version of this program.
 const READ_BYTES_MAX: u64 = 64 << 20;
-/// So many of the newest are left as they are when older ones are folded.
+/// How many of the newest events are left as they are when older ones are folded.
 const UNFOLDED: usize = 500;
-/// After an end that is not on file, numbers that may have been given out and not been written are left out. Whoever
-/// writes is not further behind, or has missed events itself.
+/// How many numbers are skipped after a process whose end is not in the file: it may have given out numbers whose
+/// events were not written. The writing thread is never further behind than this without missing events itself.
 const NUMBERS_IN_DOUBT: u64 = crate::api::event_log::KEPT_MAX as u64;
-/// What JSON readers take for an integer ends here, and no array has so many events.
+/// The largest integer that all JSON readers accept; no array has so many events.
 const NUMBER_MAX: u64 = 1 << 53;
-/// The last event of a process that has ended in order.
+/// The kind of the last event of a process that has ended in order.
 const LAST_KIND: &str = "stopped";
 
 /// The open file.
@@ -41,18 +42,18 @@ pub struct EventFile {
     file: File,
     size_bytes: u64,
     size_max_bytes: u64,
-    /// What is there last is not a whole line.
+    /// The file does not end with a complete line.
     is_torn: bool,
 }
 
-/// What was on file.
+/// The content of the file when it was opened.
 #[derive(Debug, Default)]
 pub struct Earlier {
-    /// The events that could be understood, by number.
+    /// The events that could be parsed, by number.
     pub events: Vec<NumberedEvent>,
-    /// The next event has a greater number.
+    /// The next event's number must be greater.
     pub newest: u64,
-    /// The last process left no word of an orderly end.
+    /// The last process did not end in order.
     pub is_cut_short: bool,
 }
 
@@ -60,14 +61,14 @@ impl EventFile {
     /// Opens the file in `folder`, or makes it.
     ///
     /// # Errors
-    /// It cannot be read or made, or is something else.
+    /// The file cannot be read or made, or is not a regular file.
     pub fn open(folder: &Path) -> Result<(EventFile, Earlier)> {
         EventFile::with_limit(folder, FILE_BYTES_MAX)
     }
 
     fn with_limit(folder: &Path, size_max_bytes: u64) -> Result<(EventFile, Earlier)> {
         let path = folder.join(NAME);
-        // Opening a pipe would wait for its other side.
+        // Opening a pipe would block until somebody opens its other end.
         if path.metadata().is_ok_and(|found| !found.is_file()) {
             return Err(Error::other("it is not a file"));
         }
@@ -88,7 +89,7 @@ impl EventFile {
         Ok((file, earlier))
     }
 
-    /// One to which nothing can be written.
+    /// A file on a full disk.
     #[cfg(test)]
     pub fn of_full_disk() -> EventFile {
         let path = PathBuf::from("/dev/full");
@@ -101,16 +102,16 @@ impl EventFile {
         }
     }
 
-    /// Where it is.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Appends `events`; with `durably`, they outlast a power cut from now on.
+    /// Appends `events`; with `durably`, they are flushed to the disk.
     ///
     /// # Errors
-    /// They are not on file, or that is not known.
+    /// The events are not in the file, or it is not known whether they are.
     pub fn append(&mut self, events: &[NumberedEvent], durably: bool) -> Result<()> {
         let mut lines = Vec::new();
         for event in events {
@@ -123,7 +124,7 @@ impl EventFile {
             lines.insert(0, b'\n');
         }
         if let Err(error) = self.file.write_all(&lines) {
-            // Part of it may be there. It will be tried again.
+            // A part may have been written. The caller tries again.
             self.is_torn |= self.file.set_len(self.size_bytes).is_err();
             return Err(error);
         }
@@ -136,7 +137,7 @@ impl EventFile {
         }
     }
 
-    /// Puts a shorter file in its place.
+    /// Replaces the file by a shorter one.
     fn turn_over(&mut self) -> Result<()> {
         let content = shortened(&read(&self.path)?, self.size_max_bytes);
         write_whole(&self.path, &content)?;
@@ -168,7 +169,7 @@ fn lines(content: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|line| !line.is_empty())
 }
 
-/// A line that is an event, whatever else it may say.
+/// Parses a line as an event; it may contain unknown fields.
 fn event(line: &[u8]) -> Option<NumberedEvent> {
     let event: NumberedEvent = serde_json::from_slice(line).ok()?;
     let span = event.span();
@@ -178,7 +179,7 @@ fn event(line: &[u8]) -> Option<NumberedEvent> {
     is_sound.then_some(event)
 }
 
-/// The number that a line gives, also where nothing else in it is understood.
+/// The event number in a line, even if nothing else in it can be parsed.
 fn number(line: &[u8]) -> Option<u64> {
     let value: Value = serde_json::from_slice(line).ok()?;
     value["number"]
@@ -186,7 +187,7 @@ fn number(line: &[u8]) -> Option<u64> {
         .filter(|number| *number <= NUMBER_MAX)
 }
 
-/// Whether `event` is all that `line` says.
+/// Whether `line` contains nothing beyond `event`.
 fn says_no_more(line: &[u8], event: &NumberedEvent) -> bool {
     let read: Option<Value> = serde_json::from_slice(line).ok();
     read == serde_json::to_value(event).ok()
@@ -210,10 +211,10 @@ impl Earlier {
     }
 }
 
-/// What is left of `content` when it has become too long: at most three quarters of `size_max_bytes`.
+/// A shorter version of `content`, which has become too long: at most three quarters of `size_max_bytes`.
 fn shortened(content: &[u8], size_max_bytes: u64) -> Vec<u8> {
     let mut ours = Vec::new();
-    // With the number after which each stands.
+    // Each with the number of the event after which it stands.
     let mut foreign = Vec::new();
     let mut after = 0;
     for line in lines(content) {
@@ -232,7 +233,7 @@ fn shortened(content: &[u8], size_max_bytes: u64) -> Vec<u8> {
     kept.into_iter().flat_map(|(_, line)| line).collect()
 }
 
-/// The newest of `lines` that have together at most `bytes_max`.
+/// The newest of `lines` that fit into `bytes_max` together.
 fn newest(mut lines: Vec<(u64, Vec<u8>)>, bytes_max: u64) -> Vec<(u64, Vec<u8>)> {
     let mut bytes = 0;
     let too_old = lines.iter().rposition(|(_, line)| {

@@ -1,9 +1,10 @@
-//! The thread that writes down what an array's server still knows after a restart.
+//! The thread that writes the state that an array's server keeps across restarts.
 //!
-//! It is a reader of the [`EventLog`] like any client: the log wakes it, nobody waits for it, and what it misses it is
-//! told as a number. What has happened is on file at once, and what follows at most once a second, so that a storm of
-//! events is not one of writes. Warnings are flushed to the disk; other events are lost in a power cut if the kernel
-//! has not written them yet. When the disk is full, one warning says so, and from then on it is tried once a minute.
+//! It reads the [`EventLog`] like any client: the log wakes it, nothing waits for it, and the log gives it the number
+//! of events it has missed. After a pause an event is written at once, and later ones at most once a second, so that a
+//! storm of events does not become a storm of writes. Warnings are flushed to the disk; other events are lost in a
+//! power cut if the kernel has not written them yet. When the disk is full, one warning says so, and from then on
+//! writing is tried once a minute.
 
 use super::claim;
 use super::event_file::{EventFile, NAME};
@@ -22,23 +23,23 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, park, park_timeout};
 use std::time::{Duration, Instant};
 
-/// Events are written this often, but for the first after a pause.
+/// The interval between writes; only the first event after a pause is written at once.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// More lines are not written at a time.
+/// Maximum number of lines in one write.
 const LINES_MAX: usize = 100;
-/// After a failure it is tried this often.
+/// The interval between attempts after a failure.
 const RETRY_EVERY: Duration = Duration::from_secs(60);
-/// A start does not wait longer for a disk that hangs.
+/// How long a start waits for a disk that hangs.
 const OPEN_WITHIN: Duration = Duration::from_secs(5);
-/// Nor does an order.
+/// How long an order waits for the disk.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How often the end is looked for.
+/// How often it is checked whether the thread has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// An order to keep the limit of background work, and whom to tell whether that is done.
+/// An order to store the limit of background work, and where to send the result.
 type KeepRate = (u64, Sender<Result<()>>);
 
-/// The thread, as others see it. When dropped it has written what it could within a second.
+/// The handle of the thread. When dropped, it waits at most a second for the thread to write what is left.
 #[derive(Debug)]
 pub struct Keeper {
     orders: Mutex<Sender<KeepRate>>,
@@ -46,23 +47,23 @@ pub struct Keeper {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What was remembered when the thread began.
+/// The state that was read when the thread was started.
 #[derive(Debug, Default)]
 pub struct Remembered {
     /// The limit of background work, if one was ordered: bytes of each member per second, 0 for none.
     pub rate_bytes_per_s: Option<u64>,
-    /// Why that could not be read.
+    /// Why the limit could not be read.
     pub unread_rate: Option<String>,
-    /// The server before left no word of an orderly end.
+    /// The server before did not end in order.
     pub is_cut_short: bool,
 }
 
 impl Keeper {
-    /// Lets `log`, which is empty, begin with the events of the array `container_uuid` that are on file below
-    /// `program_folder`, and keeps from now on what is added. `warn` is called once, if that ends.
+    /// Fills `log`, which is empty, with the events of the array `container_uuid` stored below `program_folder`, and
+    /// from now on stores the events added to it. `warn` is called once, if storing fails.
     ///
     /// # Errors
-    /// One sentence: what of it cannot be used. Then nothing is kept.
+    /// One sentence: what cannot be used. Then nothing is stored.
     pub fn start(
         program_folder: &Path,
         container_uuid: &str,
@@ -107,10 +108,10 @@ impl Keeper {
         Ok((keeper, remembered))
     }
 
-    /// Keeps the limit of background work for the next start.
+    /// Stores the limit of background work for the next start.
     ///
     /// # Errors
-    /// One sentence: why it is not kept.
+    /// One sentence: why it is not stored.
     pub fn keep_rate(&self, bytes_per_s: u64) -> Result<()> {
         let (answer, answered) = channel();
         let sent = lock(&self.orders).send((bytes_per_s, answer));
@@ -123,7 +124,7 @@ impl Keeper {
             .map_err(|_| anyhow!("the disk with its settings does not answer"))?
     }
 
-    /// Has everything written that is in the log, and ends the thread; waits for that, for at most `within`.
+    /// Has all events in the log written and ends the thread; waits for that, for at most `within`.
     pub fn finish(&self, within: Duration) {
         let Some(thread) = lock(&self.thread).take() else {
             return;
@@ -157,15 +158,15 @@ fn open(folder: &Path) -> Result<(EventFile, std::fs::File, Found)> {
     Ok((file, claimed, (remembered, earlier)))
 }
 
-/// What the thread works with.
+/// The state of the thread.
 struct Writing {
     file: EventFile,
     log: EventLog,
-    /// Number of the newest event that is on file.
+    /// Number of the newest event in the file.
     written: u64,
     settings: Settings,
     warn: Option<Box<dyn Fn(String) + Send>>,
-    /// No earlier than this.
+    /// When the next write is allowed.
     next_write: Instant,
 }
 
@@ -188,10 +189,10 @@ impl Writing {
 
     fn run(mut self, orders: &Receiver<KeepRate>, finishing: &AtomicBool) {
         loop {
-            // What is asked for before the end is part of it.
+            // Read before the orders: an order given before the end must still be carried out.
             let is_last = finishing.load(Ordering::Acquire);
             for (bytes_per_s, answer) in orders.try_iter() {
-                // Who does not wait any more has been told that it is not known.
+                // If the receiver is gone, its order has timed out and was answered as unknown.
                 let _ = answer.send(self.settings.keep_rate(bytes_per_s));
             }
             if is_last {
@@ -214,7 +215,7 @@ impl Writing {
         *self.log.watch().borrow() > self.written
     }
 
-    /// Writes the next events; false if there are none, or they cannot be written.
+    /// Writes the next events; false if there are none or they cannot be written.
     fn write_some(&mut self) -> bool {
         let next = next_lines(&self.log, self.written);
         let Some(last) = next.last() else {
@@ -240,13 +241,13 @@ impl Writing {
     }
 }
 
-/// What is to be written after the event number `written`.
+/// The events to be written after the one with the number `written`.
 fn next_lines(log: &EventLog, written: u64) -> Vec<NumberedEvent> {
     let mut events = log.since(written, KEPT_MAX);
     let whole = fold(events.events.clone());
     let mut lines = match whole.len() {
         0..=LINES_MAX => whole,
-        // What is folded must not reach beyond what is written.
+        // Only events of this write are folded: a folded event must not include events that are written later.
         _ => {
             events.events.truncate(LINES_MAX);
             fold(events.events)

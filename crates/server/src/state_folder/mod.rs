@@ -1,15 +1,15 @@
-//! What the server of an array still knows after a restart, in the array's folder below
+//! The state that an array's server keeps across restarts, in the array's folder below
 //! [the program's](container::state_folder).
 //!
 //! ```text
 //! events            what has happened (`event_file`)
-//! settings.json     what an operator has ordered for good (`settings`)
+//! settings.json     what an operator has set for later starts too (`settings`)
 //! ```
 //!
-//! Nothing here is needed to serve an array, and none of it is looked at to decide what is on the drives: without
-//! these files the array is the same, and its server has forgotten something. So no failure here is more than a
-//! warning. One thread writes, the [`keeper`]; nobody on the data path or in the API waits for it. Only the process
-//! that serves the array writes, which a lock on the array's folder sees to.
+//! None of it is needed to serve an array, or used to decide what is on the drives: without these files the array is
+//! the same, and its server has only forgotten something. So a failure here is never more than a
+//! warning. One thread writes, the [`keeper`]; neither the data path nor the API waits for it. Only the process
+//! that serves the array writes; a lock on the array's folder ensures that.
 
 pub mod event_file;
 pub mod keeper;
@@ -20,10 +20,10 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Makes the folder of an array and locks it for as long as what is returned lives.
+/// Makes the folder of an array and locks it for as long as the returned file is open.
 ///
 /// # Errors
-/// It cannot be made, or another process has it.
+/// The folder cannot be made, or another process has locked it.
 fn claim(folder: &Path) -> std::io::Result<File> {
     DirBuilder::new()
         .recursive(true)
@@ -39,7 +39,7 @@ fn claim(folder: &Path) -> std::io::Result<File> {
     Ok(claimed)
 }
 
-/// Puts `content` in the place of the file at `path`, for good or not at all.
+/// Replaces the content of the file at `path` durably, or leaves the file as it is.
 fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let new = path.with_extension("new");
     let written = OpenOptions::new()
@@ -54,7 +54,7 @@ fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
         })
         .and_then(|()| std::fs::rename(&new, path));
     if written.is_err() {
-        // It takes room of a disk that may be full.
+        // The unfinished file takes space on a disk that may be full.
         let _ = std::fs::remove_file(&new);
         return written;
     }

@@ -1,6 +1,6 @@
-//! What an operator has ordered for good, in a small file: `{"rate_bytes_per_s": 209715200}`.
+//! Settings that an operator has made for later starts too, in a small file: `{"rate_bytes_per_s": 209715200}`.
 //!
-//! The file is written anew and renamed. What a newer version has put into it stays there.
+//! The file is replaced by a new one. Fields that a newer version has put into it are kept.
 
 use super::write_whole;
 use anyhow::{Context, Result, bail};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Name in the array's folder.
 pub const NAME: &str = "settings.json";
-/// A longer file is none of ours.
+/// A longer file was not written by this program.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 const RATE: &str = "rate_bytes_per_s";
 
@@ -21,7 +21,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those in the array's folder.
+    /// The settings in the array's folder.
     #[must_use]
     pub fn within(folder: &Path) -> Settings {
         Settings {
@@ -43,10 +43,10 @@ impl Settings {
         }
     }
 
-    /// Keeps the limit of background work.
+    /// Stores the limit of background work.
     ///
     /// # Errors
-    /// The file is not ours to change, or cannot be written; then it is as it was.
+    /// The file cannot be read, understood or written; then it is left as it was.
     pub fn keep_rate(&self, bytes_per_s: u64) -> Result<()> {
         let mut all = self.read()?;
         all.insert(RATE.to_owned(), bytes_per_s.into());
@@ -57,7 +57,7 @@ impl Settings {
 
     fn read(&self) -> Result<Map<String, Value>> {
         let shown = self.path.display();
-        // Opening a pipe would wait for its other side.
+        // Opening a pipe would block until somebody opens its other end.
         match self.path.metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Map::new()),
             Ok(found) if !found.is_file() => bail!("{shown} is not a file"),

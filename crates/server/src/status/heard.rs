@@ -1,4 +1,4 @@
-//! What an event changes about what is known of an array beside the engine's record: why drives and rebuilds failed.
+//! Updates the facts beside the engine's record from events: why drives and rebuilds have failed.
 
 use super::{Facts, job_name};
 use crate::events::reason;
@@ -8,7 +8,7 @@ use engine::event::{Event, JobName};
 use engine::units::{MemberId, VolumeId};
 
 impl Facts {
-    /// Takes notice of `news`.
+    /// Takes account of `news`.
     pub(crate) fn hear(&mut self, news: &News) {
         match news {
             News::Watch(MemberId(member), Notice::Deleted) => {
@@ -57,7 +57,8 @@ impl Facts {
         self.given_up[at] = why;
     }
 
-    /// A rebuild that met nothing unreadable was ended by an order, or by a drive whose failure says why.
+    /// Why a rebuild was given up; `None` if it met no unreadable block. Then an order ended it, or a drive's failure,
+    /// which has a cause of its own.
     fn why_given_up(&self, job: JobName, failures: u64) -> Option<String> {
         let job = job_name(job);
         let full = self.bad_block_log_full.and_then(|member| {

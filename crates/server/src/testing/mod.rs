@@ -1,4 +1,4 @@
-//! For tests of those who use a server, ours among them: a served array, and parts of a status.
+//! For tests of this crate and of programs that use a server: a served array, and parts of a status.
 
 pub mod samples;
 
@@ -33,7 +33,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// 512-byte sectors of each member in a volume: 32 MiB.
 const MEMBER_SECTORS: u64 = 65_536;
 
-/// A served array. Its one volume is called `v`.
+/// A served array with one volume, called `v`.
 pub struct Served {
     runtime: Option<Runtime>,
     pub(crate) server: Option<ApiServer>,
@@ -58,7 +58,7 @@ impl Served {
         Served::with(level, specs, Options::default())
     }
 
-    /// As [`Served::new`], for an operator who gives every order himself.
+    /// As [`Served::new`], but nothing happens without an order: the tester gives every order.
     pub fn by_hand(level: Level, members: usize) -> Served {
         let specs = (0..members).map(|at| format!("ram:64m,serial=M{at}"));
         let options = Options {
@@ -75,7 +75,7 @@ impl Served {
         Served::container(container, engine)
     }
 
-    /// `container`, served with these options of the engine.
+    /// Serves `container` with these options of the engine.
     pub fn container(container: Container, engine: Options) -> Served {
         let folder = TempDir::new().unwrap();
         let backups = folder.path().join("backups");
@@ -121,7 +121,7 @@ impl Served {
         served
     }
 
-    /// Where its API listens.
+    /// The socket of its API.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("api.sock")
     }
@@ -131,12 +131,12 @@ impl Served {
         Client::connect(Some(&self.socket())).unwrap()
     }
 
-    /// What the API tells of it.
+    /// The status that the API returns.
     pub fn status(&self) -> Status {
         self.client().get("/v1/status").unwrap()
     }
 
-    /// What the API tells of its volume.
+    /// The status of its volume that the API returns.
     pub fn volume(&self) -> VolumeStatus {
         self.status().volumes.remove(0)
     }
@@ -144,7 +144,7 @@ impl Served {
     /// Gives an order without a body.
     ///
     /// # Errors
-    /// It is refused.
+    /// The order is refused.
     pub fn post(&self, path: &str) -> anyhow::Result<Done> {
         self.client().order(Method::POST, path)
     }
@@ -152,7 +152,7 @@ impl Served {
     /// Adds a spare.
     ///
     /// # Errors
-    /// It is refused.
+    /// The order is refused.
     pub fn add_spare(&self, drive: &str, force: bool) -> anyhow::Result<Done> {
         let request = SpareRequest {
             drive: drive.to_owned(),
@@ -166,7 +166,7 @@ impl Served {
         self.stop_asked.load(Ordering::Acquire)
     }
 
-    /// Looks at the status until it is as wanted.
+    /// Polls the status until it is as `wanted`.
     pub fn wait_until(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -1,4 +1,4 @@
-//! Parts of a status, for tests of those who read one.
+//! Parts of a status, for tests of code that reads one.
 
 use crate::status::{JobStatus, MemberStatus, SlotStatus, VolumeStatus};
 
@@ -46,7 +46,7 @@ pub fn volume(name: &str, slots: Vec<SlotStatus>) -> VolumeStatus {
     }
 }
 
-/// Work on slot 2 that is a third done.
+/// A job on slot 2 that is a third done.
 pub fn job(kind: &str) -> JobStatus {
     JobStatus {
         kind: kind.to_owned(),

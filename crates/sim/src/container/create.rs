@@ -1,7 +1,7 @@
-//! Making the array of a history: drives, and the record on them.
+//! Creating the array of a history: drives, and the record on them.
 //!
-//! The format lays volumes out in whole MiB; readers accept any size. Histories want small volumes, so the
-//! record is made by the real code and its volumes are then cut to size.
+//! The format lays volumes out in whole MiB, but readers accept any size. Histories need small volumes, so the
+//! record is made by the real code and its volumes are then reduced in size.
 
 use crate::drive::Drive;
 use crate::drive::store::Store;
@@ -19,7 +19,7 @@ use metadata::imsm::geometry::SizeRequest;
 use metadata::imsm::place::{Placement, encode_image};
 use metadata::imsm::{Mpb, SECTOR_BYTES, SectorSize, Serial, VolumeName, WriteHolePolicy};
 
-/// Sector size of drives where nothing else is said.
+/// Default sector size of drives.
 pub const SECTOR: SectorSize = SectorSize::Bytes512;
 
 /// The drive in bay `bay`, without metadata.
@@ -47,8 +47,8 @@ pub fn drive(seed: u64, topology: &Topology, bay: usize, left_over: bool) -> Dri
     drive
 }
 
-/// What the drive in a bay says it is called: as mdadm calls loop devices, which have no serial numbers, so that it can
-/// be shown these drives.
+/// The serial of the drive in a bay. It has the form that mdadm uses for loop devices, which have no serial
+/// numbers, so that mdadm can be run on these drives.
 #[must_use]
 pub fn serial(bay: usize) -> String {
     format!("/dev/loop{bay}")
@@ -140,7 +140,7 @@ pub fn record(seed: u64, topology: &Topology) -> Result<Mpb> {
     for (at, spec) in specs.iter().enumerate() {
         cut(&mut mpb, topology, at);
         if topology.volumes[at].logged {
-            // Empty logs are written at every start.
+            // No log is written here: every start writes empty logs.
             mpb.set_write_hole_policy(at, WriteHolePolicy::Log)?;
         }
         if topology.volumes[at].marked {
@@ -153,7 +153,7 @@ pub fn record(seed: u64, topology: &Topology) -> Result<Mpb> {
     Ok(mpb)
 }
 
-/// Cuts volume number `at` to the size that the topology wants.
+/// Reduces volume number `at` to the size in the topology.
 fn cut(mpb: &mut Mpb, topology: &Topology, at: usize) {
     let (start_bytes, component_bytes) = topology.extent(at as u8);
     let volume = &mut mpb.volumes[at];

@@ -1,5 +1,5 @@
-//! IMSM on the drives of a [`crate::machine::Machine`]: making an array, and looking at drives. What is
-//! found there goes through the same code that serves real drives, [`assembly`].
+//! IMSM on the drives of a [`crate::machine::Machine`]: creating an array, and probing drives. What is found
+//! there is handled by the code that is used for real drives, [`assembly`].
 
 pub mod create;
 pub mod probe;

@@ -1,4 +1,4 @@
-//! A drive of the machine as the rules of assembly see it.
+//! A drive of the machine as [`assembly`] sees it.
 
 use crate::drive::{Drive, Errno};
 use crate::history::Abilities;
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
-/// A drive that has been looked at.
+/// A drive that has been probed.
 pub struct Probed {
     machine: Rc<RefCell<Machine>>,
     /// Its bay.
@@ -33,7 +33,7 @@ impl fmt::Debug for Probed {
     }
 }
 
-/// Looks at the drive in a bay; nothing if it cannot be read.
+/// Probes the drive in a bay; `None` if it cannot be read.
 #[must_use]
 pub fn probe(machine: &Rc<RefCell<Machine>>, bay: usize, sector: SectorSize) -> Option<Probed> {
     let mut borrowed = machine.borrow_mut();
@@ -56,7 +56,7 @@ pub fn probe(machine: &Rc<RefCell<Machine>>, bay: usize, sector: SectorSize) -> 
 impl Probed {
     fn drive<T>(&self, act: impl Fn(&mut Drive) -> Result<T, Errno>) -> anyhow::Result<T> {
         let mut machine = self.machine.borrow_mut();
-        // What works at the second or third time is no reason to give up.
+        // A command that succeeds at the second or third try must not stop the start.
         for _ in 1..TRIES {
             if let Ok(done) = act(&mut machine.drives[self.bay]) {
                 return Ok(done);
@@ -68,7 +68,7 @@ impl Probed {
 }
 
 impl Probed {
-    /// A start that is cut off does nothing more, and half of what it was at.
+    /// Fails once the power has been cut during a start. The write at which it is cut is carried out in part.
     fn goes_on(&self, write: Option<(u64, &[u8])>) -> anyhow::Result<()> {
         let mut machine = self.machine.borrow_mut();
         let Some(left) = &mut machine.start_left else {
@@ -87,7 +87,7 @@ impl Probed {
     }
 }
 
-/// How often a command is tried outside of the running array.
+/// How often a command is tried outside the running array.
 const TRIES: usize = 3;
 
 impl Member for Probed {
@@ -143,7 +143,7 @@ impl Member for Probed {
     fn flush(&self) -> anyhow::Result<()> {
         self.goes_on(None)?;
         self.drive(|drive| {
-            // Nothing has been promised by this process yet, so it may ask again.
+            // This process has not promised anything yet, so it may repeat a failed flush.
             drive.faults.flush_failed = false;
             let position = drive.cache_position();
             drive.carry_out(StepKind::Flush, (0, 0), &mut [], position)

@@ -1,5 +1,5 @@
-//! Making an array, with the power going at every instant of it: the logs first, then the record, one half of the
-//! drives after the other, by the code that `create` uses.
+//! Creating an array, with a power cut at every instant. The code that `create` uses writes the logs first, then
+//! the record, to one half of the drives after the other.
 
 use super::images::Cut;
 use super::tape::Clock;
@@ -13,7 +13,7 @@ use assembly::write::write_record;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Every instant of it.
+/// All instants of the creation.
 ///
 /// # Errors
 /// The format does not take the topology.

@@ -1,5 +1,5 @@
-//! The states that a power cut can leave: any of the writes that were not safe, in any combination, and each of
-//! them perhaps torn.
+//! The states that a power cut can leave: any combination of the writes that were not safe, and each of them
+//! perhaps torn.
 
 use super::tape::{Write, name};
 use crate::drive::Drive;
@@ -8,28 +8,28 @@ use crate::machine::Machine;
 use crate::random::{Stream, mix};
 use std::rc::Rc;
 
-/// How many states are looked at, at each cut.
+/// How many states are examined at each cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Up to so many writes that are not safe: every combination.
+    /// With up to this many writes that are not safe, every combination is examined.
     pub every_up_to: u32,
-    /// Above: so many combinations, drawn.
+    /// With more, this many combinations are drawn at random.
     pub drawn: u32,
-    /// In addition, so many in which writes are torn at sector grain.
+    /// In addition, this many states in which writes are torn between sectors.
     pub torn: u32,
-    /// Where a start is looked at: so many instants at which the process before it was cut off.
+    /// In scenes about a start: the number of instants at which the process before it was cut off.
     pub starts: u64,
 }
 
 impl Limits {
-    /// For everything: 4,096 states at each cut.
+    /// For a thorough run: up to 4,096 combinations at each cut.
     pub const WHOLE: Limits = Limits {
         every_up_to: 12,
         drawn: 4096,
         torn: 64,
         starts: 8,
     };
-    /// For every change.
+    /// For a test of every change.
     pub const QUICK: Limits = Limits {
         every_up_to: 4,
         drawn: 10,
@@ -38,7 +38,7 @@ impl Limits {
     };
 }
 
-/// What is kept of a write that was not safe.
+/// What a state contains of a write that was not safe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kept {
     Nothing,
@@ -47,7 +47,7 @@ enum Kept {
     Some(u64),
 }
 
-/// A write that may be on its drive.
+/// A write that a state may contain.
 struct Candidate {
     drive: usize,
     offset_bytes: u64,
@@ -56,25 +56,25 @@ struct Candidate {
     name: u64,
 }
 
-/// An instant, with all that the drives have been told by then. See the module's prose.
+/// An instant, with all writes that the drives have received by then. See the module's prose.
 pub struct Cut {
     bases: Vec<Store>,
-    /// Names what is in the bases.
+    /// The name of the content of the bases.
     name: u64,
     writes: Vec<Candidate>,
 }
 
-/// A state to be looked at.
+/// A state to be examined.
 pub struct Image {
     /// What each drive holds.
     pub stores: Vec<Store>,
-    /// The same for states that hold the same.
+    /// Equal for states with the same content.
     pub name: u64,
 }
 
 impl Cut {
-    /// The instant `until` by the tapes' clock, at which these writes were on their way too: bay, first byte and
-    /// bytes.
+    /// The instant `until` by the tapes' clock. `on_their_way` are the writes in flight at that time: bay, first
+    /// byte and bytes.
     #[must_use]
     pub fn new(drives: &[Drive], until: u64, on_their_way: Vec<(usize, u64, Vec<u8>)>) -> Cut {
         let tapes = || drives.iter().filter_map(|drive| drive.tape.as_ref());
@@ -116,16 +116,16 @@ impl Cut {
         Cut::new(&machine.drives, until, machine.writes_on_their_way())
     }
 
-    /// Writes that may or may not be there, and make a difference.
+    /// Number of writes that may or may not be on their drives, without those that would make no difference.
     #[must_use]
     pub fn open(&self) -> u32 {
         self.writes.iter().filter(|write| !write.safe).count() as u32
     }
 
-    /// Gives every state within `limits` to `look`, until it fails. Returns how many there were.
+    /// Calls `look` with every state within `limits`, until it fails. Returns the number of states.
     ///
     /// # Errors
-    /// What `look` says.
+    /// The error of `look`.
     pub fn images<E>(
         &self,
         limits: Limits,
@@ -158,7 +158,8 @@ impl Cut {
         Ok(count)
     }
 
-    /// None, all, each one alone and each one missing come first; then any, from few to many.
+    /// First come the states with none, with all, with each write alone and with each write missing, then random
+    /// ones, from few writes to many.
     fn drawn(&self, number: u32, open: u32, random: &mut Stream) -> Image {
         match number {
             0 => self.image(|_| Kept::Nothing),
@@ -175,8 +176,8 @@ impl Cut {
 
     fn image(&self, choice: impl Fn(u32) -> Kept) -> Image {
         let mut stores = self.bases.clone();
-        // The sum knows no order: writes to the same place have the same one at every cut. It is the same whether a
-        // write is in a base by now or not.
+        // The sum does not depend on the order of writes; it need not, because writes to the same place have the
+        // same order at every cut. The sum is the same whether or not a write has been folded into a base.
         let (mut name, mut at) = (self.name, 0);
         for write in &self.writes {
             let kept = if write.safe {
@@ -204,7 +205,8 @@ fn kept(all: bool) -> Kept {
     if all { Kept::All } else { Kept::Nothing }
 }
 
-/// Leaves out the writes that make no difference, whatever becomes of the others: zeros where zeros are, mostly.
+/// Leaves out the writes that make no difference, whether or not the others are carried out: mostly zeros over
+/// zeros.
 fn leave_out_idle(writes: &mut Vec<Candidate>, bases: &[Store]) {
     let holds = |write: &Candidate| bases[write.drive].holds(write.offset_bytes, &write.bytes);
     let changing: Vec<(usize, u64, u64)> = writes
@@ -219,7 +221,7 @@ fn leave_out_idle(writes: &mut Vec<Candidate>, bases: &[Store]) {
     });
 }
 
-/// The name of writes on a drive: a factor keeps sums.
+/// The name of a write on a certain drive. Multiplying by a factor commutes with adding names up.
 fn on_drive(name: u64, drive: usize) -> u64 {
     name.wrapping_mul(mix(drive as u64) | 1)
 }

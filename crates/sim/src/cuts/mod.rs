@@ -1,11 +1,12 @@
-//! Every power cut: an operation is carried out over drives that keep what they are told to write ([`tape`]); at
-//! every instant of it the power goes, and every state that this can leave ([`images`]) is assembled by the real
-//! code, read by the oracle, made whole, and judged.
+//! Every power cut: an operation is carried out on drives that record all writes ([`tape`]). At every instant of
+//! it the power is cut, and every state that this can leave ([`images`]) is assembled by the real code, read and
+//! compared with the oracle, made whole, and judged.
 //!
-//! Where the fault world draws, this enumerates: small operations ([`scenes`]), and all of what may become of each.
-//! Up to twelve writes that are not safe, all 4,096 combinations are looked at, and some with torn writes; above that
-//! as many are drawn. A state that was looked at before, with clients that know no more, is counted and not looked
-//! at again. Some states can be kept ([`sample`]), so that others are asked too.
+//! Histories are random; this module enumerates small operations ([`scenes`]) and all possible outcomes of each.
+//! With up to twelve writes that are not safe, all 4,096 combinations are examined, and some with torn writes;
+//! with more, as many combinations are drawn. A state that was examined before, while clients had received no
+//! more answers, is only counted. Some states can be kept ([`sample`]), so that other programs can be run on
+//! them.
 
 mod create;
 pub mod images;
@@ -29,7 +30,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// What came of one scene.
+/// The result of one scene.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The level.
@@ -38,24 +39,25 @@ pub struct Outcome {
     pub kind: Kind,
     /// Instants at which the power was cut.
     pub cuts: u64,
-    /// Those of them with more open writes than can be combined: states were drawn.
+    /// Cuts with too many open writes to examine every combination: states were drawn.
     pub drawn_cuts: u64,
-    /// Most open writes at an instant.
+    /// The largest number of open writes at an instant.
     pub open_most: u32,
     /// States.
     pub images: u64,
-    /// States that differ from those before, in what is on the drives or in what clients know: started and judged.
+    /// States that differ from all before, in the content of the drives or in the answers that clients have:
+    /// these are started and judged.
     pub judged: u64,
-    /// Of those, states without an array: it was not made yet.
+    /// Judged states without an array, because it had not been created yet.
     pub without_array: u64,
-    /// The first thing that did not hold.
+    /// The first violated expectation.
     pub failure: Option<String>,
 }
 
-/// What came of one scene, and the states of it that were kept.
+/// The result of one scene, and its states that were kept.
 pub type Looked = (Outcome, Vec<Sample>);
 
-/// What is to be looked at.
+/// What to examine.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection {
     /// Only this level.
@@ -71,10 +73,10 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Looks at everything selected. The result does not depend on the number of threads.
+    /// Examines all selected scenes. The result does not depend on the number of threads.
     ///
     /// # Panics
-    /// An assertion of the engine does not hold.
+    /// If an assertion of the engine does not hold.
     #[must_use]
     pub fn run(&self, progress: impl Fn(usize, usize) + Sync) -> Vec<Looked> {
         let chosen: Vec<(Level, Kind)> = LEVELS
@@ -140,7 +142,7 @@ struct Looker<'a> {
     random: Stream,
     seen: BTreeSet<(u64, u64)>,
     sampler: Sampler,
-    /// Of the cut at hand.
+    /// The number of the state at the current cut.
     number: u64,
     outcome: Outcome,
 }
@@ -211,7 +213,8 @@ impl<'a> Looker<'a> {
         Ok(())
     }
 
-    /// The process is cut off at some instants of the window, and again at every instant of each start after that.
+    /// Ends the process at some instants of the window, and cuts the power at every instant of each start that
+    /// follows.
     fn look_at_starts(&mut self, window: Range<u64>) -> Result<(), Failure> {
         let (history, starts) = (self.history, self.limits.starts);
         (1..=starts).try_for_each(|number| {

@@ -1,8 +1,8 @@
-//! States that are kept, so that somebody else can be asked what they make of them: what lies on the drives, what
-//! the start of the array made of it, and what may be read.
+//! States that are kept, so that other programs can be run on them: the content of the drives, how the array
+//! started from it, and what may be read.
 //!
-//! Each of a scene's states is as likely to be kept as any other. Which ones are is decided by a random stream of its
-//! own: looking at states is the same with and without.
+//! All states of a scene are equally likely to be kept. The choice has a random stream of its own, so that the
+//! examination of states is the same with and without it.
 
 use super::images::Image;
 use crate::container::create::serial;
@@ -22,39 +22,39 @@ pub struct Sample {
     pub state: u64,
     /// The drives in the order of their bays.
     pub drives: Vec<KeptDrive>,
-    /// What the start made of it; nothing where no array had been made.
+    /// How the array started; `None` where no array had been created.
     pub start: Option<Start>,
 }
 
-/// A drive as the power left it.
+/// A drive as the power cut left it.
 #[derive(Clone)]
 pub struct KeptDrive {
-    /// What it says it is called.
+    /// Its serial.
     pub serial: String,
     /// Capacity.
     pub size_bytes: u64,
-    /// What lies on it, with the first byte of each page. There are zeros everywhere else.
+    /// Its written pages, each with its first byte. There are zeros everywhere else.
     pub pages: Vec<(u64, Box<Page>)>,
 }
 
-/// How the array started, and what its only volume may hold then.
+/// How the array started, and what its only volume may then contain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Start {
     /// Members of the volume.
     pub members: u8,
     /// Slots without a drive whose content is current.
     pub missing: u8,
-    /// Redundancy is being established or brought back.
+    /// Redundancy is being established or re-established.
     pub syncs: bool,
-    /// The volume may hold any of these, sector by sector: the first has one possible value of each, the next has
-    /// another one where there is one.
+    /// The possible contents of the volume, sector by sector: the first has one possible value of each sector,
+    /// the next a second value of the sectors that have one, and so on.
     pub contents: Vec<Vec<u8>>,
     /// Sectors that may hold anything.
     pub anything: Vec<Range<u64>>,
 }
 
 impl Start {
-    /// How the first volume of `record` starts, and what `oracle` expects of it.
+    /// How the first volume of `record` started, and what `oracle` expects of it.
     #[must_use]
     pub fn of(record: &Record, oracle: &Oracle) -> Start {
         let volume = &record.volumes[0];
@@ -85,7 +85,7 @@ impl Start {
         }
         values.retain(known);
         while self.contents.len() < values.len().max(1) {
-            // Where there is no other value, it is one of those before.
+            // A sector without another value repeats one from before.
             let like = self.contents.first().cloned();
             let bytes = oracle.sectors() as usize * SECTOR_BYTES;
             self.contents.push(like.unwrap_or_else(|| vec![0; bytes]));
@@ -105,12 +105,12 @@ impl Start {
     }
 }
 
-/// Chooses among states that it sees one after the other.
+/// Chooses among states that arrive one after the other (reservoir sampling).
 pub(super) struct Sampler {
     most: usize,
     seen: u64,
     random: Stream,
-    /// The states that are kept by now.
+    /// The states kept so far.
     pub(super) kept: Vec<Sample>,
 }
 
@@ -125,7 +125,7 @@ impl Sampler {
         }
     }
 
-    /// Another state has come: where it goes, if it is kept.
+    /// To be called for each state: the place in `kept`, if the state is to be kept.
     pub(super) fn place(&mut self) -> Option<usize> {
         if self.most == 0 {
             return None;

@@ -1,61 +1,61 @@
-//! What is cut: for each level, one small array for each kind of operation.
+//! The scenes in which the power is cut: for each level, one small array for each kind of operation.
 //!
-//! A scene is a history without faults. It begins with old data everywhere, flushed, on an array that has become
-//! clean again; then comes what the scene is about, and the instants of that are looked at.
+//! A scene is a history without faults. It begins with flushed old data everywhere, on an array that has become
+//! clean again. Then the operation of the scene follows, and its instants are examined.
 
 use crate::history::{Act, Action, Ask, Fault, History, Mode, Order, Topology, VolumeShape};
 use engine::layout::Level;
 use engine::request::Operation;
 use std::ops::Range;
 
-/// What is under way when the power goes.
+/// What is under way when the power is cut.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// A full row is written.
     FullRow,
-    /// Parts of chunks are written, also across their borders, several at once.
+    /// Several parts of chunks are written at once, some across chunk borders.
     Partial,
     /// FUA and FLUSH among writes.
     Durable,
     /// Zeros are written.
     Zeroes,
-    /// Parts are written under a write-intent bitmap, and its bits are cleared.
+    /// Parts of chunks are written under a write-intent bitmap, and its bits are cleared.
     Marked,
-    /// Parts are written while a member is lost.
+    /// Parts of chunks are written while a member is lost.
     Degraded,
-    /// A spare is being rebuilt onto, under writes.
+    /// A rebuild onto a spare runs, under writes.
     Rebuild,
-    /// A fresh drive joins an array that lacks one.
+    /// A new drive joins a degraded array.
     Attach,
-    /// The process starts after a power cut amid writes: logs are replayed, records rewritten.
+    /// The process starts after a power cut amid writes: logs are replayed and records rewritten.
     Start,
-    /// The same while a member is lost.
+    /// As [`Kind::Start`], while a member is lost.
     StartDegraded,
-    /// The same with a write-intent bitmap.
+    /// As [`Kind::Start`], with a write-intent bitmap.
     StartMarked,
-    /// It starts after a power cut amid an update of the records, and finishes that.
+    /// The process starts after a power cut amid an update of the records, and completes the update.
     StartUpdate,
-    /// It starts after a power cut amid a rebuild, and goes on with it.
+    /// The process starts after a power cut amid a rebuild, and continues it.
     StartRebuild,
-    /// It starts after a power cut while a drive fails and a spare takes its place.
+    /// The process starts after a power cut while a drive fails and a spare takes its place.
     StartSpare,
-    /// It starts with a drive that had dropped out before the power cut and lacks what the bitmap marks.
+    /// The process starts with a drive that had dropped out before the power cut and lacks what the bitmap marks.
     StartReturn,
     /// A drive is failed under writes: the record changes.
     Metadata,
-    /// The same with a spare, which takes the drive's place.
+    /// As [`Kind::Metadata`], with a spare that takes the drive's place.
     SpareActivation,
     /// A drive is replaced in service, under writes.
     Replace,
-    /// It starts after a power cut while a drive was being replaced, or just had been.
+    /// The process starts after a power cut while a drive was being replaced, or just had been.
     StartReplace,
-    /// The array is being made.
+    /// The array is being created.
     Create,
-    /// The first write after a rest, and the rest after it.
+    /// The first write to a clean volume, until the volume is clean again.
     CleanAndDirty,
 }
 
-/// All of them, in the order of reports.
+/// All kinds, in the order of reports.
 pub const KINDS: [Kind; 21] = [
     Kind::FullRow,
     Kind::Partial,
@@ -123,7 +123,7 @@ impl Kind {
         matches!(self, Kind::Marked | Kind::StartMarked | Kind::StartReturn)
     }
 
-    /// Whether a rebuild shall take several steps.
+    /// Whether a rebuild has to take several steps.
     fn is_rebuild(self) -> bool {
         matches!(self, Kind::Rebuild | Kind::StartRebuild)
     }
@@ -132,7 +132,7 @@ impl Kind {
         self.is_rebuild() || matches!(self, Kind::SpareActivation | Kind::StartSpare)
     }
 
-    /// Whether it is about a start.
+    /// Whether the scene is about a start.
     pub(super) fn is_start(self) -> bool {
         matches!(
             self,
@@ -155,11 +155,11 @@ impl Kind {
 
 const KIB: u64 = 1 << 10;
 const MS: u64 = 1_000_000;
-/// Chunk of all arrays.
+/// Chunk size of all arrays.
 const CHUNK: u64 = 16 * KIB;
 /// Bytes on each member.
 const COMPONENT: u64 = 64 * KIB;
-/// The same where a rebuild shall take several steps.
+/// Bytes on each member where a rebuild has to take several steps.
 const COMPONENT_OF_REBUILD: u64 = 512 * KIB;
 /// Old data are written by requests of this size.
 const REQUEST: u64 = 128 * KIB;
@@ -171,34 +171,36 @@ const FAIL_AT: u64 = 150 * MS;
 const SCENE_AT: u64 = 400 * MS;
 /// When a scene about a bitmap begins: the bits of the old data have been cleared.
 const MARKED_SCENE_AT: u64 = 2_000 * MS;
-/// How long it takes until the bits are cleared again: they are looked after now and then, and go at the second look.
+/// How long it takes until the bits are cleared again: the engine checks them at intervals, and clears them at
+/// the second check.
 const MARKED_WINDOW: u64 = 1_000 * MS;
-/// How long an array rests until it is clean.
+/// How long a volume is idle before it is marked clean.
 const CLEAN_AFTER: u64 = 40 * MS;
 
-/// How often bits of bitmaps are cleared, in scenes about that.
+/// How often bits of bitmaps are cleared, in scenes about bitmaps.
 const CLEAR_REGIONS_EVERY: u64 = 8 * MS;
 
 /// A scene. See the module's prose.
 pub struct Scene {
     /// The level.
     pub level: Level,
-    /// What it is about.
+    /// The kind of operation.
     pub kind: Kind,
     /// The array and what happens.
     pub history: History,
-    /// The part that is looked at, in nanoseconds; of starts, where the power goes before.
+    /// The time in which instants are examined, in nanoseconds. In scenes about a start, the time in which the
+    /// process before it is cut off.
     pub window: Range<u64>,
 }
 
-/// The scene of a level and a kind; nothing where there is no such thing.
+/// The scene of a level and a kind; `None` where the kind does not apply to the level.
 #[must_use]
 pub fn scene(level: Level, kind: Kind) -> Option<Scene> {
     if level == Level::Raid0 && kind.needs_redundancy() {
         return None;
     }
     if level == Level::Raid5 && kind == Kind::StartReturn {
-        // Cut off without a log while a member is missing, it is refused.
+        // A degraded RAID 5 without a log is refused after a power cut.
         return None;
     }
     let mut author = Author::new(level, kind);
@@ -246,7 +248,7 @@ pub fn scene(level: Level, kind: Kind) -> Option<Scene> {
         }
         Kind::StartUpdate => {
             author.write(now, 4 * KIB, 4 * KIB);
-            // Amid the dirty mark, one half of the members after the other.
+            // While the dirty mark is written to one half of the members after the other.
             window = now + 10_000..now + 150_000;
         }
         Kind::Metadata | Kind::SpareActivation | Kind::StartSpare => {
@@ -273,7 +275,7 @@ pub fn scene(level: Level, kind: Kind) -> Option<Scene> {
             author.flush(now + 400_000);
             author.write(now + 3 * MS, 4 * KIB, 4 * KIB);
             if kind == Kind::StartReplace {
-                // From the copy until the old drive gets nothing more.
+                // From the copy until the old drive gets no more writes.
                 window = now + 200_000..now + 1_600_000;
             }
         }
@@ -299,7 +301,7 @@ impl Author {
     fn new(level: Level, kind: Kind) -> Author {
         let (members, component_bytes) = match level {
             Level::Raid0 => (3, COMPONENT),
-            // The format counts rows of two times 64 KiB.
+            // The format counts the size of a RAID 1 in units of 128 KiB.
             Level::Raid1 => (2, 2 * COMPONENT),
             Level::Raid10 | Level::Raid5 if kind.is_rebuild() => (4, COMPONENT_OF_REBUILD),
             Level::Raid10 | Level::Raid5 => (4, COMPONENT),
@@ -350,7 +352,7 @@ impl Author {
         self.history.topology.size_bytes(0)
     }
 
-    /// Data of a row, or of as much of a mirror.
+    /// Bytes of data in a row; for a mirror, in one chunk.
     fn row_bytes(&self) -> u64 {
         CHUNK * self.history.topology.data_members(0)
     }
@@ -382,12 +384,12 @@ impl Author {
         self.ask(at_ns, Operation::Flush, false, 0, 0);
     }
 
-    /// In one chunk, across the border of two, and less than a block.
+    /// Writes inside one chunk, across the border of two, and of less than 4 KiB.
     fn parts(&mut self, now: u64) {
         self.write(now, 4 * KIB, 4 * KIB);
         self.write(now + 2_000, CHUNK - 2 * KIB, 6 * KIB);
         self.write(now + 4_000, 2 * CHUNK + 512, 1536);
-        // Over what is in flight, and again when that is done.
+        // Over a write in flight, and again when that has ended.
         self.write(now + 100_000, 6 * KIB, 4 * KIB);
         self.write(now + 2 * MS, 5 * KIB, 2 * KIB);
     }

@@ -1,5 +1,5 @@
-//! What a drive was told to write, in order, and since when each write is safe: so that every state that a
-//! power cut could leave on it can be made.
+//! The writes to a drive, in order, and since when each is safe, so that every state can be constructed that a
+//! power cut could leave.
 
 use crate::drive::store::Store;
 use crate::oracle::pattern::fingerprint;
@@ -7,27 +7,28 @@ use crate::random::mix;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Counts what happens on all drives of a machine, so that their tapes have one order.
+/// Counts the writes and flushes of all drives of a machine, so that their tapes have a common order.
 pub type Clock = Rc<Cell<u64>>;
 
 /// A write.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// When it was carried out, by the common clock.
+    /// When the write was carried out, by the common clock.
     pub at: u64,
     /// Its number in the drive's cache.
     position: u64,
     /// First byte on the drive.
     pub offset_bytes: u64,
-    /// What was written.
+    /// The written bytes.
     pub bytes: Rc<[u8]>,
-    /// From when on no power cut can undo it.
+    /// The time from which no power cut can undo the write.
     pub safe_at: Option<u64>,
     /// See [`name`].
     pub name: u64,
 }
 
-/// Names a write of these bytes to this place. The names of all writes that a drive holds, added up, name its state.
+/// The name of a write of these bytes to this place. The sum of the names of all writes that a drive holds
+/// identifies its state.
 #[must_use]
 pub fn name(offset_bytes: u64, bytes: &[u8]) -> u64 {
     mix(fingerprint(bytes) ^ mix(offset_bytes))
@@ -58,7 +59,7 @@ impl Tape {
         self.clock.get()
     }
 
-    /// The drive has carried out a write.
+    /// Records a write that the drive has carried out.
     pub fn wrote(&mut self, position: u64, offset_bytes: u64, bytes: &[u8], safe: bool) {
         let at = self.tick();
         self.writes.push(Write {
@@ -71,7 +72,7 @@ impl Tape {
         });
     }
 
-    /// The drive has carried out a flush of what was written up to `position`.
+    /// Records a flush of all writes up to `position`.
     pub fn flushed(&mut self, position: u64) {
         let at = self.tick();
         for write in &mut self.writes {
@@ -81,7 +82,8 @@ impl Tape {
         }
     }
 
-    /// Puts what is safe now, and older than whatever is not, into the base: nobody asks for it any more.
+    /// Moves the oldest writes into the base, up to the first that is not safe. They can no longer be listed by
+    /// [`Tape::writes`].
     pub fn fold(&mut self) {
         let unsafe_from = self.writes.iter().position(|write| write.safe_at.is_none());
         let safe = unsafe_from.unwrap_or(self.writes.len());
@@ -94,19 +96,19 @@ impl Tape {
         }
     }
 
-    /// What no power cut undoes.
+    /// The content that no power cut can undo.
     #[must_use]
     pub fn base(&self) -> &Store {
         &self.base
     }
 
-    /// The names of the writes that have made [`Tape::base`] what it is, added up.
+    /// The sum of the names of the writes in [`Tape::base`].
     #[must_use]
     pub fn base_name(&self) -> u64 {
         self.base_name
     }
 
-    /// What counts for all tapes.
+    /// The common clock of all tapes.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock

@@ -1,8 +1,7 @@
-//! A drive's volatile write cache, kept as what it would take to undo it.
+//! A drive's volatile write cache, stored as the old content that would undo its writes.
 //!
-//! The store shows what the drive answers to reads. For every write since the last flush the cache
-//! remembers what lay there before, so that a power cut can bring back, sector by sector, any state
-//! since the last flush.
+//! The store holds the content that reads return. For every write since the last flush the cache remembers the
+//! previous content, so that a power cut can bring back, sector by sector, any state since the last flush.
 
 use super::store::{PAGE_BYTES, Page, SECTOR_BYTES, Store, pieces};
 use crate::random::Stream;
@@ -18,7 +17,7 @@ struct Before {
     bytes: Option<Rc<Page>>,
 }
 
-/// What becomes of a volatile cache at a power cut.
+/// How much of a volatile cache survives a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Survival {
     /// All of it had reached the medium.
@@ -50,13 +49,13 @@ impl Cache {
         }
     }
 
-    /// Names what has been written so far; see [`Cache::flushed`].
+    /// The number of the latest write; see [`Cache::flushed`].
     #[must_use]
     pub fn position(&self) -> u64 {
         self.number
     }
 
-    /// What was written up to `position` is on the medium.
+    /// Notes that all writes up to `position` are on the medium.
     pub fn flushed(&mut self, position: u64) {
         self.pages.retain(|_, before| {
             before.retain(|before| before.number > position);
@@ -64,7 +63,7 @@ impl Cache {
         });
     }
 
-    /// What was written last to this range is on the medium.
+    /// Notes that the last write to this range is on the medium.
     pub fn written_through(&mut self, offset_bytes: u64, length: usize) {
         for (page, within, range) in pieces(offset_bytes, length) {
             let through = sectors(within, range.len());
@@ -75,8 +74,9 @@ impl Cache {
         }
     }
 
-    /// The power is gone: brings `store` to a state that the medium may have; pieces of `grain_bytes` are whole. Returns the first byte of every
-    /// sector that has become another one by that, and the number of the oldest write to it that is gone.
+    /// Loses power: brings `store` to a state that the medium may have, without tearing units of `grain_bytes`.
+    /// Returns the first byte of every sector that changed by this, and the number of the oldest write to it that
+    /// is lost.
     pub fn lose(
         &mut self,
         store: &mut Store,

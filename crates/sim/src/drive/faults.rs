@@ -1,12 +1,12 @@
-//! What goes wrong on a drive, and is said: the second of its two plug-ins. It knows nothing of time but the hour.
-//! What is not said is in [`super::lies`].
+//! Faults that a drive reports, as errors or delays: the second of its two plug-ins. How long commands normally
+//! take is in [`super::timing`]; faults that a drive does not report are in [`super::lies`].
 //!
 //! A drive without faults is [`Faults::default`].
 
 use engine::plan::StepKind;
 use std::collections::BTreeSet;
 
-/// Which commands a fault waits for.
+/// The kind of command that a fault affects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// Reads.
@@ -55,7 +55,7 @@ pub const AGAIN: i32 = 11;
 /// EIO: the drive cannot read or write this place.
 pub const MEDIA: i32 = 5;
 
-/// What a command takes at most, its wait for others included, on a drive that is not slow.
+/// The longest time of a command on a drive that is not slow, including its wait for others.
 pub const SLOWED_MAX_NS: u64 = 30_000_000;
 
 /// The faults of one drive.
@@ -64,29 +64,29 @@ pub struct Faults {
     armed: Vec<Armed>,
     /// First bytes of sectors that cannot be read until they are written.
     bad: BTreeSet<u64>,
-    /// Nothing is answered before this.
+    /// The drive answers no command before this time.
     hung_until_ns: u64,
-    /// Commands take longer until this, by this factor.
+    /// Commands take longer by this factor until this time: factor, end.
     slow: (u64, u64),
-    /// The drive does not answer at all: it is out of the machine.
+    /// The drive is out of the machine: every command fails.
     pub gone: bool,
-    /// What every command is told while it is gone, if not [`GONE`].
+    /// The errno of commands while the drive is gone, if not [`GONE`].
     pub gone_errno: Option<i32>,
-    /// Whatever can be lost by a command that fails is lost: zeroes and discards are done in part, and any errno of a
-    /// flush, or of a write with FUA, may be that of a lost write-back.
+    /// Failed commands lose as much as they can: zeroes and discards are done in part, and any errno of a flush
+    /// or of a write with FUA stands for a lost write-back.
     pub is_strict: bool,
-    /// Some of what cannot be read is metadata.
+    /// Some of the unreadable sectors hold metadata.
     pub has_bad_metadata: bool,
-    /// The drive discards no more, though it said that it can.
+    /// The drive refuses to discard, although it reported that it can.
     pub refuses_discards: bool,
-    /// What a failed flush was to make durable is dropped.
+    /// A failed flush drops the writes that it was to make durable.
     pub drops: bool,
-    /// A flush has failed: what it was to make durable is lost if another one is asked for.
+    /// A flush has failed: the writes that it was to make durable are lost at the next flush.
     pub flush_failed: bool,
 }
 
 impl Faults {
-    /// Lets the next `count` commands of a kind fail; writes may have been carried out in part.
+    /// Makes the next `count` commands of a kind fail. Failed writes may be carried out in part.
     pub fn arm(&mut self, target: Target, errno: i32, count: u32) {
         self.armed.push(Armed {
             target,
@@ -101,12 +101,12 @@ impl Faults {
         self.bad.extend(sectors);
     }
 
-    /// Answers nothing for a while.
+    /// Makes the drive answer nothing until `until_ns`.
     pub fn hang(&mut self, until_ns: u64) {
         self.hung_until_ns = until_ns;
     }
 
-    /// Takes `factor` times as long for a while.
+    /// Makes commands take `factor` times as long until `until_ns`.
     pub fn slow_down(&mut self, factor: u64, until_ns: u64) {
         self.slow = (factor, until_ns);
     }
@@ -117,7 +117,7 @@ impl Faults {
         !self.bad.is_empty()
     }
 
-    /// The drive is back.
+    /// Puts the drive back into the machine.
     pub fn come_back(&mut self) {
         self.gone = false;
         self.gone_errno = None;
@@ -129,13 +129,13 @@ impl Faults {
         !self.armed.is_empty()
     }
 
-    /// When answers are given again, if none are now.
+    /// The end of the hang, if the drive hangs now.
     #[must_use]
     pub fn hung_until_ns(&self, now_ns: u64) -> Option<u64> {
         (self.hung_until_ns > now_ns && !self.gone).then_some(self.hung_until_ns)
     }
 
-    /// When all commands that it has taken so far have been answered, however slow it is.
+    /// A time by which all commands received so far have been answered, even if the drive hangs or is slow.
     #[must_use]
     pub fn answers_by_ns(&self) -> u64 {
         let (factor, until_ns) = self.slow;
@@ -143,7 +143,7 @@ impl Faults {
             .max(until_ns + factor * SLOWED_MAX_NS * u64::from(until_ns > 0))
     }
 
-    /// The end of a command that would end at `finish_ns`, for a drive that is slow now.
+    /// The end of a command that would end at `finish_ns` if the drive were not slow.
     #[must_use]
     pub fn delayed_ns(&self, now_ns: u64, finish_ns: u64) -> u64 {
         let (factor, until_ns) = self.slow;
@@ -154,22 +154,23 @@ impl Faults {
         }
     }
 
-    /// No command fails any more for what was armed.
+    /// Removes all armed faults.
     pub fn disarm(&mut self) {
         self.armed.clear();
     }
 
-    /// Nothing more goes wrong by itself; what is unreadable stays so, and who is out stays out.
+    /// Ends armed faults, hangs and slowness. Unreadable sectors stay unreadable, and a drive that is gone stays
+    /// gone.
     pub fn calm(&mut self) {
         self.armed.clear();
         self.hung_until_ns = 0;
         self.slow = (1, 0);
     }
 
-    /// What becomes of a command at the moment when it would be carried out.
+    /// Decides whether a command fails, at the moment when it would be carried out.
     ///
     /// # Errors
-    /// It fails, with this errno.
+    /// The errno with which it fails.
     pub fn verdict(
         &mut self,
         kind: StepKind,

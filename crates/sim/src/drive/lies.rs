@@ -1,8 +1,9 @@
-//! Drives that lie: writes that are answered as done and were not, or were done elsewhere; flushes that did nothing.
+//! Drives that lie: writes that are acknowledged but were not carried out, or were carried out elsewhere; flushes
+//! that did nothing.
 //!
-//! RAID without checksums cannot see that, so nobody promises anything about it; it is measured. For every lie this
-//! keeps where the drive does not hold what an honest one would hold, until it is written there again, and who has
-//! come across it.
+//! RAID without checksums cannot detect such lies, so nothing is promised about them; their effects are only
+//! measured. For every lie this module keeps the sectors where the drive's content is wrong, until they are
+//! written again, and whether a client or a scrub has come across them.
 
 use super::store::{SECTOR_BYTES, Store};
 use engine::plan::StepKind;
@@ -12,11 +13,11 @@ use std::ops::Range;
 /// A kind of lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Untruth {
-    /// A write is answered as done and was not.
+    /// A write is acknowledged but not carried out.
     LostWrite,
-    /// A write is carried out this many bytes further on, round the range that the lie is about.
+    /// A write is carried out this many bytes further on, wrapping around in the range of the lie.
     MisdirectedWrite(u64),
-    /// A flush is answered as done, and what it was to make durable is not.
+    /// A flush is acknowledged but makes nothing durable.
     DroppedFlush,
 }
 
@@ -25,7 +26,7 @@ pub enum Untruth {
 pub struct Lie {
     /// Its kind.
     pub untruth: Untruth,
-    /// First bytes of all sectors that did not hold what they should because of it, at some time.
+    /// First bytes of all sectors whose content has at some time been wrong because of the lie.
     places: BTreeSet<u64>,
     /// Those of them that have not been written since.
     open: BTreeSet<u64>,
@@ -33,12 +34,12 @@ pub struct Lie {
     pub scrubbed: bool,
     /// Wrong bytes of one of its places came to a client.
     pub read: bool,
-    /// The same, after a scrub had corrected what did not match.
+    /// As `read`, but after a scrub had corrected mismatches.
     pub read_after_repair: bool,
 }
 
 impl Lie {
-    /// Whether it has ever made a difference.
+    /// Whether the lie has ever made a difference.
     #[must_use]
     pub fn has_effect(&self) -> bool {
         !self.places.is_empty()
@@ -50,7 +51,7 @@ impl Lie {
         self.has_effect() && self.open.is_empty()
     }
 
-    /// Whether it is about a place in this range of the drive.
+    /// Whether one of its sectors lies in this range of the drive.
     #[must_use]
     pub fn is_in(&self, range: Range<u64>) -> bool {
         self.places.range(range).next().is_some()
@@ -72,24 +73,24 @@ struct Waiting {
 #[derive(Clone, Debug, Default)]
 pub struct Lies {
     waiting: Vec<Waiting>,
-    /// Those that have been told, in order.
+    /// The lies told so far, in order.
     pub told: Vec<Lie>,
-    /// Flushes that did nothing: up to which position of the cache they promised, and which lie that was.
+    /// Flushes that did nothing: the cache position that each promised to make durable, and the index of the lie.
     dropped: Vec<(u64, usize)>,
 }
 
 impl Lies {
-    /// The drive will lie about the next flush, or about the next write that lies in this range.
+    /// Makes the drive lie about the next flush, or about the next write inside this range.
     pub fn plan(&mut self, untruth: Untruth, within: Range<u64>) {
         self.waiting.push(Waiting { untruth, within });
     }
 
-    /// Lies that were planned and not told are not told any more.
+    /// Cancels lies that were planned but not told.
     pub fn calm(&mut self) {
         self.waiting.clear();
     }
 
-    /// The lie that is told about a command, if one is, and the range that it is about.
+    /// The lie to tell about a command, if one is due, and its range.
     pub fn due(&mut self, kind: StepKind, range: &Range<u64>) -> Option<(Untruth, Range<u64>)> {
         let is_due = |waiting: &Waiting| match (waiting.untruth, kind) {
             (Untruth::DroppedFlush, _) => kind == StepKind::Flush,
@@ -103,7 +104,7 @@ impl Lies {
         Some((waiting.untruth, waiting.within))
     }
 
-    /// A lie has been told; these sectors are not what they should be.
+    /// Records a lie. `places` are the sectors whose content is wrong now.
     pub fn tell(&mut self, untruth: Untruth, places: BTreeSet<u64>) {
         self.told.push(Lie {
             untruth,
@@ -115,18 +116,18 @@ impl Lies {
         });
     }
 
-    /// A flush has been dropped that was to cover the cache up to `position`.
+    /// Records a dropped flush that was to make the cache up to `position` durable.
     pub fn drop_flush(&mut self, position: u64) {
         self.dropped.push((position, self.told.len()));
         self.tell(Untruth::DroppedFlush, BTreeSet::new());
     }
 
-    /// A flush has been carried out: what others dropped before, it has done.
+    /// Notes that a flush was carried out. It also makes up for earlier dropped flushes.
     pub fn flushed(&mut self, position: u64) {
         self.dropped.retain(|(promised, _)| *promised > position);
     }
 
-    /// Something has been written here.
+    /// Notes that a range has been written, so that its sectors are right again.
     pub fn written(&mut self, offset_bytes: u64, length_bytes: u64) {
         for lie in &mut self.told {
             let range = offset_bytes..offset_bytes + length_bytes;
@@ -137,8 +138,8 @@ impl Lies {
         }
     }
 
-    /// The power has undone writes: the first byte of each sector, and the number of the oldest write to it that is
-    /// gone. Those that a dropped flush had promised are that lie's.
+    /// Notes writes that a power cut has undone: the first byte of each sector, and the number of the oldest
+    /// write to it that is lost. Sectors that a dropped flush had promised are put down to that lie.
     pub fn power_lost(&mut self, undone: &[(u64, u64)]) {
         for &(sector, number) in undone {
             let promised = |(position, _): &&(u64, usize)| *position >= number;
@@ -151,7 +152,7 @@ impl Lies {
     }
 }
 
-/// First bytes of the sectors of a range that do not hold `bytes`.
+/// First bytes of the sectors whose content differs from `bytes`, which begin at `offset_bytes`.
 #[must_use]
 pub fn differing(store: &Store, offset_bytes: u64, bytes: &[u8]) -> BTreeSet<u64> {
     let sectors = bytes.chunks_exact(SECTOR_BYTES as usize);

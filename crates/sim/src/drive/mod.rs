@@ -1,5 +1,6 @@
-//! A member drive in virtual time: real sectors behind a volatile write cache, with two separate
-//! plug-ins, [`timing`] (how long) and [`faults`] (what goes wrong); and what it does not say, [`lies`].
+//! A member drive in virtual time: real sectors behind a volatile write cache. Two separate plug-ins decide how
+//! long commands take ([`timing`]) and how they fail ([`faults`]); [`lies`] holds the faults that a drive does
+//! not report.
 
 pub mod cache;
 pub mod faults;
@@ -20,31 +21,31 @@ use virtual_time::timing::{Place, Timing};
 
 /// A drive. See the module's prose.
 pub struct Drive {
-    /// What it says it is called.
+    /// The serial that it reports.
     pub serial: String,
     /// Capacity.
     pub size_bytes: u64,
     /// Acknowledged writes may be lost with the power until they are flushed.
     pub volatile_cache: bool,
-    /// Logical sectors: commands are made of whole ones, and the power tears none.
+    /// Bytes of a logical sector: commands consist of whole sectors, and a power cut tears none.
     pub sector_bytes: u64,
-    /// What it can do.
+    /// Its abilities.
     pub abilities: Abilities,
-    /// What goes wrong.
+    /// Its faults.
     pub faults: Faults,
-    /// What the drive says it has done, and has not.
+    /// Commands that it acknowledges but does not carry out.
     pub lies: Lies,
     /// How long commands take.
     pub timing: Box<dyn Timing>,
-    /// Keeps what is written, where somebody wants to cut the power at every point.
+    /// Records all writes, if the power is to be cut at every instant.
     pub tape: Option<Tape>,
     store: Store,
     cache: Cache,
     random: Stream,
 }
 
-/// In place of a position: a flush has failed before. As a system's cache does it, what could not be written
-/// is dropped, and that is said once: this one has nothing to do.
+/// Takes the place of a position after a failed flush. As in an operating system's cache, writes that could not
+/// be written back are dropped, and the error is reported once: the next flush drops them and succeeds.
 const DROPPED: u64 = u64::MAX;
 
 /// The error of a command.
@@ -76,14 +77,13 @@ impl Drive {
         }
     }
 
-    /// When a command started now will end, hangs not counted.
+    /// When a command started now will end, not counting hangs.
     pub fn finish_ns(&mut self, now_ns: u64, kind: StepKind, place: Place) -> u64 {
         let finish_ns = self.timing.finish_ns(now_ns, kind, place);
         self.faults.delayed_ns(now_ns, finish_ns)
     }
 
-    /// How far the cache has been filled: a flush that starts now covers this much. After one that failed:
-    /// [`DROPPED`].
+    /// The cache position that a flush started now would make durable. After a failed flush: [`DROPPED`].
     #[must_use]
     pub fn cache_position(&self) -> u64 {
         if self.faults.flush_failed {
@@ -92,11 +92,11 @@ impl Drive {
         self.cache.position()
     }
 
-    /// Carries out a command, or what a fault makes of it. `bytes` is the payload of a write and
-    /// receives that of a read; `position` is [`Drive::cache_position`] at the start of a flush.
+    /// Carries out a command, unless a fault changes its course. `bytes` is the payload of a write and receives
+    /// that of a read; `position` is [`Drive::cache_position`] at the start of a flush.
     ///
     /// # Errors
-    /// The number that the operating system would give.
+    /// The errno that the operating system would return.
     pub fn carry_out(
         &mut self,
         kind: StepKind,
@@ -151,7 +151,7 @@ impl Drive {
         Ok(())
     }
 
-    /// What a command leaves that fails.
+    /// Carries out the effects of a failed command.
     fn fail(&mut self, kind: StepKind, range: (u64, u64), bytes: &[u8], errno: Errno) {
         if self.faults.gone {
             return;
@@ -160,7 +160,7 @@ impl Drive {
         let is_durable = match kind {
             StepKind::Write { fua } => {
                 self.write_partly(range.0, bytes);
-                // Where a drive has no FUA of its own that is a write and a flush.
+                // For a drive without FUA of its own, the kernel sends a write and a flush.
                 strict && fua && self.volatile_cache
             }
             StepKind::Zero { .. } | StepKind::Discard if strict => {
@@ -173,7 +173,7 @@ impl Drive {
         self.faults.flush_failed |= self.faults.drops && is_durable;
     }
 
-    /// What is done in place of a command.
+    /// Carries out a lie in place of a command.
     fn lie(
         &mut self,
         untruth: Untruth,
@@ -221,7 +221,7 @@ impl Drive {
         }
     }
 
-    /// Any sectors of a write that did not end well.
+    /// Writes all, none or some sectors of a write that failed or was interrupted.
     pub fn write_partly(&mut self, offset_bytes: u64, bytes: &[u8]) {
         let how = self.random.below(4);
         for (at, sector) in bytes.chunks(self.sector_bytes as usize).enumerate() {
@@ -231,7 +231,7 @@ impl Drive {
         }
     }
 
-    /// The power goes: what was not flushed survives in part.
+    /// Cuts the power: all, nothing or some of the unflushed writes survive.
     pub fn lose_power(&mut self) {
         let survival = self.random.pick(&[
             Survival::All,
@@ -248,7 +248,7 @@ impl Drive {
         self.lies.power_lost(&undone);
     }
 
-    /// Reads outside of virtual time, as at the start of a process. Fails like a command.
+    /// Reads outside virtual time, as at the start of a process. Fails like a command.
     ///
     /// # Errors
     /// As [`Drive::carry_out`].
@@ -259,7 +259,7 @@ impl Drive {
         Ok(bytes)
     }
 
-    /// Writes outside of virtual time, into the cache.
+    /// Writes outside virtual time, into the cache.
     ///
     /// # Errors
     /// As [`Drive::carry_out`].
@@ -269,24 +269,24 @@ impl Drive {
         self.carry_out(StepKind::Write { fua: false }, range, &mut bytes, 0)
     }
 
-    /// What the drive holds, whatever its faults; for the judge, not for the array.
+    /// Reads the drive's content, ignoring its faults; for checks, not for the array.
     pub fn inspect(&self, offset_bytes: u64, into: &mut [u8]) {
         self.store.read(offset_bytes, into);
     }
 
-    /// Changes what the drive holds, whatever its faults and durably; for faults, not for the array.
+    /// Changes the drive's content durably, ignoring its faults; for injecting faults, not for the array.
     pub fn tamper(&mut self, offset_bytes: u64, bytes: &[u8]) {
         self.lies.written(offset_bytes, bytes.len() as u64);
         self.store.write(offset_bytes, bytes);
         self.cache.written_through(offset_bytes, bytes.len());
     }
 
-    /// Begins to keep what is written; what lies there now counts as safe.
+    /// Begins to record writes on a tape. The present content counts as safe.
     pub fn record(&mut self, clock: &Clock) {
         self.tape = Some(Tape::new(clock.clone(), self.store.clone()));
     }
 
-    /// Replaces all that the drive holds.
+    /// Replaces the whole content of the drive.
     pub fn replace_content(&mut self, store: Store) {
         self.lies.written(0, self.size_bytes);
         self.store = store;

@@ -1,11 +1,11 @@
-//! What lies on a drive: sectors in pages that exist only where something was written.
+//! The content of a drive: sectors in pages that are allocated when something is written.
 
 use crate::random::mix;
 use std::rc::Rc;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
-/// Bytes of a sector, the grain at which power cuts tear.
+/// Bytes of a sector; power cuts tear writes between sectors.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// A page's content.
@@ -16,7 +16,8 @@ pub type Page = [u8; PAGE_BYTES as usize];
 pub struct Store {
     /// Shared with copies of the drive until they are written.
     pages: Vec<Option<Rc<Page>>>,
-    /// Pages that nobody has written hold what an earlier owner left, a function of this; or zeros.
+    /// Pages that were never written hold an earlier owner's bytes, which are a function of this key; or zeros,
+    /// if there is none.
     left_over: Option<u64>,
 }
 
@@ -41,13 +42,13 @@ impl Store {
         bytes
     }
 
-    /// What a page holds now, without copying it: none if nobody has written there.
+    /// The present content of a page, without copying it; `None` if the page was never written.
     #[must_use]
     pub fn shared(&self, page: usize) -> Option<Rc<Page>> {
         self.pages[page].clone()
     }
 
-    /// The bytes of what [`Store::shared`] gave for a page.
+    /// The bytes of a page as [`Store::shared`] returned it.
     #[must_use]
     pub fn bytes_of(&self, page: usize, shared: Option<&Rc<Page>>) -> Box<Page> {
         match shared {
@@ -56,21 +57,21 @@ impl Store {
         }
     }
 
-    /// A page, to be changed.
+    /// A page for writing.
     pub fn page_mut(&mut self, page: usize) -> &mut Page {
         let left_over = self.left_over;
         let bytes = self.pages[page].get_or_insert_with(|| Store::fresh(left_over, page).into());
         Rc::make_mut(bytes)
     }
 
-    /// The pages that something was written to, with their first bytes on the drive. What an earlier owner left is
-    /// not among them.
+    /// The written pages, each with its first byte on the drive. Pages with an earlier owner's bytes are not
+    /// among them.
     pub fn written(&self) -> impl Iterator<Item = (u64, Box<Page>)> {
         let pages = (0..).step_by(PAGE_BYTES as usize).zip(&self.pages);
         pages.filter_map(|(at, page)| Some((at, Box::new(**page.as_ref()?))))
     }
 
-    /// Copies what lies from `offset_bytes` on.
+    /// Reads the content from `offset_bytes` on.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) {
         for (page, within, range) in pieces(offset_bytes, into.len()) {
             let to = &mut into[range.clone()];
@@ -85,7 +86,7 @@ impl Store {
         }
     }
 
-    /// Whether just these bytes lie from `offset_bytes` on.
+    /// Whether the content from `offset_bytes` on equals these bytes.
     #[must_use]
     pub fn holds(&self, offset_bytes: u64, bytes: &[u8]) -> bool {
         pieces(offset_bytes, bytes.len()).all(|(page, within, range)| {
@@ -99,12 +100,13 @@ impl Store {
         })
     }
 
-    /// Replaces what lies from `offset_bytes` on.
+    /// Replaces the content from `offset_bytes` on.
     pub fn write(&mut self, offset_bytes: u64, bytes: &[u8]) {
         for (page, within, range) in pieces(offset_bytes, bytes.len()) {
             let length = range.len();
             if let Ok(whole) = <&Page>::try_from(&bytes[range.clone()]) {
-                // Nothing of what lies there is needed, and zeros need no memory on a fresh drive.
+                // A whole page needs none of the old content, and zeros need no memory on a drive without
+                // left-over bytes.
                 let is_fresh = self.left_over.is_none() && whole == &[0; PAGE_BYTES as usize];
                 self.pages[page] = (!is_fresh).then(|| Rc::new(*whole));
                 continue;

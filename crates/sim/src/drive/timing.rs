@@ -4,15 +4,15 @@ use crate::random::Stream;
 use engine::plan::StepKind;
 use virtual_time::timing::{Place, Timing};
 
-/// A drive that serves any number of commands at once, each after a random time: the order of answers
-/// is what the fault world is after, not speed.
+/// A drive that serves any number of commands at once, each after a random time. The fault world needs random
+/// orders of answers, not realistic speed.
 #[derive(Clone, Debug)]
 pub struct RandomLatency {
     /// Shortest time of a command.
     pub base_ns: u64,
     /// Longest random addition.
     pub spread_ns: u64,
-    /// Addition for each 4 KiB moved.
+    /// Additional time for each 4 KiB moved.
     pub per_page_ns: u64,
     /// The drive's own stream.
     pub random: Stream,
@@ -25,32 +25,32 @@ impl Timing for RandomLatency {
             StepKind::Read | StepKind::Write { .. } => length_bytes.div_ceil(4096),
             _ => 4,
         };
-        // Now and then a command takes far longer than those around it.
+        // Occasionally a command takes far longer than others.
         let late = if self.random.chance(1, 32) { 20 } else { 1 };
         let spread = self.random.below(self.spread_ns + 1) * late;
         now_ns + self.base_ns + spread + moved * self.per_page_ns
     }
 }
 
-/// A drive that serves a fixed number of commands at once, each in a time that depends on what it is alone; the
-/// others wait for a unit to be free, in the order in which they came.
+/// A drive that serves a fixed number of commands at once. The time of each depends on its kind and length alone;
+/// further commands wait for a free unit, in order of arrival.
 #[derive(Clone, Debug)]
 pub struct ParallelUnits {
-    /// Time of a read without its pages.
+    /// Fixed time of a read, to which its pages add.
     pub read_ns: u64,
-    /// Time of anything else, likewise.
+    /// Fixed time of any other command.
     pub write_ns: u64,
-    /// Addition for each 4 KiB moved.
+    /// Additional time for each 4 KiB moved.
     pub per_page_ns: u64,
-    /// By unit: when it is free.
+    /// By unit: when it becomes free.
     free_at_ns: Vec<u64>,
 }
 
 impl ParallelUnits {
-    /// A drive with so many units, all of them free.
+    /// A drive with this many units, all of them free.
     ///
     /// # Panics
-    /// There are none.
+    /// If `units` is 0.
     #[must_use]
     pub fn new(units: usize, read_ns: u64, write_ns: u64, per_page_ns: u64) -> ParallelUnits {
         assert!(units > 0, "a drive without units serves nothing");

@@ -1,5 +1,5 @@
-//! Drawing a history from a seed. First the seed decides which kinds of requests and faults there are at
-//! all and how often, then what happens: so that rare things meet each other.
+//! Draws a history from a seed. The seed first decides which kinds of requests and faults occur at all and how
+//! often, then the single acts. So rare kinds occur together in some histories.
 
 use super::{
     Act, Action, Ask, Fault, History, Meddling, Mode, Order, Outage, Topology, VolumeShape, lies,
@@ -16,7 +16,7 @@ const MS: u64 = 1_000_000;
 /// Largest request that is drawn.
 const REQUEST_BYTES_MAX: u64 = crate::process::REQUEST_BYTES_MAX as u64;
 
-/// What a campaign asks of every history.
+/// What a campaign requires of every history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wish {
     /// Only this level.
@@ -97,7 +97,8 @@ fn topology(random: &mut Stream, level: Option<Level>) -> Topology {
     let left_over = random.chance(1, 3);
     let mut volumes = vec![volume(random, level, left_over)];
     if random.chance(1, 4) {
-        // Four drives carry either of two levels; others stay with theirs.
+        // On four drives a RAID 5 and a RAID 10 can share a container; otherwise both volumes have the same
+        // level.
         let second = match (level, members) {
             (Level::Raid5, 4) => random.pick(&[Level::Raid5, Level::Raid10]),
             (Level::Raid10, _) => random.pick(&[Level::Raid5, Level::Raid10]),
@@ -130,7 +131,7 @@ fn topology(random: &mut Stream, level: Option<Level>) -> Topology {
 fn volume(random: &mut Stream, level: Level, left_over: bool) -> VolumeShape {
     let chunk_bytes = random.pick(&[4 * KIB, 4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB, 256 * KIB]);
     let component_bytes = match level {
-        // The format counts mirrors in pairs of strips.
+        // The format counts the size of a mirror in pairs of strips.
         Level::Raid1 => 128 * KIB * random.between(1, 20),
         Level::Raid10 => {
             let pair = 2 * chunk_bytes;
@@ -148,13 +149,13 @@ fn volume(random: &mut Stream, level: Level, left_over: bool) -> VolumeShape {
     }
 }
 
-/// Which kinds of things a history has, and how often.
+/// Which kinds of acts a history has, and how often.
 struct Style {
     requests: u64,
-    /// Odds of reads, writes, flushes, zeroes, trims.
+    /// Weights of reads, writes, flushes, zeroes, trims.
     odds: [u64; 5],
     fua: u64,
-    /// Most bytes of a usual request.
+    /// Largest usual request.
     usual_bytes: u64,
     /// Of 16 requests, how many are in the small hot area.
     hot: u64,
@@ -164,7 +165,7 @@ struct Style {
     /// Of 256 acts, how many are faults.
     faults: u64,
     orders: u64,
-    /// Odds of the kinds of faults.
+    /// Weights of the kinds of faults.
     kinds: [u64; 6],
 }
 
@@ -205,9 +206,10 @@ struct Drawing<'a> {
     style: Style,
     topology: &'a Topology,
     at_ns: u64,
-    /// Acts until an outage, after a drive was lost: what happens before that is on record matters most.
+    /// Acts until an outage after the loss of a drive. The time before the loss is on record is the most
+    /// critical.
     outage_in: u64,
-    /// By connection: where its sequential stream goes on.
+    /// By connection: where its sequential stream continues.
     streams: [u64; 4],
 }
 

@@ -1,14 +1,14 @@
 //! Lies among the acts of a history: writes that are lost or go elsewhere, and flushes that do nothing.
 //!
-//! A lie about a write waits for the next one to the data of a volume. One about a flush makes a difference only if
-//! the power goes before the next flush, so both are put there with it.
+//! A lie about a write waits for the next write to the data of a volume. A lie about a flush makes a difference
+//! only if the power is cut before the next flush, so a flush and a power cut are inserted with it.
 
 use super::{Act, Action, Ask, Fault, Meddling, Outage, Topology};
 use crate::drive::lies::Untruth;
 use crate::random::Stream;
 use engine::request::Operation;
 
-/// Puts the lies of a seed among its acts: mostly one drive lies, and up to three times.
+/// Inserts one to three lies into the acts of a seed; mostly the same drive tells all of them.
 pub fn insert(seed: u64, topology: &Topology, mut acts: Vec<Action>) -> Vec<Action> {
     let mut random = Stream::new(seed, "lies", 0);
     let liar = random.below(u64::from(topology.members)) as usize;
@@ -51,7 +51,7 @@ pub fn insert(seed: u64, topology: &Topology, mut acts: Vec<Action>) -> Vec<Acti
     acts
 }
 
-/// Puts an act before number `at`, at its time.
+/// Inserts an act before the one at index `at`, with the same time.
 pub(super) fn put(acts: &mut Vec<Action>, at: usize, act: Act) {
     let number = acts.iter().map(|act| act.number).max().unwrap_or(0) + 1;
     let next = acts.get(at).or(acts.last());

@@ -1,6 +1,7 @@
-//! A history as data: the array, and what clients, operators, drives and the power do to it, and when.
+//! A history as data: the array, and what happens to it when: requests, orders, faults and power cuts.
 //!
-//! A seed draws it ([`draw`]); leaving parts of it out leaves a history, so failures can be shrunk.
+//! It is drawn from a seed ([`draw`]). A history without some of its parts is still a history, so failures can be
+//! shrunk.
 
 pub mod draw;
 mod lies;
@@ -24,42 +25,42 @@ use std::ops::Range;
 pub enum Mode {
     /// Nothing goes wrong.
     Calm,
-    /// What the array has to survive without any loss: see [`crate::budget`].
+    /// Only faults that the array has to survive without any loss: see [`crate::budget`].
     Survivable,
-    /// Anything: errors are allowed, wrong bytes are not.
+    /// Any fault. Errors are allowed, wrong bytes are not.
     Beyond,
     /// As [`Mode::Survivable`], and drives lie about writes and flushes. Wrong bytes where a drive has lied are
-    /// counted, and so is who notices; anything else has to hold as ever.
+    /// counted, and so is whether a client or a scrub noticed; all other rules of [`Mode::Survivable`] hold.
     Lying,
-    /// As [`Mode::Survivable`], and drives that were lost come back while the array serves.
+    /// As [`Mode::Survivable`], and lost drives come back while the array is in service.
     Returning,
-    /// As [`Mode::Survivable`], with arrays of more shapes, drives that differ in what they can do, and faults of more
-    /// kinds.
+    /// As [`Mode::Survivable`], with more shapes of arrays, drives with different abilities, and more kinds of
+    /// faults.
     Wide,
     /// As [`Mode::Beyond`], with the arrays, drives and faults of [`Mode::Wide`].
     WideBeyond,
 }
 
 impl Mode {
-    /// Errors are allowed, and wrong bytes are not.
+    /// Whether errors are allowed; wrong bytes never are.
     #[must_use]
     pub fn is_beyond(self) -> bool {
         matches!(self, Mode::Beyond | Mode::WideBeyond)
     }
 
-    /// Arrays have more shapes and faults more kinds.
+    /// Whether there are more shapes of arrays and more kinds of faults.
     #[must_use]
     pub fn is_wide(self) -> bool {
         matches!(self, Mode::Wide | Mode::WideBeyond)
     }
 }
 
-/// What a drive can do, and what it is.
+/// A drive's abilities and kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Abilities {
     /// It can discard.
     pub discards: bool,
-    /// It is a file, or a device.
+    /// A file or a device.
     pub kind: MemberKind,
 }
 
@@ -77,11 +78,11 @@ impl Default for Abilities {
 pub struct VolumeShape {
     /// RAID level.
     pub level: Level,
-    /// Strip; ignored for RAID 1.
+    /// Chunk size; ignored for RAID 1.
     pub chunk_bytes: u32,
     /// Bytes on each member.
     pub component_bytes: u64,
-    /// The members agreed when the volume was made; otherwise redundancy has to be established first.
+    /// Redundancy is valid from the creation on; otherwise it has to be established first.
     pub born_in_sync: bool,
     /// A RAID 5 that keeps a write-hole log.
     pub logged: bool,
@@ -102,9 +103,10 @@ pub struct Topology {
     pub sector: SectorSize,
     /// By member: whether it has a volatile cache.
     pub volatile: Vec<bool>,
-    /// By bay, in turn: what drives can do. Where nothing is said, all that there is.
+    /// Abilities of drives by bay, repeated when the list is shorter. If it is empty, all drives have the default
+    /// abilities.
     pub abilities: Vec<Abilities>,
-    /// The drives hold what an earlier owner left.
+    /// The drives hold an earlier owner's bytes.
     pub left_over: bool,
     /// Spares at the beginning.
     pub spares: u8,
@@ -127,24 +129,24 @@ pub struct Topology {
 /// What is done to drives while the array is not running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meddling {
-    /// Drives that had dropped out are back, with what they held.
+    /// Drives that had dropped out are back, with their content.
     Return,
-    /// The drive in this bay is empty, though it says the same serial.
+    /// The drive in this bay is empty, with an unchanged serial.
     Blank(usize),
-    /// Another drive was put into this bay, with somebody else's bytes.
+    /// Another drive is in this bay, with an earlier owner's bytes.
     Foreign(usize),
-    /// The drive in this bay is not there.
+    /// The drive in this bay is missing.
     Absent(usize),
     /// The metadata of the drive in this bay is torn.
     Torn(usize),
-    /// The metadata of the drive in this bay is what it was this many updates ago.
+    /// The drive in this bay has its metadata of this many updates ago.
     Old(usize, u8),
-    /// The power is cut once more after so many writes and flushes of the next start.
+    /// The power is cut again after this many writes and flushes of the next start.
     CutAgain(u8),
 }
 
 impl Meddling {
-    /// The drive that is not what it was afterwards.
+    /// The bay of the drive that this changes.
     #[must_use]
     pub fn bay(self) -> Option<usize> {
         match self {
@@ -169,7 +171,7 @@ pub enum Outage {
     Stop,
 }
 
-/// A command on its way to a drive, by what it is for.
+/// The purpose of a command to a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Errand {
     /// Writes a part of the metadata: the record or its shadow.
@@ -182,31 +184,31 @@ pub enum Errand {
     Write,
 }
 
-/// When an outage strikes: at a command, and not at an hour.
+/// Triggers an outage at a certain command instead of at a certain time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Strike {
     /// Which commands count.
     pub errand: Errand,
-    /// How many of them go by.
+    /// How many such commands pass before the outage.
     pub spared: u8,
-    /// The command is answered first; otherwise it has only begun.
+    /// Whether the outage comes when the command has been answered; otherwise when it has begun.
     pub answered: bool,
 }
 
-/// What lies on a member beside data.
+/// A part of a member that holds no data of volumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Area {
     /// The record.
     Record,
     /// Its shadow.
     Shadow,
-    /// The write-hole log of a volume, so many bytes into it.
+    /// The write-hole log of a volume, at this offset in it.
     Log(u8, u64),
     /// The bitmap of a volume.
     Bitmap(u8),
 }
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The next commands of a kind fail with this errno.
@@ -219,32 +221,33 @@ pub enum Fault {
     Slow(usize, u64, u64),
     /// A drive drops out.
     DropOut(usize),
-    /// The metadata cannot express the next records that change a certain thing, so many of them.
+    /// The metadata cannot express the next records with a certain kind of change: kind, number of records.
     Inexpressible(Update, u8),
-    /// A drive loses what is in its cache and answers this errno to everything, until it is plugged in again.
+    /// A drive loses its cache and answers this errno to every command, until it is plugged in again.
     Dies(usize, i32),
     /// A part of the metadata on a drive cannot be read.
     BadArea(usize, Area),
-    /// A drive discards no more.
+    /// A drive refuses to discard from now on.
     RefusesDiscards(usize),
-    /// A drive's cache does not outlast the loss of power any more; the array is told first.
+    /// A drive's cache no longer survives a loss of power; this is reported to the array before it takes effect.
     TurnsVolatile(usize),
-    /// The process stands still for so long, and with it the kernel's threads that answer for drives, or not.
+    /// The process stands still for this time; if the flag is set, the kernel's threads that answer for drives do
+    /// so too.
     Standstill(u64, bool),
     /// The clock jumps.
     ClockJumps(i64),
-    /// All members answer the next command of a kind with the same errno: the host is ill.
+    /// All members answer commands of a kind with the same errno, because the host has a problem.
     HostErrors(Target, i32),
-    /// A drive lies about the next flush, or about the next write within these bytes of it.
+    /// A drive lies about the next flush, or about the next write inside this range.
     Lie(usize, Untruth, Range<u64>),
-    /// The process ends and is started again; in between somebody meddles with the drives.
+    /// The process ends and is started again; in between the drives are tampered with.
     Outage(Outage, Vec<Meddling>),
-    /// As [`Fault::Outage`], at the moment of a command to come. If none comes, it is never.
+    /// As [`Fault::Outage`], at the moment of a later command. It never happens if no such command comes.
     OutageAt(Strike, Outage, Vec<Meddling>),
 }
 
 impl Fault {
-    /// The drive that may be failed for it.
+    /// The bay of the drive that may be failed because of this.
     #[must_use]
     pub fn bay(&self) -> Option<usize> {
         match *self {
@@ -268,39 +271,39 @@ impl Fault {
     }
 }
 
-/// What an operator orders.
+/// An order of an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// Stop using the drive in this bay.
     Fail(usize),
-    /// A fresh drive becomes a spare.
+    /// Add a new drive as a spare.
     AddSpare,
-    /// Compare everything; correct what does not match.
+    /// Compare all redundancy.
     Scrub {
         /// The volume.
         volume: u8,
-        /// Correct.
+        /// Correct mismatches.
         repair: bool,
     },
-    /// Copy a slot to a fresh drive while it serves.
+    /// Copy a slot's drive to a new drive while it is in service.
     Replace {
         /// The volume.
         volume: u8,
         /// The slot.
         slot: u8,
     },
-    /// Plug the drive in this bay in again, and give it to the array as it is.
+    /// Plug the drive in this bay in again, and add it to the array with its content.
     BringBack(usize),
     /// Limit background work.
     Rate(u64),
-    /// Let the background work of a volume wait, or go on.
+    /// Pause or resume the background work of a volume.
     Pause {
         /// The volume.
         volume: u8,
-        /// Wait.
+        /// Pause; otherwise resume.
         paused: bool,
     },
-    /// End the background work of a volume, if it may be ended.
+    /// Cancel the background work of a volume, if it can be cancelled.
     Cancel(u8),
     /// Fill the empty slot of a volume.
     Rebuild(u8),
@@ -309,11 +312,11 @@ pub enum Order {
 /// A client's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// Which client: it always asks the same shard.
+    /// The client; each always sends to the same shard.
     pub connection: u8,
     /// The volume.
     pub volume: u8,
-    /// What.
+    /// The operation.
     pub operation: Operation,
     /// Durable before it is acknowledged.
     pub fua: bool,
@@ -323,38 +326,39 @@ pub struct Ask {
     pub length_bytes: u32,
 }
 
-/// Something that is done to the array.
+/// Something that happens to the array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// A client asks.
+    /// A client sends a request.
     Ask(Ask),
-    /// Something goes wrong.
+    /// A fault happens.
     Fault(Fault),
-    /// An operator orders.
+    /// An operator gives an order.
     Order(Order),
 }
 
 /// An act and its time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Action {
-    /// Not before.
+    /// The earliest time.
     pub at_ns: u64,
-    /// What. Requests are numbered by their place in the drawn history.
+    /// What happens.
     pub act: Act,
-    /// The number of a request, unique in the history.
+    /// Its number, unique in the history, assigned when the history is drawn; requests are known to the oracle by
+    /// it.
     pub number: u32,
 }
 
 /// See the module's prose.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
-    /// Draws latencies, message delays and the fate of what is in flight.
+    /// Decides latencies, message delays and what happens to commands in flight.
     pub seed: u64,
     /// What faults may do.
     pub mode: Mode,
     /// The array.
     pub topology: Topology,
-    /// What happens, in order of time.
+    /// The acts, in order of time.
     pub actions: Vec<Action>,
 }
 
@@ -382,21 +386,21 @@ impl Topology {
         }
     }
 
-    /// What the drive in a bay can do.
+    /// The abilities of the drive in a bay.
     #[must_use]
     pub fn abilities_of(&self, bay: usize) -> Abilities {
         let turns = self.abilities.len().max(1);
         self.abilities.get(bay % turns).copied().unwrap_or_default()
     }
 
-    /// Whether a volume survives nothing, beside one that does.
+    /// Whether a volume has no redundancy while another volume of the array has some.
     #[must_use]
     pub fn is_beside_redundancy(&self, volume: u8) -> bool {
         let has_none = |volume: &VolumeShape| volume.level == Level::Raid0;
         has_none(&self.volumes[usize::from(volume)]) && !self.volumes.iter().all(has_none)
     }
 
-    /// Members that hold data of a volume.
+    /// How many members' worth of data a volume holds.
     #[must_use]
     pub fn data_members(&self, volume: u8) -> u64 {
         let level = self.volumes[volume as usize].level;
@@ -409,7 +413,7 @@ impl Topology {
         self.volumes[volume as usize].component_bytes * self.data_members(volume)
     }
 
-    /// First byte and bytes of a volume on each member.
+    /// First byte and length of a volume's extent on each member.
     #[must_use]
     pub fn extent(&self, volume: u8) -> (u64, u64) {
         let before = &self.volumes[..volume as usize];
@@ -420,7 +424,7 @@ impl Topology {
         (start, self.volumes[volume as usize].component_bytes)
     }
 
-    /// Bytes of each drive: room for everything, and the end that the format reserves.
+    /// Size of each drive: room for all volumes, and the end that the format reserves.
     #[must_use]
     pub fn drive_bytes(&self) -> u64 {
         let data: u64 = self
@@ -428,10 +432,10 @@ impl Topology {
             .iter()
             .map(|volume| volume.component_bytes.next_multiple_of(1 << 20))
             .sum();
-        // Gaps between volumes are 4 MiB where the format lays them out.
+        // The format leaves gaps of 4 MiB between volumes.
         data + self.volumes.len() as u64 * (4 << 20) + (6 << 20)
     }
 }
 
-/// What the format keeps free behind the data of each volume.
+/// Space that the format keeps free after the data of each volume.
 const LOG_BYTES: u64 = metadata::imsm::WRITE_HOLE_LOG_SECTORS * metadata::imsm::SECTOR_BYTES;

@@ -1,14 +1,14 @@
-//! Updates of the metadata that cannot be expressed, among the acts of a history.
+//! Inserts updates that the metadata cannot express into the acts of a history.
 
 use super::lies::put;
 use super::{Act, Action, Fault};
 use crate::machine::refusals::Update;
 use crate::random::Stream;
 
-/// One history in so many has some.
+/// One in this many histories has such updates.
 const ONE_IN: u64 = 3;
 
-/// Puts those of a seed among its acts.
+/// Inserts the inexpressible updates of a seed into its acts.
 pub fn insert(seed: u64, mut acts: Vec<Action>) -> Vec<Action> {
     let mut random = Stream::new(seed, "inexpressible", 0);
     if !random.chance(1, ONE_IN) {

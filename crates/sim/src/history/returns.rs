@@ -1,16 +1,16 @@
-//! Drives that come back while the array serves, among the acts of a history.
+//! Inserts drives that come back while the array is in service into the acts of a history.
 //!
-//! A drive that dropped out, or that the array has given up, is plugged in again a few requests later, with
-//! what it held then. At times the power goes while the array takes it.
+//! A drive that dropped out or was failed is plugged in again a few requests later, with its old content.
+//! Sometimes an outage happens while the array takes it back.
 
 use super::lies::put;
 use super::{Act, Action, Errand, Fault, Meddling, Order, Outage, Strike, Topology};
 use crate::random::Stream;
 
-/// Acts between the loss of a drive and its return, at most.
+/// Largest number of acts between the loss of a drive and its return.
 const AWAY_ACTS_MAX: u64 = 12;
 
-/// Puts the returns of a seed among its acts; one drive is lost for it if no other is.
+/// Inserts the returns of a seed into its acts. One drive is always lost, so that there can be a return.
 pub fn insert(seed: u64, topology: &Topology, mut acts: Vec<Action>) -> Vec<Action> {
     let mut random = Stream::new(seed, "returns", 0);
     let bay = random.below(u64::from(topology.members)) as usize;
@@ -36,7 +36,7 @@ pub fn insert(seed: u64, topology: &Topology, mut acts: Vec<Action>) -> Vec<Acti
     acts
 }
 
-/// An outage at one of the next commands: what the array does with the drive is among them.
+/// An outage at one of the next commands, some of which take the drive back.
 fn strike(random: &mut Stream) -> Fault {
     let errands = [
         Errand::Metadata,

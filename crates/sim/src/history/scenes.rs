@@ -1,9 +1,9 @@
-//! Scenes: short sequences of acts that lead up to the moments at which a mistake would tell.
+//! Scenes: short sequences of acts that lead to the moments at which a bug would show.
 //!
-//! What is drawn act by act rarely loses a drive, the power in the middle of the metadata update that
-//! follows, and then reads what was acknowledged in between. A scene does: it loads the array, arranges for
-//! an outage at a certain command ([`Strike`]), and does what makes the array send it. Scenes are put
-//! between the other acts of a history, which go on after them.
+//! Acts that are drawn one by one rarely lose a drive, cut the power in the middle of the metadata update that
+//! follows, and then read what was acknowledged in between. A scene does: it loads the array, arranges for an
+//! outage at a certain command ([`Strike`]), and makes the array send that command. Scenes are inserted between
+//! the other acts of a history, which continue after them.
 
 use super::{
     Act, Action, Ask, Errand, Fault, Meddling, Order, Outage, Strike, Topology, VolumeShape,
@@ -18,10 +18,10 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000_000_000;
 
-/// Other acts that a history with scenes has at most: they are many requests themselves.
+/// Largest number of other acts in a history with scenes, because scenes have many requests themselves.
 const ACTS_MAX: usize = 30;
 
-/// Puts the scenes of a seed among the acts that were drawn for it.
+/// Inserts the scenes of a seed into the acts that were drawn for it.
 pub fn insert(seed: u64, topology: &Topology, mut acts: Vec<Action>) -> Vec<Action> {
     let mut random = Stream::new(seed, "scenes", 0);
     let count = random.pick(&[0, 1, 2, 2]);
@@ -61,9 +61,9 @@ pub fn insert(seed: u64, topology: &Topology, mut acts: Vec<Action>) -> Vec<Acti
 struct Scene<'a> {
     random: &'a mut Stream,
     topology: &'a Topology,
-    /// The volume that it plays on.
+    /// The volume that the scene uses.
     volume: u8,
-    /// Where: requests meet each other there.
+    /// The part of the volume that requests go to: small, so that they overlap.
     area_bytes: u64,
     acts: Vec<(u64, Act)>,
     at_ns: u64,
@@ -103,7 +103,7 @@ impl Scene<'_> {
         self.at_ns += self.random.below(most_ns + 1);
     }
 
-    /// A time that has to do with how long a command takes.
+    /// Lets a time pass that is comparable to the time of a command.
     fn pass_moment(&mut self) {
         let command_ns = self.topology.latency_ns + self.topology.spread_ns;
         let most_ns = self.random.pick(&[2 * US, command_ns / 4, 2 * command_ns]);
@@ -156,7 +156,7 @@ impl Scene<'_> {
         }));
     }
 
-    /// An outage when one of the next commands comes.
+    /// Arranges for an outage at one of the next commands.
     fn strike(&mut self, errands: &[Errand], most: u64) {
         let strike = Strike {
             errand: self.random.pick(errands),
@@ -168,13 +168,13 @@ impl Scene<'_> {
         self.fault(Fault::OutageAt(strike, outage, meddling));
     }
 
-    /// Fewer than `most`, and mostly few: what is decided is decided by the first of them.
+    /// A number below `most`, mostly small, because the first commands are the critical ones.
     fn spared(&mut self, most: u64) -> u8 {
         let most = self.random.pick(&[1, 2, 4, 8, most]).min(most);
         self.random.below(most) as u8
     }
 
-    /// Drives that had dropped out are back, and at times the start is cut off too.
+    /// Lost drives return, and sometimes the power is cut again during the start.
     fn aftermath(&mut self) -> Vec<Meddling> {
         let mut meddling = vec![Meddling::Return];
         if self.random.chance(1, 4) {
@@ -183,10 +183,11 @@ impl Scene<'_> {
         meddling
     }
 
-    /// A drive is lost under load, and the power while the loss is put on record; then the drive is back.
+    /// A drive is lost under load, an outage happens while the loss is being recorded, and then the drive is
+    /// back.
     fn loss(&mut self) {
         self.writes(2, 10);
-        // What is read first, and copied, is the lowest.
+        // The lowest slot is the source of reads and copies.
         let bay = if self.random.chance(1, 3) {
             0
         } else {
@@ -211,14 +212,14 @@ impl Scene<'_> {
         self.pass(5 * MS);
     }
 
-    /// The power is cut at some command of many writes to one place.
+    /// An outage happens during many writes to one area.
     fn writes_cut_off(&mut self) {
         let errands = if self.shape().logged {
             [Errand::Log, Errand::Write, Errand::Write, Errand::Flush]
         } else {
             [Errand::Write, Errand::Write, Errand::Write, Errand::Flush]
         };
-        // Until the volume is dirty nothing is written.
+        // Before data can be written, the volume has to be marked dirty.
         self.writes(1, 2);
         self.pass(5 * MS);
         self.strike(&errands, 24);
@@ -242,7 +243,7 @@ impl Scene<'_> {
         self.pass(2 * clean_after_ns);
     }
 
-    /// A drive is filled, and something happens at a checkpoint or at the end.
+    /// A drive is rebuilt, and an outage happens at a checkpoint or at the end.
     fn rebuild(&mut self) {
         self.writes(2, 8);
         let bay = self.bay();
@@ -265,7 +266,7 @@ impl Scene<'_> {
         self.writes(1, 3);
     }
 
-    /// The power goes while the array is being stopped.
+    /// An outage happens while the array is being stopped.
     fn stop(&mut self) {
         self.writes(2, 10);
         self.strike(&[Errand::Metadata, Errand::Flush, Errand::Write], 5);
@@ -274,7 +275,7 @@ impl Scene<'_> {
         self.pass(2 * MS);
     }
 
-    /// The array runs without a drive for a while, and then the drive is back as it was.
+    /// The array runs without a drive for a while, and then the drive is back with its old content.
     fn absence(&mut self) {
         self.writes(1, 6);
         let bay = self.bay();
@@ -292,7 +293,7 @@ impl Scene<'_> {
         self.pass(20 * MS);
     }
 
-    /// A drive is replaced while it serves, and one of the two is lost, or the power.
+    /// A drive is replaced in service; the old drive is lost, or an outage happens, or neither.
     fn replace(&mut self) {
         self.writes(1, 6);
         let slot = self.bay() as u8;
@@ -310,7 +311,7 @@ impl Scene<'_> {
         self.pass(50 * MS);
     }
 
-    /// Reads meet blocks that cannot be read, and writes the reads.
+    /// Reads meet unreadable blocks while writes are under way.
     fn bad_sectors(&mut self) {
         let volume = self.volume;
         let (start, component) = self.topology.extent(volume);

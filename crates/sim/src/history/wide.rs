@@ -1,6 +1,6 @@
-//! Arrays of more shapes, drives that differ in what they can do, and faults of more kinds: what
-//! [`Mode::Wide`] draws beside what the other modes draw. All of it comes from streams of its own, so that the
-//! histories of the other modes stay what they are.
+//! What [`Mode::Wide`] draws in addition to the other modes: more shapes of arrays, drives with different
+//! abilities, and more kinds of faults. All of it comes from random streams of its own, so that the histories of
+//! the other modes do not change.
 
 use super::lies::put;
 use super::{
@@ -17,15 +17,15 @@ use metadata::imsm::SectorSize;
 const MS: u64 = 1_000_000;
 const KIB: u64 = 1 << 10;
 
-/// Errnos that mean something to somebody: those of the engine's table, and those that Linux gives for I/O.
+/// Errnos with a meaning: those in the engine's table, and those that Linux returns for I/O.
 const ERRNOS: [i32; 24] = [
     4, 5, 5, 6, 9, 11, 12, 16, 19, 22, 27, 28, 30, 38, 52, 61, 62, 84, 95, 105, 110, 121, 122, 125,
 ];
 /// The last of asm-generic/errno.h.
 const ERRNO_LAST: u64 = 133;
 
-/// Gives the array of a seed more members, other sectors, more shards, drives that differ, and at times a RAID 0
-/// beside what is redundant.
+/// Gives the array of a seed more members, another sector size, more shards, drives with different abilities, and
+/// sometimes a RAID 0 beside a redundant volume.
 pub fn shape(seed: u64, topology: &mut Topology) {
     let mut random = Stream::new(seed, "wide shape", 0);
     let first = topology.volumes[0].level;
@@ -61,14 +61,14 @@ pub fn shape(seed: u64, topology: &mut Topology) {
     if random.chance(1, 3) {
         topology.sector = SectorSize::Bytes4096;
     }
-    // The program takes no shorter one. A standstill that is not much longer than the engine's looks at deadlines
-    // are apart counts.
+    // The program accepts no shorter deadline. With a shorter one, a standstill hardly longer than the engine's
+    // interval between deadline checks would fail members.
     topology.deadline_ns = random.pick(&[1000 * MS, 2000 * MS]);
     let all_volatile = random.chance(1, 2);
     let volatile = (0..topology.members).map(|_| all_volatile || random.chance(1, 3));
     topology.volatile = volatile.collect();
     let (mixed_kinds, all_discard) = (random.chance(1, 2), random.chance(1, 2));
-    // Drives that join later are in it, too.
+    // Five more than the members, for drives that join later.
     let abilities = (0..topology.members + 5).map(|_| Abilities {
         discards: all_discard || random.chance(3, 4),
         kind: if mixed_kinds && random.chance(1, 2) {
@@ -80,7 +80,7 @@ pub fn shape(seed: u64, topology: &mut Topology) {
     topology.abilities = abilities.collect();
 }
 
-/// Puts the additional faults and orders of a seed among its acts.
+/// Inserts the additional faults and orders of a seed into its acts.
 pub fn insert(seed: u64, mode: Mode, topology: &Topology, mut acts: Vec<Action>) -> Vec<Action> {
     let mut drawing = Drawing {
         random: Stream::new(seed, "wide", 0),
@@ -90,7 +90,7 @@ pub fn insert(seed: u64, mode: Mode, topology: &Topology, mut acts: Vec<Action>)
     if drawing.random.chance(1, 6) {
         acts = returns::insert(seed, topology, acts);
     }
-    // A kind that occurs at all may occur often.
+    // Weights of the kinds: some do not occur at all, others often.
     let mut kinds = [0; 10];
     for odds in &mut kinds {
         *odds = drawing.random.pick(&[0, 1, 4]);
@@ -117,7 +117,7 @@ pub fn insert(seed: u64, mode: Mode, topology: &Topology, mut acts: Vec<Action>)
     acts
 }
 
-/// Nobody asks for parts of sectors.
+/// Aligns a request or fault to whole sectors of 4,096 bytes.
 fn align(topology: &Topology, action: &mut Action) {
     const SECTOR: u64 = 4096;
     match &mut action.act {
@@ -155,7 +155,7 @@ impl Drawing<'_> {
         self.random.below(self.topology.volumes.len() as u64) as u8
     }
 
-    /// Before an act: what was there before has begun, or has been answered, or is on record.
+    /// A pause before an act: by then the acts before it have begun, or have been answered, or are on record.
     fn pause_ns(&mut self, act: &Act) -> u64 {
         let pauses = match act {
             Act::Fault(Fault::Outage(..)) => [0, 2 * MS, 250 * MS, 1000 * MS],
@@ -219,7 +219,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// A command of a kind fails with any errno, and it is asked for.
+    /// Commands of a kind fail with any errno, and requests follow that cause such commands.
     fn errors(&mut self, bay: usize) -> Vec<Act> {
         let (target, errno) = (self.target(), self.errno());
         let count = self.random.pick(&[1, 1, 2, 4, 12]);
@@ -236,7 +236,7 @@ impl Drawing<'_> {
         Act::Fault(Fault::Outage(outage, vec![Meddling::Return]))
     }
 
-    /// Some requests that come to commands of a kind.
+    /// Some requests that cause commands of a kind.
     fn asks(&mut self, target: Target) -> Vec<Act> {
         let zeroes = Operation::WriteZeroes {
             keep_allocated: true,
@@ -287,7 +287,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// A drive loses its cache and is dead; with luck the process ends before that is on record.
+    /// A drive loses its cache and dies. Often the process ends before that is on record.
     fn death(&mut self, bay: usize) -> Vec<Act> {
         let errno = self.errno();
         let volume = self.volume();
@@ -306,7 +306,7 @@ impl Drawing<'_> {
         acts
     }
 
-    /// Trims before and after a drive turns out not to discard.
+    /// Trims before and after a drive begins to refuse discards.
     fn trims(&mut self, bay: usize) -> Vec<Act> {
         let volume = self.volume();
         let mut acts = vec![self.ask(volume, Operation::Trim, false)];
@@ -324,7 +324,7 @@ impl Drawing<'_> {
         acts
     }
 
-    /// The host is ill, and somebody ends the process.
+    /// A problem of the host makes all drives fail, and the process is ended.
     fn host_errors(&mut self) -> Vec<Act> {
         let (target, errno) = (self.target(), self.errno());
         let mut acts = vec![Act::Fault(Fault::HostErrors(target, errno))];

@@ -1,5 +1,5 @@
-//! Commands on their way to drives and back: started by the engine or for its metadata, answered after a
-//! time, cancelled perhaps, and ended anyhow when the process or the power goes.
+//! Commands in flight to drives: started by the engine or to write its metadata, answered after a time, perhaps
+//! cancelled, and ended when the process ends or the power is cut.
 
 mod pending;
 
@@ -15,7 +15,7 @@ use engine::world::Input;
 use std::collections::VecDeque;
 use virtual_time::timing::Place;
 
-/// Records of a drive that can come back.
+/// Number of old records that are kept of each drive, for [`Machine::bring_back_record`].
 const RECORDS_KEPT: usize = 5;
 /// ECANCELED.
 const CANCELLED: i32 = 125;
@@ -27,13 +27,13 @@ pub(super) type Part = (u64, Vec<u8>);
 enum Payload {
     /// In the process's memory.
     Memory(Vec<(Buffer, u32)>),
-    /// A part of a metadata record, and those to be written after it.
+    /// A part of a metadata record, and the parts to be written after it.
     Own(Vec<u8>, VecDeque<Part>),
 }
 
 pub(super) struct Command {
     shard: usize,
-    /// None for metadata.
+    /// `None` for metadata.
     token: Option<Token>,
     member: MemberId,
     kind: StepKind,
@@ -75,7 +75,7 @@ impl Machine {
             drive.write_partly(command.offset_bytes, &bytes);
         } else {
             let range = (command.offset_bytes, command.length_bytes);
-            // What the drive says to it, nobody hears.
+            // The process has ended, so nobody receives the answer.
             let _ = drive.carry_out(command.kind, range, &mut bytes, 0);
         }
     }
@@ -135,7 +135,7 @@ impl Machine {
         }
     }
 
-    /// Writes a part of a record; the `rest` follows when it is durable.
+    /// Writes a part of a record; the `rest` follows when that part is durable.
     fn start_part(&mut self, shard: usize, member: MemberId, part: Part, rest: VecDeque<Part>) {
         let (offset_bytes, bytes) = part;
         self.start_command(Command {
@@ -151,7 +151,7 @@ impl Machine {
         });
     }
 
-    /// Makes the metadata of a drive what it was `back` updates ago, if it was updated that often.
+    /// Gives a drive its metadata of `back` updates ago, if that record is kept.
     pub fn bring_back_record(&mut self, bay: usize, back: usize) {
         let Some(records) = self.records.get(bay) else {
             return;
@@ -162,7 +162,8 @@ impl Machine {
         }
     }
 
-    /// Whether the record of a drive that [`Machine::bring_back_record`] would bring back has the serial of another.
+    /// Whether the record that [`Machine::bring_back_record`] would restore contains this serial of another
+    /// drive.
     #[must_use]
     pub fn record_named(&self, bay: usize, back: usize, serial: &str) -> bool {
         let Some(records) = self.records.get(bay) else {
@@ -212,7 +213,7 @@ impl Machine {
         );
     }
 
-    /// A request to answer a command early; drives heed it or do not.
+    /// Asks a drive to answer a command early. Half of the time the request has no effect.
     pub fn cancel(&mut self, shard: usize, token: Token) {
         let heeded = self.cancels.chance(1, 2);
         let is_it = |command: &Option<Command>| {
@@ -235,11 +236,11 @@ impl Machine {
         }
     }
 
-    /// A command's time has come.
+    /// Answers a command whose time has come.
     pub fn answer(&mut self, index: usize) {
         let now_ns = self.queue.now_ns();
         let Some(mut command) = self.commands.get_mut(index).and_then(Option::take) else {
-            // It was cancelled and answered before.
+            // The command was cancelled and answered before.
             return;
         };
         let bay = self.bays[command.member.0 as usize];
@@ -274,7 +275,7 @@ impl Machine {
         let (kind, offset_bytes) = (name(command.kind), command.offset_bytes);
         self.note(&Note::Answer(bay, kind, offset_bytes, errno));
         self.passes(command.errand(), true);
-        // A cancelled command's old answer is still on its way: its place stays empty until then.
+        // A cancelled command's original answer is still in the queue, so its place must not be used again.
         if !command.cancelled {
             self.free.push(index);
         }
@@ -295,8 +296,8 @@ impl Machine {
         self.tell(command.shard, input);
     }
 
-    /// A drive that discards no more gets zeros written, and the controller hears of it. One that never could must not
-    /// be asked.
+    /// A drive that refuses to discard has zeros written, and the controller is informed. A drive that never
+    /// could discard must not get the command.
     fn look_at_discard(&mut self, bay: usize, command: &Command) {
         let drive = &self.drives[bay];
         if !drive.abilities.discards {
@@ -328,7 +329,7 @@ impl Machine {
         let result = drive.carry_out(command.kind, range, &mut bytes, command.cache_position);
         if let (Payload::Memory(memory), StepKind::Read) = (&command.payload, command.kind) {
             if result.is_err() {
-                // What a failed read leaves in memory is anybody's guess.
+                // A failed read may leave anything in memory.
                 bytes.fill(0xEB);
             }
             let mut done = 0;

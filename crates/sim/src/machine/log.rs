@@ -1,4 +1,4 @@
-//! Units of write-hole logs: the format's own headers, and the partial parities behind them.
+//! Units of write-hole logs: headers in the real format, and the partial parities after them.
 
 use super::Machine;
 use engine::limits::LOG_HEADER_BYTES;
@@ -12,7 +12,7 @@ use metadata::imsm::log::HEADER_BYTES;
 pub(super) type Encoder = Box<dyn FnMut(&LogUnit, &[u32], &mut [u8; HEADER_BYTES])>;
 
 impl Machine {
-    /// Puts a unit together in the process's memory.
+    /// Assembles a unit in the process's memory.
     pub fn encode_log(
         &mut self,
         unit: &LogUnit,

@@ -1,5 +1,5 @@
-//! The machine that the array's process runs on: drives, memory, the post between its shards, and the
-//! queue of what happens next. It survives its process; a process is one `life`.
+//! The machine that the array's process runs on: drives, memory, messages between shards, and the queue of what
+//! happens next. It outlives its process; each process is one `life`.
 
 mod command;
 mod log;
@@ -22,7 +22,7 @@ use virtual_time::queue::Queue;
 
 /// Longest time from an input's arrival to the turn that takes it.
 const TURN_DELAY_NS: u64 = 8_000;
-/// Longest time of a message between shards, now and then.
+/// Longest time of an occasional slow message between shards.
 const MESSAGE_NS_MAX: u64 = 400_000;
 
 /// What happens at a point in virtual time.
@@ -37,7 +37,7 @@ pub enum Happening {
     },
     /// A drive answers.
     Answer {
-        /// The process that asked.
+        /// The process that sent the command.
         life: u32,
         /// The command.
         command: usize,
@@ -46,21 +46,21 @@ pub enum Happening {
     Deliver {
         /// The process that sent it.
         life: u32,
-        /// To whom.
+        /// The receiving shard.
         to: usize,
-        /// What it says.
+        /// The message.
         message: Message,
     },
     /// The next action of the history is due.
     Act,
-    /// The command that an outage waited for is there.
+    /// The command that triggers an outage has come.
     Strike {
         /// The process that sent it.
         life: u32,
     },
 }
 
-/// What the log says.
+/// An entry of the log.
 #[derive(Hash, Debug)]
 pub enum Note<'a> {
     /// A command begins: shard, drive, kind, first byte, length.
@@ -73,13 +73,13 @@ pub enum Note<'a> {
     Refused(usize, u64),
     /// A message is sent: from, to, which.
     Message(usize, usize, &'static str),
-    /// A request begins: number, shard, volume, what, first byte, length.
+    /// A request begins: number, shard, volume, operation, first byte, length.
     Request(u32, usize, u8, &'static str, u64, u32),
     /// A request is answered.
     Completion(u64, bool),
-    /// The engine tells.
+    /// An event of the engine.
     Event(&'a str),
-    /// The history acts.
+    /// An act of the history.
     Action(&'a str),
 }
 
@@ -89,60 +89,60 @@ struct Desk {
     turn_at_ns: Option<u64>,
 }
 
-/// What becomes of a command in flight when its process ends.
+/// What happens to commands in flight when their process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// The drives go on; each command is carried out, or never reaches its drive.
+    /// The drives keep running; each command is carried out, or never reaches its drive.
     Process,
-    /// The drives stop in the middle of it.
+    /// The drives lose power in the middle of commands.
     Power,
 }
 
 /// See the module's prose.
 pub struct Machine {
-    /// What happens next.
+    /// The queue of what happens next.
     pub queue: Queue<Happening>,
-    /// What has happened.
+    /// The log of what has happened.
     pub journal: Journal,
-    /// All drives that there ever were, by bay.
+    /// All drives that have ever existed, by bay.
     pub drives: Vec<Drive>,
-    /// Number of the process that runs, or ran last.
+    /// Number of the current or last process.
     pub life: u32,
     /// Answers that the clients have not seen yet.
     pub completions: Vec<Completion>,
-    /// Payload memory that drives which hang may use, as often as it was pinned.
+    /// Payload memory that hung drives may still use, one entry for each pin.
     pub pins: Vec<Buffer>,
-    /// Such memory that drives have let go of, until its slot is given out again: an answer about it may still be under
-    /// way to its client.
+    /// Released pins, kept until the slot is used again: an answer that mentions the pin may still be under way
+    /// to its client.
     pub let_go: Vec<Buffer>,
-    /// Events of the engine that nobody has looked at yet.
+    /// Events of the engine that the run has not handled yet.
     pub events: Vec<Event>,
     /// Write-hole logs replayed at starts.
     pub replays: u64,
-    /// Resyncs at starts that went by a bitmap.
+    /// Resyncs at starts that covered only what a bitmap marks.
     pub resyncs_by_bitmap: u64,
     /// Drives that were taken back.
     pub taken_back: u64,
-    /// Records that the format could not express although nobody had ordered that, or that were tried again and
-    /// again: a sentence each.
+    /// One sentence for each record that the format could not express although no fault caused it, or that was
+    /// tried again and again.
     pub problems: Vec<String>,
-    /// Records that it is not to express.
+    /// Which records the metadata shall not express.
     pub refusals: Refusals,
-    /// Follows the engine's record.
+    /// Encodes the engine's record for each drive.
     pub persister: Option<Persister>,
     /// Writes the headers of write-hole logs.
     log_encoder: Option<log::Encoder>,
     /// By [`MemberId`]: the bay of the drive.
     pub bays: Vec<usize>,
-    /// By bay: the last records that were written, the newest last.
+    /// By bay: the last records written, the newest last.
     records: Vec<VecDeque<Vec<Part>>>,
-    /// The moment that an outage waits for.
+    /// The command that triggers an outage.
     pub tripwire: Option<Strike>,
-    /// Writes and flushes until a start is cut off, that one included.
+    /// Writes and flushes until the power is cut during a start, including the one at which it is cut.
     pub start_left: Option<u32>,
     /// Longest additional time of messages to the last shard.
     pub lag_ns: u64,
-    /// By how much the process's clock is ahead of virtual time.
+    /// How far the process's clock is ahead of virtual time.
     pub clock_ahead_ns: i64,
     /// No shard takes a turn before this.
     stands_until_ns: u64,
@@ -152,7 +152,7 @@ pub struct Machine {
     commands: Vec<Option<Command>>,
     free: Vec<usize>,
     desks: Vec<Desk>,
-    /// By sender and receiver: when the last message arrives. Order between two shards is kept.
+    /// By sender and receiver: when the last message arrives. Messages between two shards stay in order.
     links: Vec<u64>,
     turns: Stream,
     messages: Stream,
@@ -202,7 +202,7 @@ impl Machine {
         }
     }
 
-    /// Begins a life: fresh memory and empty desks, and a record that will be followed.
+    /// Begins a life, with new memory, empty desks and a persister for the record.
     pub fn begin_life(
         &mut self,
         shards: usize,
@@ -210,7 +210,7 @@ impl Machine {
         bays: Vec<usize>,
         persister: Persister,
     ) {
-        // That a flush has failed was said to an earlier process, or to one that did not start.
+        // A failed flush was reported to an earlier process, or to one that did not start.
         let drives = self.drives.iter_mut();
         drives.for_each(|drive| drive.faults.flush_failed = false);
         self.life += 1;
@@ -222,7 +222,7 @@ impl Machine {
         self.bays = bays;
     }
 
-    /// Ends a life: decides what becomes of commands in flight, and forgets the rest.
+    /// Ends a life: decides what happens to commands in flight, and discards the process's state.
     pub fn end_life(&mut self, ending: Ending) {
         self.life += 1;
         for at in 0..self.commands.len() {
@@ -252,7 +252,7 @@ impl Machine {
         &mut self.drives[self.bays[member.0 as usize]]
     }
 
-    /// The drive in a bay begins to keep what is written, if the first one does.
+    /// Records the writes of the drive in a bay, if those of the first drive are recorded.
     pub fn record_like_others(&mut self, bay: usize) {
         let tape = self.drives.first().and_then(|drive| drive.tape.as_ref());
         if let Some(clock) = tape.map(|tape| tape.clock().clone())
@@ -268,12 +268,12 @@ impl Machine {
         &self.memory[at.0 as usize..][..length_bytes]
     }
 
-    /// Memory of the process, to be changed.
+    /// Memory of the process, for writing.
     pub fn memory_mut(&mut self, at: Buffer, length_bytes: usize) -> &mut [u8] {
         &mut self.memory[at.0 as usize..][..length_bytes]
     }
 
-    /// Notes what happens.
+    /// Adds an entry to the log.
     pub fn note(&mut self, note: &Note<'_>) {
         let now_ns = self.queue.now_ns();
         self.journal.note(now_ns, note);
@@ -286,7 +286,7 @@ impl Machine {
         self.wake(shard, self.queue.now_ns() + delay_ns);
     }
 
-    /// Lets a shard take a turn at `at_ns` at the latest.
+    /// Schedules a turn of a shard for `at_ns`, unless an earlier one is planned.
     pub fn wake(&mut self, shard: usize, at_ns: u64) {
         let desk = &mut self.desks[shard];
         if desk.turn_at_ns.is_none_or(|planned| at_ns < planned) {
@@ -296,7 +296,7 @@ impl Machine {
         }
     }
 
-    /// Whether a turn that has come up is the one planned.
+    /// Whether a turn whose time has come is the planned one. During a standstill it is postponed.
     pub fn takes_turn(&mut self, life: u32, shard: usize) -> bool {
         let now_ns = self.queue.now_ns();
         if life == self.life && now_ns < self.stands_until_ns {
@@ -312,7 +312,7 @@ impl Machine {
                 .is_some()
     }
 
-    /// The process stands still, and with it, if `kernel`, who answers for drives.
+    /// Makes the process stand still, and, if `kernel`, all answers of drives.
     pub fn stand_still(&mut self, for_ns: u64, kernel: bool) {
         let until_ns = self.queue.now_ns() + for_ns;
         self.stands_until_ns = self.stands_until_ns.max(until_ns);
@@ -321,13 +321,13 @@ impl Machine {
         }
     }
 
-    /// Until when it does.
+    /// The end of the last standstill of the process.
     #[must_use]
     pub fn stands_until_ns(&self) -> u64 {
         self.stands_until_ns
     }
 
-    /// Whether it does.
+    /// Whether the process stands still.
     #[must_use]
     pub fn stands_still(&self) -> bool {
         self.queue.now_ns() < self.stands_until_ns
@@ -343,7 +343,7 @@ impl Machine {
         )
     }
 
-    /// The virtual time at which the process's clock will say this.
+    /// The virtual time at which the process's clock shows this time.
     #[must_use]
     pub fn virtual_ns(&self, clock: Nanos) -> u64 {
         clock.0.saturating_add_signed(-self.clock_ahead_ns)
@@ -360,7 +360,7 @@ impl Machine {
         }
     }
 
-    /// Sends a message; it takes any time, and those before it to the same shard arrive before it.
+    /// Sends a message with a random delay. Earlier messages between the same two shards arrive before it.
     pub fn post(&mut self, from: usize, to: usize, message: Message) {
         self.note(&Note::Message(from, to, name_of(&message)));
         let now_ns = self.queue.now_ns();
@@ -377,7 +377,7 @@ impl Machine {
             .at(at_ns, Happening::Deliver { life, to, message });
     }
 
-    /// A command of this kind begins, or has been answered: an outage may have waited for it.
+    /// Notes that a command of this kind begins or has been answered, which may trigger an outage.
     fn passes(&mut self, errand: Option<Errand>, answered: bool) {
         let waited = |wire: &Strike| Some(wire.errand) == errand && wire.answered == answered;
         let Some(wire) = self.tripwire.as_mut().filter(|wire| waited(wire)) else {

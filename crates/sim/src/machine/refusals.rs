@@ -1,14 +1,15 @@
-//! Records that the metadata cannot express, on order: the next ones that change a certain thing.
+//! Makes the metadata unable to express records, as a history orders: the next records with a certain kind of
+//! change.
 //!
-//! Who has refused a record refuses it for every member, and however often it is asked. An array that asks again and
-//! again is found out.
+//! A refused record is refused for every member and at every try. An array that tries it again and again is
+//! reported.
 
 use engine::control::record::{MemberState, Record, SlotRecord, SyncKind, VolumeRecord};
 
-/// Times that one record may be asked for: once for each member, and a few more.
+/// How often one record may be tried: once for each member, and a few more.
 const ASKED_MAX: u32 = 64;
 
-/// What a record changes.
+/// A kind of change of the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Update {
     /// A member has failed.
@@ -17,24 +18,24 @@ pub enum Update {
     Dirty,
     /// A volume is clean.
     Clean,
-    /// Background work has come further.
+    /// The checkpoint of background work has advanced.
     Checkpoint,
-    /// A drive is to be filled.
+    /// A rebuild begins.
     RebuildBegin,
-    /// A drive has been filled, or will not be.
+    /// A rebuild has ended, complete or not.
     RebuildEnd,
     /// Redundancy has been established.
     SyncEnd,
-    /// A drive has been replaced while it served.
+    /// A drive has been replaced in service.
     Replaced,
-    /// What is recorded of blocks.
+    /// The bad-block log has changed.
     BadBlocks,
-    /// Since when a bitmap's bits may have been cleared.
+    /// The generation since which a bitmap's bits may have been cleared has changed.
     Bitmap,
 }
 
 impl Update {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Update; 10] = [
         Update::Failed,
         Update::Dirty,
@@ -48,7 +49,7 @@ impl Update {
         Update::Bitmap,
     ];
 
-    /// Whether it is in what changes from one record to another.
+    /// Whether the step from one record to the other contains this kind of change.
     #[must_use]
     pub fn is_in(self, before: &Record, now: &Record) -> bool {
         let volumes = || before.volumes.iter().zip(&now.volumes);
@@ -103,21 +104,21 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Refuses the next `count` records with such an update in them.
+    /// Refuses the next `count` records that contain such an update.
     pub fn order(&mut self, update: Update, count: u8) {
         self.wanted = Some((update, count));
     }
 
-    /// Nothing is refused any more.
+    /// Stops refusing records.
     pub fn forget(&mut self) {
         self.wanted = None;
         self.refused = None;
     }
 
-    /// Whether a record is refused that follows `before`.
+    /// Whether a record that follows `before` is refused.
     ///
     /// # Errors
-    /// It has been refused too often: somebody goes on asking.
+    /// If the same record has been tried too often.
     pub fn refuses(&mut self, before: &Record, record: &Record) -> Result<bool, String> {
         if self.refused.as_ref() == Some(record) {
             self.asked += 1;

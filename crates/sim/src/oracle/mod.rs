@@ -1,16 +1,16 @@
-//! Who knows what a read may return: for every sector of a volume, the values that it may hold.
+//! The oracle knows what a read may return: for every sector of a volume, the values that it may hold.
 //!
-//! A value is *dead* once something that began after it was acknowledged has been acknowledged itself,
-//! or once a read has shown that something else is there: it must not be read any more. It is *buried*
-//! once what killed it is durable (FLUSH, FUA): only then can a power cut not bring it back. So
+//! A value is *dead* when a read must not return it any more: a write that began after the value was acknowledged
+//! has itself been acknowledged, or a read has returned another value. A dead value is *buried* once what killed
+//! it is durable (FLUSH, FUA): until then a power cut can bring it back. So
 //!
-//! * while a write is in flight, old and new are right;
-//! * after the acknowledgement only the new is, also when the process crashes;
-//! * a power cut revives what is not buried, and makes writes in flight possible;
-//! * the first read after that decides, and what it decided against is dead: no region of a mirror
-//!   may show one copy now and the other one later.
+//! * while a write is in flight, both the old and the new value are right;
+//! * after the acknowledgement only the new one is, even if the process crashes;
+//! * a power cut revives values that are not buried, and makes the values of writes in flight possible;
+//! * the first read after that decides between the possible values, and the others are dead: a mirror must not
+//!   return one copy now and the other one later.
 //!
-//! Order is that of a counter, not of virtual time: what happens at the same nanosecond has an order.
+//! Events are ordered by a counter, not by virtual time, because several can happen at the same nanosecond.
 
 pub mod pattern;
 
@@ -26,11 +26,11 @@ use std::ops::Range;
 pub enum Value {
     /// Zeros.
     Zero,
-    /// Whatever lay on the drives when the array was made.
+    /// Whatever was on the drives when the array was created.
     LeftOver,
-    /// That, after it has been read once.
+    /// Left-over content that has been read once, by its fingerprint.
     Seen(u64),
-    /// What this request wrote.
+    /// The content that this request wrote.
     Of(u32),
 }
 
@@ -40,7 +40,7 @@ struct Entry {
     /// The request that wrote it.
     request: u32,
     began: u64,
-    /// None while in flight.
+    /// `None` while in flight.
     ended: Option<u64>,
     dead: Option<u64>,
     buried: bool,
@@ -52,16 +52,16 @@ impl Entry {
     }
 }
 
-/// A sector that does not hold what it must.
+/// A sector with a wrong value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wrong {
     /// The volume.
     pub volume: u8,
     /// The sector.
     pub sector: u64,
-    /// What it holds, if that is known.
+    /// The value that it holds, if that is known.
     pub found: Option<Value>,
-    /// What it may hold.
+    /// The values that it may hold.
     pub allowed: Vec<Value>,
 }
 
@@ -83,7 +83,7 @@ pub enum Ended {
     Done,
     /// Acknowledged as durable.
     Durable,
-    /// Failed, or promised nothing, as a trim does: all, some or none of it may have been carried out.
+    /// Failed, or a trim, which promises nothing: all, some or none of it may have been carried out.
     Maybe,
 }
 
@@ -91,7 +91,7 @@ pub enum Ended {
 #[derive(Clone)]
 pub struct Oracle {
     volume: u8,
-    /// Empty where nothing but the first value is possible.
+    /// By sector: its entries; empty while only the first value is possible.
     sectors: Vec<Vec<Entry>>,
     /// Sectors with more than one entry.
     touched: Vec<u32>,
@@ -100,12 +100,12 @@ pub struct Oracle {
     /// When the reads in flight began.
     reads: Vec<u64>,
     requests: u32,
-    /// Reads decide between values that are possible.
+    /// Whether a read decides between the possible values.
     pub decides: bool,
 }
 
 impl Oracle {
-    /// A volume of so many sectors, all with the same value.
+    /// A volume of this many sectors, all with the same value.
     #[must_use]
     pub fn new(volume: u8, sectors: u64, first: Value) -> Oracle {
         Oracle {
@@ -137,7 +137,7 @@ impl Oracle {
         self.clock
     }
 
-    /// A request begins to give `value` to sectors. Requests have different numbers, from 1 on.
+    /// Notes that a request begins to write `value` to sectors. Each request has its own number, from 1 on.
     pub fn write_begins(&mut self, request: u32, value: Value, sectors: Range<u64>) {
         let began = self.tick();
         self.requests = self.requests.max(request);
@@ -167,7 +167,7 @@ impl Oracle {
         }
     }
 
-    /// A request that changes sectors has been answered.
+    /// Notes that a request that changes sectors has been answered.
     pub fn write_ends(&mut self, request: u32, sectors: Range<u64>, how: Ended) {
         let now = self.tick();
         for at in sectors {
@@ -191,19 +191,19 @@ impl Oracle {
         }
     }
 
-    /// A read begins; the moment belongs to [`Oracle::read_ends`].
+    /// Notes that a read begins. The returned moment is to be passed to [`Oracle::read_ends`].
     pub fn read_begins(&mut self) -> u64 {
         let now = self.tick();
         self.reads.push(now);
         now
     }
 
-    /// A read that brought nothing.
+    /// Notes that a read has failed.
     pub fn read_failed(&mut self, began: u64) {
         self.reads.retain(|&read| read != began);
     }
 
-    /// A read has brought `bytes` from `sector` on.
+    /// Checks the `bytes` that a read has returned from `sector` on.
     ///
     /// # Errors
     /// The first sector with a value that was not possible at any time since the read began.
@@ -211,10 +211,10 @@ impl Oracle {
         self.read_ends_with(began, sector, bytes, Err)
     }
 
-    /// As [`Oracle::read_ends`]; each wrong sector is given to `look`, which says whether to go on.
+    /// As [`Oracle::read_ends`], but calls `look` with each wrong sector. `look` decides whether to continue.
     ///
     /// # Errors
-    /// What `look` says.
+    /// The error of `look`.
     pub fn read_ends_with<E>(
         &mut self,
         began: u64,
@@ -318,12 +318,12 @@ impl Oracle {
         }
     }
 
-    /// A FLUSH begins; the moment belongs to [`Oracle::flush_ends`].
+    /// Notes that a FLUSH begins. The returned moment is to be passed to [`Oracle::flush_ends`].
     pub fn flush_begins(&mut self) -> u64 {
         self.tick()
     }
 
-    /// The FLUSH that began then has been acknowledged.
+    /// Notes that the FLUSH that began at this moment has been acknowledged.
     pub fn flush_ends(&mut self, began: u64) {
         let oldest_read = self.reads.iter().min().copied();
         for &at in &self.touched {
@@ -337,9 +337,9 @@ impl Oracle {
         self.touched.retain(|&at| sectors[at as usize].len() > 1);
     }
 
-    /// The process is gone: what was in flight may or may not have been done. With the power gone, what
-    /// was not durable may be undone. Returns the sectors of which more than one value is possible now: what
-    /// was in flight to them, failed, or was on its way to be durable.
+    /// Notes that the process has ended: writes in flight may or may not have been carried out. If the power is
+    /// lost too, values that are not buried are possible again. Returns the sectors that now have more than one
+    /// possible value, because a write to them was in flight, failed, or was not durable yet.
     pub fn crash(&mut self, power: bool) -> Vec<u64> {
         let now = self.tick();
         self.reads.clear();
@@ -374,7 +374,8 @@ impl Oracle {
         alive.map(|entry| entry.value).collect()
     }
 
-    /// Nobody knows what a sector holds until it is read: it was in flight to a drive that is lost.
+    /// Allows any content of a sector until it is read, because a write to it was in flight to a drive that is
+    /// lost.
     pub fn may_hold_anything(&mut self, sector: u64) {
         let now = self.tick();
         self.sectors[sector as usize].push(Entry {
@@ -388,7 +389,7 @@ impl Oracle {
     }
 }
 
-/// Forgets what can neither be read any more nor come back.
+/// Removes entries that are buried and dead for all reads in flight: they can neither be read nor come back.
 fn forget(entries: &mut Vec<Entry>, oldest_read: Option<u64>) {
     entries.retain(|entry| {
         let dead = entry

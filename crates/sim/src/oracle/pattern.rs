@@ -1,9 +1,9 @@
-//! What clients write: every sector of every request is unlike any other, so that whatever is read tells
-//! where it comes from.
+//! The payload that clients write. Every sector of every request is unique, so that any sector that is read shows
+//! which request wrote it.
 
 use crate::random::mix;
 
-/// Bytes of a sector, the grain of the oracle.
+/// Bytes of a sector, the unit in which the oracle works.
 pub const SECTOR_BYTES: usize = 512;
 
 fn word(key: u64, at: usize) -> u64 {
@@ -15,7 +15,7 @@ fn key(request: u32, volume: u8, sector: u64) -> u64 {
     mix(u64::from(request) << 32 ^ sector ^ u64::from(volume) << 28)
 }
 
-/// Fills a sector with what `request` writes there.
+/// Fills a sector with the pattern that `request` writes there.
 pub fn fill(request: u32, volume: u8, sector: u64, into: &mut [u8]) {
     let key = key(request, volume, sector);
     for (at, bytes) in into.chunks_exact_mut(8).enumerate() {
@@ -23,7 +23,7 @@ pub fn fill(request: u32, volume: u8, sector: u64, into: &mut [u8]) {
     }
 }
 
-/// Whether a sector holds what `request` writes there.
+/// Whether a sector holds the pattern that `request` writes there.
 #[must_use]
 pub fn holds(request: u32, volume: u8, sector: u64, bytes: &[u8]) -> bool {
     let key = key(request, volume, sector);
@@ -33,7 +33,7 @@ pub fn holds(request: u32, volume: u8, sector: u64, bytes: &[u8]) -> bool {
         .all(|(at, bytes)| bytes == word(key, at).to_le_bytes())
 }
 
-/// A name for content that nobody here has written.
+/// A hash that identifies content that no client has written.
 #[must_use]
 pub fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.chunks_exact(8).fold(0, |sum, chunk| {

@@ -1,4 +1,4 @@
-//! Clients: they write what the oracle can recognise, and hand to the oracle what they read.
+//! Clients write patterns that the oracle recognises, and have the oracle check what they read.
 
 use super::{Failure, Run};
 use crate::history::{Act, Ask, Mode};
@@ -28,7 +28,7 @@ impl Flying {
 }
 
 impl Run<'_> {
-    /// Submits requests as far as there is room.
+    /// Submits waiting requests as far as slots are free.
     pub(super) fn submit_waiting(&mut self) {
         while self.process.is_some() && self.stopping.is_none() && !self.slots.is_empty() {
             if let Some((number, ask)) = self.again.pop_front() {
@@ -45,7 +45,7 @@ impl Run<'_> {
         }
     }
 
-    /// Submits a request; there is a process and room.
+    /// Submits a request. The caller has checked that there is a process and a free slot.
     pub(super) fn submit(&mut self, number: u32, ask: Ask) {
         let (Some(process), Some(slot)) = (&self.process, self.slots.pop()) else {
             return;
@@ -99,7 +99,7 @@ impl Run<'_> {
         self.flying.insert(request.tag, flying);
     }
 
-    /// A request has been answered.
+    /// Handles the answer to a request.
     pub(super) fn completed(&mut self, completion: Completion) -> Result<(), Failure> {
         let Some(flying) = self.flying.remove(&completion.tag) else {
             let text = format!("request {} is answered twice", completion.tag);
@@ -160,7 +160,7 @@ impl Run<'_> {
         all.iter().try_for_each(|wrong| self.read_wrong(wrong))
     }
 
-    /// A drive that hangs keeps the memory of a read.
+    /// Repeats a read with another buffer, because a hung drive still uses the first one.
     fn ask_again(&mut self, flying: &Flying) -> Result<(), Failure> {
         let ask = flying.ask;
         if ask.operation != Operation::Read || !self.was_pinned(flying.slot) {
@@ -177,7 +177,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A slot's payload, as places in memory; empty without a process.
+    /// The memory range of a slot's payload; empty without a process.
     fn places(&self, slot: usize) -> Range<u64> {
         let Some(process) = &self.process else {
             return 0..0;
@@ -192,7 +192,8 @@ impl Run<'_> {
         machine.pins.iter().any(|pin| places.contains(&pin.0))
     }
 
-    /// Whether it is pinned, or was for the request that has it: the drive may have answered before the client heard.
+    /// Whether the slot is pinned, or was pinned for its present request: the drive may have answered before the
+    /// client received the refusal.
     fn was_pinned(&self, slot: usize) -> bool {
         let places = self.places(slot);
         let machine = self.machine.borrow();
@@ -200,7 +201,8 @@ impl Run<'_> {
         pins.any(|pin| places.contains(&pin.0))
     }
 
-    /// The memory is the client's again, unless a drive may use it: whoever else still does will be noticed.
+    /// Returns the slot to the client, unless a drive may still use its memory. The memory is overwritten, so
+    /// that any other use of it shows.
     fn give_back(&mut self, flying: &Flying) {
         if self.is_pinned(flying.slot) {
             return self.pinned.push(flying.slot);
@@ -214,7 +216,7 @@ impl Run<'_> {
         self.slots.push(flying.slot);
     }
 
-    /// Takes back memory that no drive uses any more.
+    /// Frees pinned slots whose memory no drive uses any more.
     pub(super) fn take_back_slots(&mut self) {
         for slot in std::mem::take(&mut self.pinned) {
             if self.is_pinned(slot) {
@@ -249,7 +251,7 @@ impl Run<'_> {
         )))
     }
 
-    /// The process is gone and with it what was in flight.
+    /// Drops all requests in flight, because the process has ended.
     pub(super) fn forget_flying(&mut self) {
         for (_, flying) in std::mem::take(&mut self.flying) {
             self.slots.push(flying.slot);

@@ -1,8 +1,9 @@
-//! What a history has seen, in numbers: so that a campaign can tell whether what it is about has happened.
+//! Counts of what happened in a history, so that a campaign can tell whether the situations that it tests have
+//! occurred.
 
 use super::lies::LieCounts;
 
-/// What was done how often.
+/// How often what happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Requests answered.
@@ -11,23 +12,23 @@ pub struct Counts {
     pub request_errors: u64,
     /// Faults that happened.
     pub faults: u64,
-    /// Faults beyond the budget, left out.
+    /// Faults left out because the budget does not allow them.
     pub faults_skipped: u64,
     /// Processes started.
     pub lives: u64,
-    /// Write-hole logs replayed at their starts.
+    /// Write-hole logs replayed at starts.
     pub replays: u64,
-    /// Times that a rebuild put a block it could not have into the bad-block log.
+    /// Ranges that were put into the bad-block log.
     pub blocks_recorded: u64,
     /// Records that the metadata could not express.
     pub inexpressible: u64,
-    /// Resyncs at their starts that went by a bitmap.
+    /// Resyncs at starts that covered only what a bitmap marks.
     pub resyncs_by_bitmap: u64,
-    /// Drives that were taken back, lacking only what bitmaps mark.
+    /// Drives that were taken back as lacking only what bitmaps mark.
     pub taken_back: u64,
-    /// Drives that were plugged in again while the array served.
+    /// Drives that were plugged in again while the array was in service.
     pub brought_back: u64,
-    /// What became of drives' lies.
+    /// Counts of drives' lies.
     pub lies: LieCounts,
     /// Entries of the event log.
     pub happenings: u64,
@@ -36,7 +37,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds those of another history.
+    /// Adds the counts of another history.
     pub fn add(&mut self, other: &Counts) {
         self.requests += other.requests;
         self.request_errors += other.request_errors;

@@ -1,5 +1,5 @@
-//! What [`crate::cuts`] needs of a run: to stop it at every instant, and to begin one on drives that the power
-//! has left behind.
+//! Support for [`crate::cuts`]: stopping a run at every instant, and beginning a run on drives as a power cut has
+//! left them.
 
 use super::{Failure, Run};
 use crate::cuts::images::Cut;
@@ -13,24 +13,25 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// How long a start is followed when the array serves: its records move on, and what has to be made equal, filled or
-/// computed has begun.
+/// How long a start is followed after the array has begun to serve: by then its records have been updated, and
+/// resyncs and rebuilds have begun.
 const FOLLOWED_NS: u64 = 2_000_000;
 
-/// The power at an instant of a history.
+/// An instant of a history at which the power can be cut.
 pub(crate) struct Moment {
-    /// What the drives may hold.
+    /// The states that the drives may have.
     pub cut: Cut,
-    /// What clients may expect.
+    /// The values that clients may read.
     pub oracles: Vec<Oracle>,
-    /// Answers that clients had by then: no state is looked at twice while they have no more.
+    /// Number of answers that clients had received: a state is examined again only after more answers.
     pub answered: u64,
 }
 
-/// Runs a history and hands over every instant in `window`, in nanoseconds, at which something has changed.
+/// Runs a history and calls `look` with every instant in `window`, in nanoseconds, at which something has
+/// changed.
 ///
 /// # Errors
-/// The history fails, or `look` does.
+/// If the history or `look` fails.
 pub(crate) fn moments(
     history: &History,
     window: Range<u64>,
@@ -43,7 +44,8 @@ pub(crate) fn moments(
     follow(&mut run, &clock, window, &mut look)
 }
 
-/// Lets a run go on, and hands over every instant in `window`, in nanoseconds, at which something has changed.
+/// Continues a run, and calls `look` with every instant in `window`, in nanoseconds, at which something has
+/// changed.
 fn follow(
     run: &mut Run<'_>,
     clock: &Clock,
@@ -61,7 +63,8 @@ fn follow(
         let before = clock.get();
         run.happen(happening)?;
         if run.now_ns() >= window.start {
-            // What is done at once, as when a drive is prepared, has instants too.
+            // Several writes can happen in one step, as when a drive is prepared; there are instants between them
+            // too.
             for until in before + 1..clock.get() {
                 let on_their_way = run.machine.borrow().writes_on_their_way();
                 look(Moment {
@@ -99,11 +102,11 @@ fn follow(
     }
 }
 
-/// Runs a history until `cut_ns`, ends the process there, and hands over every instant of the start that follows:
-/// until the array serves, and of the first milliseconds after that ([`FOLLOWED_NS`]).
+/// Runs a history until `cut_ns`, ends the process there, and calls `look` with every instant of the start that
+/// follows: until the array serves, and for the first milliseconds after that ([`FOLLOWED_NS`]).
 ///
 /// # Errors
-/// As [`moments`]; or the start is refused.
+/// As [`moments`], or if the start is refused.
 pub(crate) fn moments_of_start(
     history: &History,
     cut_ns: u64,
@@ -118,7 +121,7 @@ pub(crate) fn moments_of_start(
         };
         run.happen(happening)?;
     }
-    // What was on its way has been carried out, and none of it is lost: there is most to bring in order.
+    // All writes in flight have been carried out and none is lost: that leaves most to repair at the start.
     let begun = run.machine.borrow().writes_on_their_way();
     if let Some(process) = run.process.take() {
         process.end(Ending::Process);
@@ -129,7 +132,7 @@ pub(crate) fn moments_of_start(
     run.forget_flying();
     let oracles = run.oracles.iter_mut();
     let in_flight: Vec<Vec<u64>> = oracles.map(|oracle| oracle.crash(true)).collect();
-    // Whoever dropped out is there again.
+    // Drives that had dropped out are back.
     let mut machine = run.machine.borrow_mut();
     let drives = machine.drives.iter_mut();
     drives.for_each(|drive| drive.faults.come_back());
@@ -160,12 +163,12 @@ fn record(run: &Run<'_>) -> Clock {
     clock
 }
 
-/// Starts the array of a history from what a power cut has left, reads all of it, lets it become whole, and
-/// judges what is on the drives then. True if there is an array: with `may_be_nothing`, there need not be one. `started`
-/// sees it when it has been started and not read yet.
+/// Starts the array of a history from the state that a power cut has left, reads all of it, lets it become whole,
+/// and checks the content of the drives. Returns whether there is an array; without `may_be_nothing`, its absence
+/// is an error. `started` is called when the array has been started and not read yet.
 ///
 /// # Errors
-/// What does not hold.
+/// The first violated expectation.
 pub(crate) fn judge(
     history: &History,
     drives: Vec<Drive>,

@@ -17,7 +17,7 @@ use metadata::imsm::place::Placement;
 const GRACE_NS: u64 = 1_500_000_000;
 
 impl Run<'_> {
-    /// Whether the budget allows what `wanted` asks of the state.
+    /// Whether the budget allows something; `wanted` queries the state of the array.
     pub(super) fn allows(&self, wanted: impl Fn(&State<'_>) -> bool) -> bool {
         if self.history.mode.is_beyond() {
             return true;
@@ -58,7 +58,7 @@ impl Run<'_> {
         })
     }
 
-    /// A stop has been ordered after which this drive will not be what it was.
+    /// Whether a stop has been ordered after which this drive will be tampered with.
     fn is_about_to_be_meddled_with(&self, bay: usize) -> bool {
         let meddling = self.stopping.iter().flatten();
         meddling.copied().any(|what| what.bay() == Some(bay))
@@ -73,7 +73,7 @@ impl Run<'_> {
 
     fn may_lose(&self, bay: usize) -> bool {
         let member = self.member(bay);
-        // What it orders or is told, it hears of when it goes on.
+        // A process that stands still learns of the fault only when it continues.
         let goes_on = self.history.mode.is_beyond() || !self.machine.borrow().stands_still();
         goes_on
             && self.allows(|state| {
@@ -81,7 +81,7 @@ impl Run<'_> {
             })
     }
 
-    /// A drive that has been replaced is needed until its job has ended: some shard may still read from it.
+    /// Whether a drive has been replaced but its job has not ended: some shard may still read from it.
     pub(super) fn is_leaving(&self, member: MemberId) -> bool {
         let Some(process) = &self.process else {
             return false;
@@ -108,13 +108,13 @@ impl Run<'_> {
             | Fault::Standstill(..)
             | Fault::ClockJumps(_) => true,
             Fault::HostErrors(..) => self.history.mode.is_beyond() || self.may_host_be_ill(),
-            // Whether it may be is asked when it comes to it.
+            // The budget is checked when the command comes, in `strike`.
             Fault::OutageAt(..) => true,
-            // No redundancy is for that: it is only counted.
+            // Redundancy does not protect from lies: their effects are only counted.
             Fault::Lie(..) => self.history.mode == Mode::Lying,
-            // Writes may end with errors then.
+            // Writes may end with errors after such a fault, so it is beyond the budget.
             Fault::Inexpressible(..) => self.history.mode.is_beyond(),
-            // It is what makes the host well again.
+            // An outage is what ends the problem of the host.
             Fault::Outage(outage, _) if self.wide.illness.is_some() => {
                 self.stopping.is_none() && *outage != Outage::Stop
             }
@@ -155,7 +155,7 @@ impl Run<'_> {
         }
     }
 
-    /// The command has come that an outage waited for. An ordered stop that is under way is over then.
+    /// Carries out the outage whose triggering command has come. It replaces an ordered stop that is under way.
     pub(super) fn strike(&mut self) -> Result<(), Failure> {
         let Some((outage, meddling)) = self.awaited.take() else {
             return Ok(());
@@ -215,17 +215,18 @@ impl Run<'_> {
         *until = (*until).max(until_ns + GRACE_NS);
     }
 
-    /// What of some meddling the budget allows: one drive at most.
+    /// The part of some meddling that the budget allows: one drive at most.
     fn affordable(&self, meddling: &[Meddling], stopped: bool) -> Vec<Meddling> {
         let allowed = |what: &&Meddling| match what.bay() {
             None => true,
-            // Beyond the budget too: with the only record of a failure gone, nobody could know.
+            // Not allowed even in modes beyond the budget: if the only record of a failure is lost, the failure
+            // cannot be known.
             Some(bay) if matches!(what, Meddling::Old(..)) && !self.has_witness_but(bay) => false,
             Some(bay) => {
                 let member = self.member(bay);
                 self.allows(|state| {
                     let everyone_is_here = !state.suspect.contains(&true);
-                    // A drive that was left out has its own last record, and no older one.
+                    // A drive that is out of service keeps its own last record and gets no older one.
                     let serves = |member| {
                         state
                             .record
@@ -249,7 +250,7 @@ impl Run<'_> {
         meddling.iter().filter(allowed).copied().collect()
     }
 
-    /// Whether another drive that is current in some slot is here, with the newest record.
+    /// Whether another drive that is current in some slot is present, and so has the newest record.
     fn has_witness_but(&self, bay: usize) -> bool {
         let Some(process) = &self.process else {
             return false;
@@ -270,8 +271,8 @@ impl Run<'_> {
             .any(is_here)
     }
 
-    /// Whether the record that so many updates ago was the drive's names another drive that serves now. A drive that
-    /// was alone then has a whole array of its own by such a record, and which of the two goes on is for people.
+    /// Whether the drive's record of `back` updates ago names another drive that is in service now. Without that,
+    /// the old record would describe an array of its own, and an operator would have to choose between the two.
     fn knew_another(&self, bay: usize, back: usize, serves: impl Fn(MemberId) -> bool) -> bool {
         let machine = self.machine.borrow();
         let members = (0..).map(MemberId).zip(&machine.bays);
@@ -309,7 +310,8 @@ impl Run<'_> {
             Meddling::Absent(bay) => self.absent.push(bay),
             Meddling::CutAgain(left) => machine.start_left = Some(u32::from(left) + 1),
             Meddling::Torn(bay) => {
-                // The checksum covers all of it; the first sector names what it belongs to.
+                // The checksum covers the whole record, so damage in the second half of the first sector is
+                // enough.
                 let at = placement.anchor_offset_bytes() + 256;
                 machine.drives[bay].tamper(at, &[0x5A; 256]);
             }
@@ -324,7 +326,7 @@ impl Run<'_> {
         }
     }
 
-    /// A fresh drive, with whatever its last owner left.
+    /// Adds a new drive to the machine, with an earlier owner's bytes. Returns its bay.
     pub(super) fn fresh_drive(&mut self) -> usize {
         let mut machine = self.machine.borrow_mut();
         let bay = machine.drives.len();
@@ -346,7 +348,7 @@ impl Run<'_> {
                 let member = self.member(bay).filter(|_| self.may_lose(bay));
                 if member.is_some() {
                     self.touch(bay);
-                    // The order is on its way; until it has been carried out the record knows nothing of it.
+                    // Until the order has been carried out, the record does not show the failure.
                     let until = &mut self.suspect_until_ns[bay];
                     *until = (*until).max(self.machine.borrow().queue.now_ns() + GRACE_NS);
                 }

@@ -1,5 +1,5 @@
-//! The end of a history: nothing goes wrong any more, lost drives are replaced, and within a bounded time
-//! the array has to be whole again.
+//! The end of a history: faults end, lost drives are replaced, and within a bounded time the array has to be
+//! whole again.
 
 use super::{Failure, Run};
 use crate::history::{Ask, Meddling, Mode, Outage};
@@ -13,7 +13,7 @@ use engine::units::MemberId;
 const WHOLE_WITHIN_NS: u64 = 120_000_000_000;
 /// Virtual time in which an array has to stop.
 const STOP_WITHIN_NS: u64 = 60_000_000_000;
-/// How often somebody looks.
+/// Time between two checks of the array.
 const LOOK_EVERY_NS: u64 = 20_000_000;
 
 impl Run<'_> {
@@ -43,8 +43,9 @@ impl Run<'_> {
         self.stop_for_good()
     }
 
-    /// Commands that a drive holds longer than the array waits cost it its place. That is a fault, and faults are
-    /// over before anybody asks whether the array is whole. So is a standstill: what is ordered then waits.
+    /// Waits until hangs and standstills are over. A drive that holds commands for longer than the deadline is
+    /// failed, which is a fault, and faults have to end before the array is checked for being whole. Orders given
+    /// in a standstill would wait until it ends.
     fn outlast_hangs(&mut self) -> Result<(), Failure> {
         self.machine.borrow_mut().tripwire = None;
         let now_ns = self.now_ns();
@@ -60,8 +61,8 @@ impl Run<'_> {
         self.pass(end_ns - now_ns, end_ns)
     }
 
-    /// After faults beyond the budget: whatever can be read is right, before and after a restart with
-    /// every drive that there is.
+    /// After faults beyond the budget: every successful read has to be right, before and after a restart with all
+    /// drives.
     fn last_look(&mut self) -> Result<(), Failure> {
         if self.process.is_some() {
             self.read_everything()?;
@@ -74,7 +75,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Drives that dropped out are noticed, whether or not anybody asks them for anything.
+    /// Reports drives that dropped out, even if no command went to them.
     fn watch(&mut self) {
         let gone: Vec<MemberId> = {
             let machine = self.machine.borrow();
@@ -146,7 +147,7 @@ impl Run<'_> {
             .collect()
     }
 
-    /// Lets some time pass until somebody looks again.
+    /// Lets the time until the next check pass.
     pub(super) fn pass_a_while(&mut self, deadline_ns: u64) -> Result<(), Failure> {
         self.pass(LOOK_EVERY_NS, deadline_ns)
     }
@@ -204,7 +205,7 @@ fn volume_id(at: usize) -> engine::units::VolumeId {
     engine::units::VolumeId(at as u8)
 }
 
-/// Some slot is lost and there is no drive for it.
+/// Whether some slot is lost and no drive is available for it.
 fn wants_spare(record: &Record, strict: impl Fn(usize) -> bool) -> bool {
     let has_spare = record
         .members

@@ -1,5 +1,5 @@
-//! What lies on the drives after an ordered stop: mirrors equal, parity consistent, metadata clean and the
-//! same everywhere.
+//! Checks the content of the drives after an ordered stop: mirrors are equal, parity is consistent, and the
+//! metadata is clean and the same on all drives.
 
 use super::{Failure, Run};
 use crate::container::probe::probe;
@@ -79,7 +79,7 @@ impl Run<'_> {
     fn judge_metadata(&self, bays: &[usize]) -> Result<(), Failure> {
         let mut first = None;
         for &bay in bays {
-            // Nobody has written over it since.
+            // Metadata that cannot be read and has not been overwritten since is not checked.
             let cannot_be_read = {
                 let faults = &self.machine.borrow().drives[bay].faults;
                 faults.has_bad_metadata && faults.has_bad_sectors()

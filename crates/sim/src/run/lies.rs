@@ -1,8 +1,8 @@
-//! What becomes of lies: who comes across them, and whether all that is wrong is theirs.
+//! The effects of lies: whether clients and scrubs come across them, and whether lies explain all that is wrong.
 //!
-//! Whatever RAID does with a sector, it does it with the sectors at the same place of the other members: a copy, a
-//! parity, a drive that is filled. So wrong bytes, and redundancy that does not match, are a lie's only at the places
-//! of a lie, on whichever member. Anywhere else they are a failure, as in other histories.
+//! RAID combines a sector only with the sectors at the same offset of the other members: copies, parity, a drive
+//! that is being rebuilt. So a lie explains wrong bytes and mismatches only at its own offsets, on any member.
+//! Anywhere else they are a failure, as in other histories.
 
 use super::{Failure, Run};
 use crate::drive::lies::{Lie, Untruth};
@@ -15,30 +15,30 @@ use std::ops::Range;
 /// Virtual time in which a volume has to be scrubbed.
 const SCRUBBED_WITHIN_NS: u64 = 60_000_000_000;
 
-/// What became of the lies of histories.
+/// Counts of lies and their effects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LieCounts {
-    /// Writes that were answered as done and were not.
+    /// Writes that were acknowledged but not carried out.
     pub lost_writes: u64,
     /// Writes that were carried out elsewhere.
     pub misdirected_writes: u64,
     /// Flushes that did nothing.
     pub dropped_flushes: u64,
-    /// Lies that made no difference to any sector: what was lost was there already, or the power stayed.
+    /// Lies that changed no sector: the same content was there already, or the power was not cut.
     pub without_effect: u64,
-    /// Lies whose places have all been written again before anybody came across them.
+    /// Lies whose sectors were all written again before a client or a scrub came across them.
     pub overwritten: u64,
-    /// Lies that a scrub came across: redundancy did not match.
+    /// Lies that a scrub found as mismatches.
     pub seen_by_scrub: u64,
-    /// Lies that came to a client as wrong bytes.
+    /// Lies by which a client read wrong bytes.
     pub read: u64,
-    /// Those that did so and that no scrub had seen or ever saw.
+    /// Lies by which a client read wrong bytes and that no scrub found, before or after.
     pub read_and_not_seen: u64,
-    /// Lies that came to a client as wrong bytes after a scrub had corrected what did not match.
+    /// Lies by which a client read wrong bytes after a scrub had corrected mismatches.
     pub read_after_repair: u64,
-    /// Lies that nobody came across: clients may have expected just that, or did not ask.
+    /// Lies that neither a client nor a scrub came across: the oracle allowed that content, or it was not read.
     pub unnoticed: u64,
-    /// Sectors that came to clients with wrong bytes, as often as they did.
+    /// Wrong sectors that clients read, counted at each read.
     pub wrong_sectors: u64,
 }
 
@@ -49,7 +49,7 @@ impl LieCounts {
         self.lost_writes + self.misdirected_writes + self.dropped_flushes
     }
 
-    /// Adds those of another history.
+    /// Adds the counts of another history.
     pub fn add(&mut self, other: &LieCounts) {
         self.lost_writes += other.lost_writes;
         self.misdirected_writes += other.misdirected_writes;
@@ -84,10 +84,10 @@ impl LieCounts {
 }
 
 impl Run<'_> {
-    /// A client has been given wrong bytes.
+    /// Handles wrong bytes that a client has read.
     ///
     /// # Errors
-    /// No drive has lied there.
+    /// If no drive has lied there.
     pub(super) fn read_wrong(&mut self, wrong: &Wrong) -> Result<(), Failure> {
         let shape = &self.shapes[wrong.volume as usize];
         let place = shape.locate(wrong.sector * SECTOR_BYTES as u64);
@@ -105,10 +105,10 @@ impl Run<'_> {
         Err(Failure::WrongBytes(text))
     }
 
-    /// A scrub has found that redundancy does not match, in a stripe that begins there in the members' extents.
+    /// Handles a mismatch that a scrub has found, in the stripe at `from_bytes` of the members' extents.
     ///
     /// # Errors
-    /// No drive has lied there.
+    /// If no drive has lied there.
     pub(super) fn scrub_differs(&mut self, volume: u8, from_bytes: u64) -> Result<(), Failure> {
         let shape = &self.shapes[volume as usize];
         let first = shape.start_bytes + from_bytes;
@@ -120,7 +120,7 @@ impl Run<'_> {
         Err(Failure::Unsound(text))
     }
 
-    /// Marks the lies that are about these bytes of the members, on any of them. False if there are none.
+    /// Marks the lies about these bytes, on any member. Returns false if there are none.
     fn mark_lies(&mut self, range: Range<u64>, mark: impl Fn(&mut Lie)) -> bool {
         let shapes = &self.shapes;
         let is_data = |place: u64| {
@@ -136,7 +136,7 @@ impl Run<'_> {
             .flat_map(|drive| &mut drive.lies.told);
         let mut any = false;
         for lie in lies {
-            // Metadata that are lost after a flush may have been about anything.
+            // Metadata that is lost after a dropped flush may affect any place.
             if lie.is_in(range.clone()) || lie.places().any(|place| !is_data(place)) {
                 mark(lie);
                 any = true;
@@ -145,14 +145,14 @@ impl Run<'_> {
         any
     }
 
-    /// What became of all lies; at the end of a history.
+    /// Counts all lies at the end of a history.
     pub(super) fn count_lies(&mut self) {
         let machine = self.machine.borrow();
         let lies = machine.drives.iter().flat_map(|drive| &drive.lies.told);
         lies.for_each(|lie| self.counts.lies.count(lie));
     }
 
-    /// All volumes are compared, read, corrected where they do not match, and read again by who comes after.
+    /// Scrubs all volumes, reads them, and scrubs them again with repair. The caller reads them again.
     pub(super) fn scrub_everything(&mut self) -> Result<(), Failure> {
         self.scrub(false)?;
         self.read_everything()?;

@@ -1,4 +1,4 @@
-//! Running a history: the array under its clients, its faults and its operators, then healed, then judged.
+//! Runs a history: the array serves its clients under faults and orders, is then healed, and then checked.
 
 mod clients;
 mod counts;
@@ -31,21 +31,21 @@ use std::fmt;
 use std::rc::Rc;
 use wide::Wide;
 
-/// Happenings after which a history counts as stuck.
+/// Log entries after which a history counts as stuck.
 const HAPPENINGS_MAX: u64 = 4_000_000;
 
 /// What went wrong with the array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// A read brought what it must not bring.
+    /// A read returned wrong bytes.
     WrongBytes(String),
-    /// A request failed although the array had what it takes.
+    /// A request failed although the array could have served it.
     FailedRequest(String),
-    /// The array was not assembled although it had what it takes.
+    /// The array was not assembled although it could have been.
     Refused(String),
     /// Something did not end within the time that it may take.
     Stuck(String),
-    /// What lies on the drives in the end is not what must lie there.
+    /// The final content of the drives or the engine's behaviour is wrong.
     Unsound(String),
     /// The same history took another course when it was run again.
     Unrepeatable(String),
@@ -54,7 +54,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The kind of failure: shrinking keeps it.
+    /// The kind of failure, which shrinking preserves.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -82,14 +82,14 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What became of a history.
+/// The result of a history.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Hash of everything that happened.
     pub hash: u64,
-    /// What went wrong.
+    /// What went wrong, if anything.
     pub failure: Option<Failure>,
-    /// What was done how often.
+    /// How often what happened.
     pub counts: Counts,
     /// The end of the log, if it was kept.
     pub log: Vec<String>,
@@ -105,38 +105,38 @@ pub(crate) struct Run<'a> {
     next_action: usize,
     /// Requests that wait for a payload slot or a process.
     waiting: VecDeque<usize>,
-    /// Reads that have to be asked again with other memory.
+    /// Reads that have to be repeated with other memory.
     again: VecDeque<(u32, Ask)>,
     flying: BTreeMap<u64, Flying>,
     slots: Vec<usize>,
-    /// Slots whose memory a drive that hangs may still use.
+    /// Slots whose memory a hung drive may still use.
     pinned: Vec<usize>,
-    /// An ordered stop is under way; then this happens to the drives.
+    /// Set while an ordered stop is under way: what is done to the drives after it.
     stopping: Option<Vec<Meddling>>,
     stopped: bool,
-    /// The outage that waits for a command, and what is done to the drives then.
+    /// The outage that a later command triggers, and what is done to the drives then.
     awaited: Option<(Outage, Vec<Meddling>)>,
-    /// By bay: a member in trouble counts as lost until then.
+    /// By bay: a member with a fault counts as lost until this time.
     suspect_until_ns: Vec<u64>,
-    /// By volume: slots that were current when the record was last durable everywhere. A crash may bring back
-    /// a record that knows of no others.
+    /// By volume: slots that were current when the record was last durable everywhere. A crash may bring back a
+    /// record in which only these are current.
     durable_slots: Vec<SlotSet>,
-    /// By bay: the drive has been meddled with and counts as lost until it is out of the record.
+    /// By bay: the drive has been tampered with and counts as lost until it is out of the record.
     meddled: Vec<bool>,
-    /// Bays that hold nothing the array may use.
+    /// Bays of drives that are missing at the next start.
     absent: Vec<usize>,
     /// Bays of drives that were replaced in service.
     removed: Vec<usize>,
-    /// Drives that somebody has plugged in again.
+    /// Drives that have been plugged in again and have not joined yet.
     coming_back: Vec<ComingBack>,
-    /// The drive that somebody has ordered to be replaced.
+    /// The bay of the drive that an operator has ordered to be replaced, in a mirror.
     replacing: Option<usize>,
-    /// A drive has been meddled with so that it may be evicted: the operator knows, and starts without.
+    /// A drive has been tampered with so that it may be evicted: the operator knows, and starts without it.
     accepts_loss: bool,
     next_number: u32,
     refused: bool,
     wide: Wide,
-    /// What did not match has been corrected by a scrub.
+    /// A scrub has corrected mismatches.
     repaired: bool,
     counts: Counts,
 }
@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
         let bays = drives.len();
         let mut machine = Machine::new(history.seed, drives, words);
         machine.lag_ns = topology.lag_ns;
-        // Without redundancy that is a loss, and a drive says nothing of it at the next start.
+        // Without redundancy, a dropped write-back is a loss that a drive does not report at the next start.
         let drops = !matches!(history.mode, Mode::Calm | Mode::Beyond);
         let drives = machine.drives.iter_mut();
         drives.for_each(|drive| {
@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
         self.machine.borrow().queue.now_ns()
     }
 
-    /// Lets things happen until `done`, at most until `deadline_ns`.
+    /// Lets virtual time pass until `done`, at most until `deadline_ns`.
     fn until(
         &mut self,
         deadline_ns: u64,
@@ -309,7 +309,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Takes what the engine has answered and told.
+    /// Handles the answers and events of the engine.
     fn look(&mut self) -> Result<(), Failure> {
         let (completions, events) = {
             let mut machine = self.machine.borrow_mut();
@@ -338,13 +338,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Slots that are current in the record, but only from when that is durable and every shard follows it.
+    /// Updates `durable_slots`: slots that are current in the record count once the record is durable and every
+    /// shard has confirmed the view.
     fn note_durable_slots(&mut self) {
         let Some(process) = &self.process else { return };
         let controller = process.controller();
         let current = process.record().volumes.iter();
         let current = current.map(VolumeRecord::current_slots);
-        // In a process that has just been started no shard knows anything else.
+        // In a process that has just been started, all shards have the current view.
         let is_followed = controller.is_followed() || self.durable_slots.is_empty();
         if controller.is_durable() && is_followed {
             self.durable_slots.clear();
@@ -362,8 +363,8 @@ impl<'a> Run<'a> {
         match event {
             Event::Stopped => self.stopped = true,
             Event::Answered { ticket, result } => self.answered(ticket, result),
-            // `Unrecoverable` alone says little: a scrub whose member fails says so of rows that are well.
-            // Requests that fail, and what is there in the end, are judged for themselves.
+            // `Unrecoverable` alone says little: a scrub whose member fails reports it for intact rows too.
+            // Failed requests and the final content are checked separately.
             Event::BadBlocksRecorded(_) if self.history.mode.is_beyond() => {
                 self.counts.blocks_recorded += 1;
             }
@@ -374,7 +375,7 @@ impl<'a> Run<'a> {
             } if self.history.mode == Mode::Lying => {
                 return self.scrub_differs(volume.0, member_offset_bytes);
             }
-            // What a copy of a drive cannot have of a RAID 0.
+            // A replacement could not copy this range of a RAID 0.
             Event::BadBlocksRecorded(range) if self.is_lenient_at(range.offset_bytes) => {}
             Event::MemberFailed { member, .. } => return self.member_failed(member),
             Event::VolumeFailed(volume) if self.may_fail(volume.0) => {}

@@ -1,10 +1,10 @@
-//! Drives that come back while the array serves: as an operator has it who plugs one in again, removes the failed
-//! member that it was, and adds it.
+//! Drives that come back while the array is in service: an operator plugs the drive in again, removes the failed
+//! member that it was, and adds the drive.
 //!
-//! What a running process has of a drive that dropped out stays dead: the drive that is plugged in is another
-//! device. So its bay gets a shell that answers nothing, for the member that it was. It joins once its failure is
-//! durable on the others. Until then an outage brings it back as if nobody had done anything, with all that it
-//! holds. When it joins it has lost power, and with it some of what it had not flushed.
+//! A running process cannot use its handle of a drive that dropped out any more: the drive that is plugged in is
+//! another device. So the member that it was gets a shell as its drive, which answers nothing. The drive joins
+//! once its failure is durable on the others. If an outage comes before that, the drive is found with all its
+//! content, as if it had never left. When it joins, it has lost power, and with it some of its unflushed writes.
 
 use super::Run;
 use crate::history::Order;
@@ -13,7 +13,7 @@ use engine::control::message::{Command, Refused};
 use engine::control::record::MemberState;
 use engine::units::MemberId;
 
-/// A drive on its way back.
+/// A drive that is coming back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ComingBack {
     bay: usize,
@@ -24,16 +24,16 @@ pub(super) struct ComingBack {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The array still has to notice that it had gone, or to put that on record.
+    /// The array still has to notice that the drive is gone, or to put its failure on record.
     Failing,
-    /// The operator has ordered to remove the failed member.
+    /// The operator has ordered the failed member to be removed.
     Removing,
-    /// It has been offered under this ticket, as one that lacks only what bitmaps mark.
+    /// The drive has been added with this ticket, as lacking only what bitmaps mark.
     Offered(u64),
 }
 
 impl Run<'_> {
-    /// Somebody plugs the drive in a bay in again.
+    /// Plugs the drive in a bay in again.
     pub(super) fn bring_back(&mut self, bay: usize) {
         let Some(process) = &self.process else { return };
         let is_gone = self.machine.borrow().drives[bay].faults.gone;
@@ -43,7 +43,8 @@ impl Run<'_> {
         let serves = matches!(state, Some(MemberState::Active | MemberState::Spare));
         let is_needed = was.is_some_and(|was| self.is_leaving(was));
         let is_coming = self.coming_back.iter().any(|other| other.bay == bay);
-        // One that was replaced joins at once or not at all: it must not be found beside the one in its place.
+        // A drive that was replaced joins at once or not at all: an outage must not leave it beside the drive in
+        // its place.
         let may_join = state != Some(MemberState::Absent) || process.controller().is_durable();
         if (serves && !is_gone) || is_needed || is_coming || !may_join {
             return;
@@ -59,7 +60,7 @@ impl Run<'_> {
         {
             let faults = &mut self.machine.borrow_mut().drives[bay].faults;
             faults.come_back();
-            // That was said of the device that it was.
+            // The failed flush was reported for the device that it was before.
             faults.flush_failed = false;
         }
         self.coming_back.push(ComingBack {
@@ -70,18 +71,20 @@ impl Run<'_> {
         self.go_on_bringing_back();
     }
 
-    /// Bays of drives that are plugged in again and have not joined: after an outage they are found as they are.
+    /// Bays of drives that are plugged in again and have not joined. After an outage they are found with their
+    /// content.
     pub(super) fn bays_coming_back(&self) -> impl Iterator<Item = usize> {
         self.coming_back.iter().map(|coming| coming.bay)
     }
 
-    /// What the process knows as this drive answers nothing from now on, and is never there again.
+    /// Puts a shell in the drive's place: for the process, the old member answers nothing from now on and never
+    /// returns.
     fn leave_shell(&mut self, bay: usize) {
         let shell = self.fresh_drive();
         self.touch(shell);
         self.removed.push(shell);
         let mut machine = self.machine.borrow_mut();
-        // It is asked for what the member could do.
+        // The process sends commands according to the member's abilities.
         machine.drives[shell].abilities = machine.drives[bay].abilities;
         machine.drives[shell].faults.gone = true;
         let bays = machine.bays.iter_mut();
@@ -89,7 +92,7 @@ impl Run<'_> {
             .for_each(|other| *other = shell);
     }
 
-    /// Goes on with drives that are coming back.
+    /// Takes the next step with all drives that are coming back.
     pub(super) fn go_on_bringing_back(&mut self) {
         if self.stopping.is_some() {
             return;
@@ -101,7 +104,7 @@ impl Run<'_> {
         }
     }
 
-    /// One step of a drive's return; says whether that was the last.
+    /// Takes one step of a drive's return. Returns whether it was the last.
     fn comes_back(&mut self, at: usize) -> bool {
         let coming = self.coming_back[at];
         let Some(process) = &mut self.process else {
@@ -127,7 +130,7 @@ impl Run<'_> {
         false
     }
 
-    /// Adds a drive whose failure is on record; says whether that was all.
+    /// Adds a drive whose failure is on record. Returns whether that was the last step.
     fn join(&mut self, at: usize) -> bool {
         let bay = self.coming_back[at].bay;
         let note = format!("{:?} joins", Order::BringBack(bay));
@@ -136,7 +139,7 @@ impl Run<'_> {
             machine.note(&Note::Action(&note));
             machine.drives[bay].lose_power();
         }
-        // Whatever was done to it while it was away, it counts as a new drive.
+        // However it was tampered with while it was away, it counts as a new drive.
         self.meddled[bay] = false;
         let Some(process) = &mut self.process else {
             return true;
@@ -152,7 +155,8 @@ impl Run<'_> {
         }
     }
 
-    /// The controller has answered an order. A drive that lacks more than bitmaps mark is made a plain spare.
+    /// Handles the controller's answer to an order. A drive that lacks more than bitmaps mark is made a plain
+    /// spare.
     pub(super) fn answered(&mut self, ticket: u64, result: Result<(), Refused>) {
         let offered = |coming: &ComingBack| coming.stage == Stage::Offered(ticket);
         let Some(at) = self.coming_back.iter().position(offered) else {
@@ -169,7 +173,7 @@ impl Run<'_> {
         }
     }
 
-    /// A drive that could not be given to the array is taken out again, for good.
+    /// Notes whether a drive has joined. One that could not is taken out for good.
     fn take_out_or_in(&mut self, bay: usize, joined: bool) {
         self.absent.retain(|&other| other != bay);
         self.removed.retain(|&other| other != bay);

@@ -1,4 +1,5 @@
-//! Starts, and what comes before them: the end of the process before, and what is done to the drives meanwhile.
+//! Starts of the process, and what comes before them: the end of the previous process, and what is done to the
+//! drives in between.
 
 use super::{Failure, Run};
 use crate::history::{Meddling, Outage};
@@ -10,11 +11,11 @@ use engine::options::Options;
 use engine::units::Nanos;
 use metadata::imsm::start::StartOptions;
 
-/// How often a start that a failing drive stops is tried at most: each uses up one of its errors.
+/// How often a start that a failing drive prevents is tried; each try uses up one of the drive's errors.
 const START_TRIES: usize = 100;
 
 impl Run<'_> {
-    /// Starts a process on the drives that are there.
+    /// Starts a process on the drives that are present.
     pub(super) fn start(&mut self) -> Result<(), Failure> {
         let topology = &self.history.topology;
         let bays: Vec<usize> = {
@@ -32,7 +33,7 @@ impl Run<'_> {
             shards: topology.shards,
             accept: StartOptions {
                 degraded: missing && !self.history.mode.is_beyond(),
-                // Here drives are what they were when they left, or blank.
+                // In histories, returned drives are unchanged or blank.
                 trust_returned_drive: self.has_lenient(),
                 ..StartOptions::default()
             },
@@ -47,7 +48,7 @@ impl Run<'_> {
             scratch_times: 1,
         };
         self.counts.lives += 1;
-        // A drive that fails now and then stops the start, and somebody starts it again.
+        // A drive with armed errors can prevent the start, and an operator would try again.
         let machine = &self.machine;
         let is_armed = || {
             machine
@@ -89,8 +90,8 @@ impl Run<'_> {
                 Ok(())
             }
             Err(error) => match self.replacing.take() {
-                // Cut off while the last drive of a mirror was being replaced: both have everything, neither
-                // knows the other, and the operator says which one it is.
+                // The last drive of a mirror was being replaced: both drives have the whole content, neither
+                // record names the other, and the operator chooses one.
                 Some(old) if !self.removed.contains(&old) => {
                     self.removed.push(old);
                     self.start()
@@ -100,23 +101,23 @@ impl Run<'_> {
         }
     }
 
-    /// Beyond the budget, a drive may have dropped what its flush or a write with FUA was to make durable, and another one
-    /// have failed of the same: that is the host's, as far as anybody can tell, nothing of it is on record, and the drive
-    /// serves at the next start.
+    /// Whether, beyond the budget, acknowledged writes may be lost: a drive has dropped the writes of a failed
+    /// flush or FUA write. If another drive failed with the same errno, the array takes the host for the cause
+    /// and records neither failure, so the drive is used at the next start.
     fn may_have_dropped_writes(&self) -> bool {
         let machine = self.machine.borrow();
         let mut drives = machine.drives.iter();
         self.history.mode.is_beyond() && drives.any(|drive| drive.faults.flush_failed)
     }
 
-    /// Some drive's metadata cannot be read, and whoever starts the array knows.
+    /// Whether some drive's metadata cannot be read. The operator who starts the array knows that.
     fn has_bad_metadata(&self) -> bool {
         let machine = self.machine.borrow();
         let mut drives = machine.drives.iter();
         drives.any(|drive| drive.faults.has_bad_metadata)
     }
 
-    /// Ends the process, meddles with the drives, and starts another one.
+    /// Ends the process, tampers with the drives, and starts another process.
     pub(super) fn restart(
         &mut self,
         ending: Ending,
@@ -138,7 +139,7 @@ impl Run<'_> {
         let caches_lost = caches_lost || dropped;
         let lenient = self.lenient_volumes();
         let oracles = self.oracles.iter_mut().zip(&lenient);
-        // Who stops in order flushes, but not a volume that has failed.
+        // An ordered stop flushes all volumes but those that have failed.
         let is_flushed = |lenient: bool| outage == Outage::Stop && !lenient;
         let in_flight: Vec<Vec<u64>> = oracles
             .map(|(oracle, &lenient)| oracle.crash(power || (caches_lost && !is_flushed(lenient))))
@@ -158,9 +159,9 @@ impl Run<'_> {
         illness.map_or(Ok(()), |illness| self.judge_blame(&illness))
     }
 
-    /// Somebody takes out the drives that have been replaced. If they stayed in, and nobody else were left
-    /// of those that they know, nothing on the drives would tell which ones went on alone. A drive that was
-    /// brought back has a new number and its old one: it is in as long as it is by any.
+    /// Takes out the drives that have been replaced. If they stayed in and all other drives that their records
+    /// name were gone, the drives could not tell which set is the newer array. A drive that was brought back has
+    /// two member numbers, the old one and a new one. It stays in as long as one of them is in the record.
     fn remove_replaced(&mut self, process: &Process) {
         let machine = self.machine.borrow();
         let is_out = |member: &MemberRecord| member.state == MemberState::Absent;
@@ -170,8 +171,8 @@ impl Run<'_> {
         self.removed.extend(replaced.map(|(_, &bay)| bay));
     }
 
-    /// What a log cannot bring back: data in flight to a member that is lost with the process. Whatever is
-    /// read there first is what it holds from then on.
+    /// Allows any content where a log cannot restore it: data in flight to a member that is lost together with
+    /// the process. The first read decides the value.
     pub(super) fn admit_lost_writes(&mut self, in_flight: &[Vec<u64>]) {
         let Some(process) = &self.process else { return };
         let volumes = process.record().volumes.iter();

@@ -1,6 +1,6 @@
-//! What only wide histories have: drives that die with their caches, turn out to be able to do less than they said, or
-//! have metadata that cannot be read; a process that stands still, a clock that jumps, a host that is ill; and a RAID 0
-//! beside what is redundant.
+//! Faults of wide histories only: drives that die with their caches, lose abilities, or have unreadable metadata;
+//! a process that stands still, a clock that jumps, a host with a problem; and a RAID 0 beside a redundant
+//! volume.
 
 use super::{Failure, Run};
 use crate::drive::faults::Target;
@@ -14,41 +14,42 @@ use engine::units::MemberId;
 use engine::world::Input;
 use metadata::imsm::place::Placement;
 
-/// Errors of members that come within this time are taken for the host's. The engine's own limit is longer; those in
-/// between may be taken for either.
+/// Errors of members within this time have to be put down to the host. The engine's own limit is longer; errors
+/// between the two limits may be put down to either.
 const TOGETHER_NS: u64 = 200_000_000;
 
-/// A host that is ill: all members answer commands of a kind with the same errno, until the process has been ended.
+/// A problem of the host: all members answer commands of a kind with the same errno, until the process has been
+/// ended.
 #[derive(Clone, Debug)]
 pub(super) struct Illness {
     target: Target,
     /// When members failed.
     failed_at_ns: Vec<u64>,
-    /// A volume has failed by it.
+    /// A volume has failed because of it.
     has_failed_volume: bool,
 }
 
-/// What a run keeps of it all.
+/// The state of a run for these faults.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wide {
-    /// The host is ill.
+    /// The present problem of the host.
     pub illness: Option<Illness>,
-    /// By bay: something was done to the drive that it may be failed for.
+    /// By bay: a fault was injected for which the drive may be failed.
     touched: Vec<bool>,
-    /// Bays of drives that have lost what was in their caches, and are not plugged in again.
+    /// Bays of drives that have lost their caches and are not plugged in again.
     cacheless: Vec<usize>,
     /// Bays of drives whose caches turn volatile as soon as the array knows.
     turning: Vec<usize>,
 }
 
 impl Run<'_> {
-    /// A RAID 0 beside a volume that goes on without a drive: requests to it may fail, and nothing that is read may be
-    /// wrong.
+    /// Whether requests to a volume may fail, although no read may be wrong: a RAID 0 beside a volume that
+    /// survives the loss of a drive, or any volume beyond the budget.
     pub(super) fn is_lenient(&self, volume: u8) -> bool {
         self.history.mode.is_beyond() || self.history.topology.is_beside_redundancy(volume)
     }
 
-    /// Whether a place on a member belongs to such a volume.
+    /// Whether a place on a member belongs to a lenient volume.
     pub(super) fn is_lenient_at(&self, offset_bytes: u64) -> bool {
         let mut volumes = (0u8..).zip(&self.shapes);
         let lies_in = |shape: &Geometry| {
@@ -57,25 +58,25 @@ impl Run<'_> {
         volumes.any(|(volume, shape)| self.is_lenient(volume) && lies_in(shape))
     }
 
-    /// By volume: the same.
+    /// By volume: whether it is lenient.
     pub(super) fn lenient_volumes(&self) -> Vec<bool> {
         let volumes = 0..self.shapes.len() as u8;
         volumes.map(|volume| self.is_lenient(volume)).collect()
     }
 
-    /// Whether some volume waits for drives while others go on.
+    /// Whether some volume is lenient.
     pub(super) fn has_lenient(&self) -> bool {
         self.lenient_volumes().contains(&true)
     }
 
-    /// Something is done to a drive that it may be failed for.
+    /// Notes a fault for which a drive may be failed.
     pub(super) fn touch(&mut self, bay: usize) {
         let touched = &mut self.wide.touched;
         touched.resize(touched.len().max(bay + 1), false);
         touched[bay] = true;
     }
 
-    /// Whether all is well and at rest, so that an illness of the host is all that there is.
+    /// Whether all is well and idle, so that a problem of the host would be the only fault.
     pub(super) fn may_host_be_ill(&self) -> bool {
         let Some(process) = &self.process else {
             return false;
@@ -93,7 +94,7 @@ impl Run<'_> {
             && self.allows(|state| !state.suspect.contains(&true))
     }
 
-    /// Does what only wide histories ask for; false if it is something else.
+    /// Carries out a fault that only wide histories have. Returns false for other faults.
     pub(super) fn damage_widely(&mut self, fault: &Fault) -> bool {
         match *fault {
             Fault::Dies(bay, errno) => {
@@ -114,7 +115,7 @@ impl Run<'_> {
             Fault::Standstill(for_ns, kernel) => {
                 let mut machine = self.machine.borrow_mut();
                 machine.stand_still(for_ns, kernel);
-                // The array hears of what has happened so much later.
+                // The array learns of earlier faults later by this time.
                 let now_ns = machine.queue.now_ns();
                 let suspects = self.suspect_until_ns.iter_mut();
                 suspects
@@ -167,7 +168,8 @@ impl Run<'_> {
         faults.has_bad_metadata = true;
     }
 
-    /// The array is told first: what is answered before it knows is written through.
+    /// Reports to the array that a cache has turned volatile. Writes answered before the array knows are still
+    /// safe.
     fn turn_volatile(&mut self, bay: usize) {
         let Some(member) = self.member(bay) else {
             return;
@@ -179,8 +181,7 @@ impl Run<'_> {
         }
     }
 
-    /// Caches that were announced as volatile are, once every shard flushes them and nothing is under way that was
-    /// planned before.
+    /// Makes announced caches volatile, once every shard flushes them and no request from before is under way.
     pub(super) fn go_on_turning(&mut self) {
         if self.wide.turning.is_empty() || !self.flying.is_empty() {
             return;
@@ -202,7 +203,7 @@ impl Run<'_> {
         });
     }
 
-    /// A member has been failed: for something, one hopes.
+    /// Checks that a failed member had a fault.
     pub(super) fn member_failed(&mut self, member: MemberId) -> Result<(), Failure> {
         if !self.history.mode.is_wide() {
             return Ok(());
@@ -219,7 +220,7 @@ impl Run<'_> {
         Err(Failure::Unsound(text))
     }
 
-    /// A volume has failed; true if it may.
+    /// Notes that a volume has failed. Returns whether it may.
     pub(super) fn may_fail(&mut self, volume: u8) -> bool {
         if let Some(illness) = &mut self.wide.illness {
             illness.has_failed_volume = true;
@@ -228,8 +229,8 @@ impl Run<'_> {
         self.is_lenient(volume)
     }
 
-    /// What is done to drives between two processes, whoever else does something. Returns whether what was in caches
-    /// may be lost, and the illness that is over.
+    /// Ends pending changes of the drives between two processes. Returns whether the content of caches may be
+    /// lost, and the problem of the host that is over.
     pub(super) fn between_lives(&mut self) -> (bool, Option<Illness>) {
         let mut machine = self.machine.borrow_mut();
         for bay in std::mem::take(&mut self.wide.turning) {
@@ -247,14 +248,14 @@ impl Run<'_> {
         (lost, illness)
     }
 
-    /// Drives that are plugged in again have the caches that they have.
+    /// Drives that are plugged in again no longer count as having lost their caches.
     pub(super) fn note_returned(&mut self) {
         let machine = self.machine.borrow();
         let cacheless = &mut self.wide.cacheless;
         cacheless.retain(|&bay| machine.drives[bay].faults.gone);
     }
 
-    /// After an illness of the host: if members failed together, none of them is to blame.
+    /// After a problem of the host: if members failed together, none of them may be on record as failed.
     pub(super) fn judge_blame(&self, illness: &Illness) -> Result<(), Failure> {
         let (Some(process), Some(first)) = (&self.process, illness.failed_at_ns.first()) else {
             return Ok(());
@@ -272,7 +273,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The host is well again: somebody starts the array.
+    /// Ends a problem of the host by restarting the array.
     pub(super) fn recover_host(&mut self) -> Result<(), Failure> {
         if self.wide.illness.is_none() || self.history.mode.is_beyond() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A stack whose work takes less time than it does: for asking what that work limits.
+//! A stack whose work takes less time than in reality, to find out what that work limits.
 
 use super::{Rebuilt, Stack};
 use crate::machine::SharedPlatform;
@@ -10,12 +10,12 @@ use engine::stats::Stats;
 pub struct Faster {
     stack: Box<dyn Stack>,
     times_per_mille: u64,
-    /// By core: thousandths of a nanosecond that have not been charged yet, times `times_per_mille`.
+    /// By core: the remainder of the last division, in thousandths of a nanosecond before the division.
     carried: Vec<u64>,
 }
 
 impl Faster {
-    /// The stack, its work so many times as fast in thousandths (at least 1).
+    /// The stack with its work `times_per_mille` / 1000 times as fast; `times_per_mille` is at least 1.
     #[must_use]
     pub fn new(stack: Box<dyn Stack>, times_per_mille: u64) -> Faster {
         Faster {

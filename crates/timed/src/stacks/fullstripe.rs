@@ -1,4 +1,4 @@
-//! The engine itself: the shards that serve real drives, in virtual time, charged by what they count.
+//! The engine itself: the shards that serve real drives, in virtual time, charged by their counters.
 
 use super::{Rebuilt, Stack};
 use crate::array::Array;
@@ -28,11 +28,11 @@ pub struct Fullstripe {
 }
 
 impl Fullstripe {
-    /// The engine on an array, with what its work costs.
+    /// The engine on an array, with the prices of its work.
     ///
     /// # Errors
     ///
-    /// When there can be no such array.
+    /// When such an array is impossible.
     pub fn new(array: &Array, prices: &Prices) -> Result<Fullstripe> {
         let impossible = |error| anyhow!("the array: {error}");
         let geometry = array.geometry().map_err(impossible)?;

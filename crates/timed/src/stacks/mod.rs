@@ -3,13 +3,13 @@
 //! | stack | is |
 //! |---|---|
 //! | [`fullstripe`] | the engine itself, shard by shard |
-//! | [`faster`] | any of these, its work taking less time: for asking what limits |
+//! | [`faster`] | any of these with less time for its work, to find limits |
 //! | [`none`] | no RAID: requests go through the kernel to one drive |
 //! | [`md_2018`] | a model of Linux md of 2018 |
 //!
-//! [`crate::run`] owns time, drives, clients and the host's prices; a stack owns what is between. What goes
-//! in and out lies in each core's [`TimedWorld`]: inputs before a turn, commands and answers after it. A stack of
-//! others is a small behavioural model of its own, never our engine with other constants.
+//! [`crate::run`] owns time, drives, clients and the host's prices; a stack owns what is between. Each core's
+//! [`TimedWorld`] holds the inputs of its next turn, and the commands and answers of its last one. The stack of
+//! another project is a small behavioural model of its own, never this engine with other constants.
 
 pub mod faster;
 pub mod fullstripe;
@@ -24,54 +24,55 @@ use engine::request::{Operation, Request};
 use engine::stats::Stats;
 use engine::world::Io;
 
-/// How far a rebuild is.
+/// The progress of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// Bytes of each drive that it has begun in this run.
+    /// Bytes of each drive whose rebuild has begun in this run.
     pub done_bytes: u64,
-    /// Bytes of each drive that there are.
+    /// Bytes of each drive to rebuild in all.
     pub total_bytes: u64,
 }
 
-/// What turns requests into commands for drives and into work.
+/// Turns requests into commands for drives and into processor work.
 pub trait Stack {
     /// Bytes that clients see.
     fn size_bytes(&self) -> u64;
 
-    /// Drives that it works on.
+    /// Number of drives.
     fn drives(&self) -> usize;
 
-    /// Cores that its turns run on.
+    /// Number of cores that its turns run on.
     fn cores(&self) -> usize;
 
     /// Whether its work for a client's thread runs on that thread's core, as a system call does, and not on
     /// cores of its own. Each thread then has the core of its number; cores beyond these are the stack's alone.
     fn is_on_clients_cores(&self) -> bool;
 
-    /// Where on a drive its metadata lie.
+    /// Offset of its metadata on a drive.
     fn metadata_offset_bytes(&self) -> u64;
 
-    /// What goes into this core's next turn and came out of its last one.
+    /// The inputs of this core's next turn and the outputs of its last one.
     fn world(&mut self, core: usize) -> &mut TimedWorld;
 
-    /// Works off the inputs of this core's world, and says what that takes in nanoseconds, kernel's work on
-    /// commands and answers not included.
+    /// Handles the inputs of this core's world. Returns the time that this takes in nanoseconds, without the
+    /// kernel's work on commands and answers.
     ///
     /// # Errors
     ///
     /// When something failed, although nothing fails in a run.
     fn turn(&mut self, core: usize, now_ns: u64) -> Result<u64>;
 
-    /// From now on what the stack's work touches loads this machine's memory, beside what drives move. A stack whose
-    /// work touches little needs no such thing.
+    /// From now on the stack's work loads this machine's memory, in addition to the drives' transfers. A stack
+    /// whose work touches little memory need not implement this.
     fn work_in(&mut self, _machine: SharedPlatform) {}
 
-    /// When the memory that the last turn of this core worked on has moved all of it: the turn does not end before.
+    /// When the memory has moved all bytes that the last turn of this core touched: the turn does not end before.
     fn touched_until_ns(&self, _core: usize) -> u64 {
         0
     }
 
-    /// For how long the busiest of the lines that its cores share has been kept by changes; 0 where there are none.
+    /// How long the busiest of the cache lines that its cores share has been occupied by changes; 0 without such
+    /// lines.
     fn lines_busy_ns(&self) -> u64 {
         0
     }
@@ -79,21 +80,21 @@ pub trait Stack {
     /// When this core wants a turn without any input.
     fn wake_ns(&self, core: usize) -> Option<u64>;
 
-    /// How much of each drive a rebuild under way has done, and has to do; `None` where none is.
+    /// The progress of a rebuild under way; `None` without one.
     fn rebuilt_bytes(&self) -> Option<Rebuilt> {
         None
     }
 
-    /// What it counts of itself, all cores together. Requests and commands must be among it: the run's audit
-    /// compares them with what clients and drives have seen.
+    /// Its counters, summed over all cores. They must include requests and commands, because the run's audit
+    /// compares these with what clients and drives have seen.
     fn counters(&self) -> Stats;
 }
 
-/// Counts a request of a stack that reads and writes only. Returns whether it writes.
+/// Counts a request to a stack that only reads and writes. Returns whether it is a write.
 ///
 /// # Errors
 ///
-/// When it does something else.
+/// When the request is neither a read nor a write.
 fn count_request(stats: &mut Stats, request: &Request) -> Result<bool> {
     let length_bytes = u64::from(request.length_bytes);
     match request.operation {

@@ -1,6 +1,5 @@
-//! No RAID: a client's thread calls the kernel, which passes the request on to one drive as it is, and takes the
-//! drive's answer on the same core. All that this costs is the host's ([`crate::host`]); there is no work
-//! of a stack's own.
+//! No RAID: a client's thread calls the kernel, which passes the request unchanged to one drive, and handles the
+//! drive's answer on the same core. All costs are the host's ([`crate::host`]); the stack itself has none.
 
 use super::{Stack, count_command, count_request};
 use crate::world::TimedWorld;
@@ -21,7 +20,7 @@ pub struct NoRaid {
 }
 
 impl NoRaid {
-    /// A drive of `size_bytes`, used by so many threads.
+    /// A drive of `size_bytes`, used by this many threads.
     #[must_use]
     pub fn new(size_bytes: u64, threads: u32) -> NoRaid {
         NoRaid {

@@ -1,14 +1,14 @@
 //! Bugs that tests plant, to see whether they are found.
 //!
 //! Each breaks one rule that keeps data safe, at the place in the code that keeps it. The places are in
-//! `scripts/planted/patches`, one file a bug: the code itself knows nothing of them. A test lane applies all patches to a
-//! copy of the source, builds that once, switches the bugs on one by one for a whole process, and looks who notices:
-//! histories of faults, or the tests of a crate. What nobody notices is a hole in the tests.
+//! `scripts/planted/patches`, one file per bug; the code itself does not know of them. A test lane applies all patches
+//! to a copy of the source, builds it once, and activates one bug at a time for a whole process. It then shows which
+//! tests or histories of faults notice the bug. A bug that nothing notices is a gap in the tests.
 
 /// The environment variable that names the bug to plant.
 pub const VARIABLE: &str = "FULLSTRIPE_PLANTED_BUG";
 
-/// Whether the bug with this name is planted; what patches ask.
+/// Whether the bug with this name is planted; the patches call it.
 #[macro_export]
 macro_rules! planted {
     ($bug:ident) => {
@@ -26,7 +26,7 @@ macro_rules! bugs {
         }
 
         impl Bug {
-            /// All of them.
+            /// All bugs.
             pub const ALL: &[Bug] = &[$(Bug::$bug,)*];
 
             /// Its name, as the tables write it.
@@ -35,7 +35,7 @@ macro_rules! bugs {
                 match self { $(Bug::$bug => stringify!($bug),)* }
             }
 
-            /// What it does, in a sentence.
+            /// What the bug does, in a sentence.
             #[must_use]
             pub const fn sentence(self) -> &'static str {
                 match self { $(Bug::$bug => concat!($($rule),+),)* }
@@ -217,14 +217,14 @@ bugs! {
     OldLogKept,
 }
 
-/// No bug, and: nobody has looked yet which one.
+/// The number for no bug, and the number before the environment variable has been read.
 const NONE: u8 = 254;
 const NOT_LOOKED: u8 = 255;
 
 /// The bug that is planted, by its number.
 static PLANTED: core::sync::atomic::AtomicU8 = core::sync::atomic::AtomicU8::new(NOT_LOOKED);
 
-/// Plants a bug, or none any more, whatever the environment says.
+/// Plants a bug, or with `None` no bug, whatever the environment says.
 pub fn plant(bug: Option<Bug>) {
     let number = bug.map_or(NONE, |bug| bug as u8);
     PLANTED.store(number, core::sync::atomic::Ordering::SeqCst);
@@ -233,7 +233,7 @@ pub fn plant(bug: Option<Bug>) {
 /// Whether this bug is planted.
 ///
 /// # Panics
-/// The environment names a bug that there is not.
+/// If the environment names an unknown bug.
 #[inline]
 #[must_use]
 pub fn planted(bug: Bug) -> bool {

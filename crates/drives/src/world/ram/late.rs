@@ -1,11 +1,11 @@
-//! Parity that waits for the writes of its row, so that RAM members get data and parity in one pass.
+//! Defers the parity of full stripes, so that RAM members get data and parity in one pass.
 //!
-//! A full stripe on RAM members moves every byte twice: once into the parity, once to the member. Done
-//! one after the other that is two passes over the row; [`engine::xor::copy_and_xor`] makes it one. So a
-//! computation whose result is none of its sources (only full stripes are like that) is put off until
-//! its sources and its result have all been written to RAM members, which the same turn of the loop
-//! asks for. Whatever else might look at these bytes has it carried out first: any other write, a
-//! computation on the same memory, a drive that comes or goes, the next reaping of answers.
+//! A full stripe on RAM members moves every byte twice: into the parity, and to the member. Done separately, that is
+//! two passes over the row; [`engine::xor::copy_and_xor`] does it in one. So a computation whose result is none of its
+//! sources (only full stripes have such) is deferred until its sources and its result have all been written to RAM
+//! members, which happens in the same turn of the loop. Anything else that might use these bytes makes the computation
+//! run first: another write, a computation on the same memory, a drive that is attached or detached, and the next
+//! reaping of answers.
 
 use super::super::attach::Attachments;
 use crate::arena::Arena;
@@ -14,26 +14,26 @@ use engine::units::Buffer;
 use engine::world::Io;
 use engine::xor::Copied;
 
-/// Most sources of a computation that waits: the data chunks of a row of common width.
+/// Most sources of a deferred computation: the data chunks of a row of common width.
 const SOURCES_MAX: usize = 16;
-/// Most computations that wait.
+/// Most deferred computations.
 const WAITING_MAX: usize = 32;
 
-/// Payload memory, and the attachment and offset that it is to be written to.
+/// Payload memory, and the attachment and offset to which it will be written, once known.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     memory: Buffer,
     to: Option<(u16, u64)>,
 }
 
-/// One computation that waits.
+/// One deferred computation.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     length_bytes: u64,
     sources: [Piece; SOURCES_MAX],
     count: usize,
     result: Piece,
-    /// Sources and result that are not to be written yet.
+    /// How many of the sources and the result have no write yet.
     missing: usize,
 }
 
@@ -70,8 +70,8 @@ impl Waiting {
         }
         let (copies, result) = (&copies[..self.count], copied(&self.result));
         let target = from(&self.result);
-        // SAFETY: all ranges have been checked to lie in the arena or on a RAM member, and those of the
-        // arena not to overlap the result; the engine's range locks keep others off both.
+        // SAFETY: all ranges have been checked to lie in the arena or on a RAM member, and those of the arena not to
+        // overlap the result. The engine's range locks exclude other use of both.
         unsafe {
             if self.missing == 0 {
                 return engine::xor::copy_and_xor(target, result.to, copies, length);
@@ -90,7 +90,7 @@ impl Waiting {
     }
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct LateParity {
     waiting: Vec<Waiting>,
@@ -108,7 +108,7 @@ impl LateParity {
         self.waiting.is_empty()
     }
 
-    /// Whether a computation that waits uses some of the memory of another.
+    /// Whether a deferred computation uses memory of this computation.
     pub fn touches(&self, target: Buffer, sources: &[*const u8], length_bytes: u64) -> bool {
         let starts = || sources.iter().map(|source| source.addr() as u64);
         self.waiting.iter().any(|waiting| {
@@ -117,8 +117,8 @@ impl LateParity {
         })
     }
 
-    /// Puts a computation off and returns true, or leaves it to the caller. Its memory has been checked
-    /// to lie in the arena, and is not touched by another that waits.
+    /// Defers a computation and returns true, or returns false and the caller has to compute it. The caller has checked
+    /// that the memory lies in the arena and that no deferred computation uses it.
     pub fn put_off(&mut self, target: Buffer, sources: &[*const u8], length_bytes: u64) -> bool {
         let piece = |memory| Piece { memory, to: None };
         let result = piece(target);
@@ -144,8 +144,8 @@ impl LateParity {
         true
     }
 
-    /// Takes over a write to a RAM member, whose range has been checked, if it is one that a computation
-    /// waits for. The last of them has it carried out.
+    /// Takes over a write to a RAM member, whose range has been checked, if a deferred computation waits for it;
+    /// returns whether it did. The last such write carries out the computation.
     pub fn take(
         &mut self,
         (attachment, io, memory): (u16, Io, Segment),
@@ -173,7 +173,7 @@ impl LateParity {
         false
     }
 
-    /// Carries out everything that waits, in the order in which it came.
+    /// Carries out all deferred computations in the order in which they came.
     #[inline]
     pub fn finish(&mut self, world: (&Arena, &Attachments)) {
         for waiting in self.waiting.drain(..) {

@@ -1,10 +1,11 @@
-//! Where on RAM members reads lately began.
+//! Remembers at which offsets RAM members have recently been read.
 
-/// Places that are remembered, a power of two: what is read before the first of it is written. Few
-/// enough that the table does not drive better things out of the processor's first cache.
+/// Number of remembered offsets, a power of two. Enough to remember the reads that a partial write makes until it
+/// writes the same offsets, and few enough that the table does not displace more useful data from the first-level
+/// cache.
 const PLACES: usize = 512;
 
-/// A table with one entry for many places. One that is forgotten costs time, nothing else.
+/// A hash table in which many offsets share an entry. Forgetting an offset costs only time.
 #[derive(Debug)]
 pub(super) struct ReadLately(Box<[u64; PLACES]>);
 
@@ -13,7 +14,7 @@ impl ReadLately {
         ReadLately(Box::new([u64::MAX; PLACES]))
     }
 
-    /// A place's name and its entry. Names differ, as members are smaller than 2^48 bytes.
+    /// An offset's key, and its entry. Keys are unique, because members are smaller than 2^48 bytes.
     #[inline]
     fn entry(&mut self, attachment: u16, offset_bytes: u64) -> (u64, &mut u64) {
         let name = offset_bytes | u64::from(attachment) << 48;

@@ -1,12 +1,12 @@
-//! I/O to RAM members. Its answer is ready when it is asked for, but its bytes may move later, at the
-//! latest before answers are reaped; until then nobody may look at them.
+//! I/O to RAM members. The answer is known during the call, but the bytes may move later, at the latest before answers
+//! are reaped. Until then nothing else may use them.
 //!
-//! - **Reads** wait for a few others: their first lines are fetched while earlier ones are copied. The
-//!   processor's own prefetcher, which needs some lines to catch on, does the rest.
-//! - **Writes** are streamed past the caches, so that the old content of lines that are about to be
-//!   overwritten is not read first. Unless it has just been read: a partial write of a RAID 5 reads old
-//!   data and parity and soon overwrites both, and lines in the cache are cheapest written there.
-//! - **Full stripes** are copied and summed in one pass: see [`late`].
+//! - **Reads** are delayed behind up to two others, so that their first cache lines are prefetched while earlier reads
+//!   are copied. The processor's own prefetcher, which needs a few lines to start, does the rest.
+//! - **Writes** are streamed past the caches, so that the old content of overwritten lines is not read first. An
+//!   exception are offsets that have just been read: a partial write of RAID 5 reads old data and parity and soon
+//!   overwrites both, and lines that are in the cache are written there at the lowest cost.
+//! - **Full stripes** are copied and XORed in one pass: see [`late`].
 
 mod late;
 mod lately;
@@ -22,12 +22,12 @@ use late::LateParity;
 use lately::ReadLately;
 use std::collections::VecDeque;
 
-/// Shorter writes are not worth a stream.
+/// For shorter writes, streaming does not pay off.
 const STREAM_BYTES_MIN: u64 = 4096;
-/// Reads whose first lines are under way while another is copied; more did not help.
+/// Reads that are prefetched while another is copied; more did not help.
 const READS_AHEAD: usize = 2;
 
-/// A read that has been answered and not carried out.
+/// A read that has been answered but not yet carried out.
 #[derive(Clone, Copy, Debug)]
 struct Read {
     attachment: u16,
@@ -35,7 +35,7 @@ struct Read {
     memory: Segment,
 }
 
-/// See the module's prose.
+/// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct RamIo {
     reads: VecDeque<Read>,
@@ -52,7 +52,7 @@ impl RamIo {
         }
     }
 
-    /// Takes an I/O to a RAM member; returns its errno. The caller has checked the member's range.
+    /// Accepts an I/O to a RAM member; returns its errno. The caller has checked the range on the member.
     pub fn start(
         &mut self,
         (arena, attachments): (&Arena, &Attachments),
@@ -114,8 +114,8 @@ impl RamIo {
         }
     }
 
-    /// Puts off `target = xor of sources` and returns true, or leaves it to the caller. Their memory has
-    /// been checked to lie in the arena.
+    /// Defers `target = xor of sources` and returns true, or returns false and the caller has to compute it. The caller
+    /// has checked that all memory lies in the arena.
     pub fn put_off_xor(
         &mut self,
         world: (&Arena, &Attachments),
@@ -131,7 +131,7 @@ impl RamIo {
         self.late.put_off(target, sources, length_bytes)
     }
 
-    /// Carries out all that has been put off.
+    /// Carries out all deferred work.
     #[inline]
     pub fn finish(&mut self, world: (&Arena, &Attachments)) {
         while !self.reads.is_empty() {
@@ -153,7 +153,7 @@ impl RamIo {
     }
 }
 
-/// Calls `act` with every segment and its place on the member, each checked first.
+/// Calls `act` with every segment and its offset on the member, after checking the segment.
 fn each(
     arena: &Arena,
     io: Io,

@@ -1,14 +1,14 @@
-//! What must hold of what is left behind, between two turns.
+//! Invariants of what plans have left behind, between two turns.
 
 use crate::flight::leftovers::{Leftovers, Pins, Room};
 use crate::order::ranges::NONE;
 use alloc::vec::Vec;
 
 impl Leftovers {
-    /// Names, pins, and the room that is promised: as much as plans say that they were `promised`.
+    /// Checks names, pins, and the room that is promised: as much as plans say that they were `promised`.
     ///
     /// # Panics
-    /// Something does not hold that must; the message says what.
+    /// An invariant does not hold; the message says which.
     pub fn check(&self, promised: Room) {
         assert_eq!(
             self.promised, promised,

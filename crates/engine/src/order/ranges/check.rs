@@ -1,15 +1,15 @@
-//! What must hold of the table between two turns: see [`crate::shard::check`].
+//! Invariants of the table between two turns: see [`crate::shard::check`].
 
 use crate::order::ranges::{BandKey, Entry, Lock, NONE, Ranges};
 use alloc::vec;
 use alloc::vec::Vec;
 
 impl Ranges {
-    /// Goes through all bands, their queues and their locks. `held_back` says whether a band waits for the rest of its row.
+    /// Checks all bands, their queues and their locks. `held_back` says whether a band waits for the rest of its row.
     /// Returns how many parts wait.
     ///
     /// # Panics
-    /// Something does not hold that must; the message says what, and of which band.
+    /// An invariant does not hold; the message says which, and of which band.
     pub fn check(&self, held_back: impl Fn(BandKey) -> bool) -> usize {
         let entries = self.entries.in_use("band");
         let locks = self.locks.in_use("lock");
@@ -28,7 +28,7 @@ impl Ranges {
         waiting
     }
 
-    /// A band is found where it is looked for, and is there because somebody needs it.
+    /// A band is found where it is looked for, and exists because something in it is needed.
     fn check_place(&self, index: u32, entry: &Entry) {
         let key = entry.key;
         let mut at = self.buckets[self.bucket(key)];
@@ -65,7 +65,7 @@ impl Ranges {
         count
     }
 
-    /// Where work waits, somebody will look again.
+    /// Where work waits, something will cause another look at the band.
     fn check_wakes(
         &self,
         entry: &Entry,
@@ -84,7 +84,7 @@ impl Ranges {
         );
     }
 
-    /// The list of bands to be looked at names those that say so, once each.
+    /// The list of bands to be looked at names exactly those that are marked `ready`, once each.
     fn check_ready(&self, entries: &[u32]) {
         let mut ready: Vec<u32> = self.ready.iter().copied().collect();
         ready.sort_unstable();
@@ -93,7 +93,7 @@ impl Ranges {
         assert_eq!(ready, say_so, "bands to be looked at");
     }
 
-    /// Every lock is in its band's list or among the quiet ones, overlaps no other, and goes with a claim.
+    /// Every lock is in its band's list or among the quiet ones, overlaps no other, and comes with a claim.
     fn check_locks(&self, locks: &[u32], mut listed: Vec<u32>) {
         for &index in locks {
             let Lock {

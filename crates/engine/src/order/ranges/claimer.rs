@@ -9,23 +9,23 @@ use crate::units::ShardId;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What bands this shard has to claim, and which it waits for.
+/// Which volumes' bands this shard has to claim, and which claims it waits for.
 #[derive(Debug)]
 pub(crate) struct Claimer {
     claims: Arc<Claims>,
     shard: ShardId,
     /// Volumes whose bands are claimed, by bit.
     volumes: u8,
-    /// Bands with work that another shard has claimed.
+    /// Bands with work here that another shard has claimed.
     unclaimed: Vec<BandKey>,
-    /// How often it has looked for them in a row.
+    /// How often this shard has looked for such bands' claims in a row.
     looks: u32,
-    /// The other shards know that this one waits.
+    /// The other shards have been told that this one waits.
     waiting: bool,
 }
 
-/// Looks before the others are asked to let claims run out: most end of themselves in a turn or two, and
-/// while they are closed all writes go to their owners.
+/// Looks before the other shards are asked to let their claims run out. Most claims end by themselves in a turn or
+/// two, and while claiming is closed all writes go to their owners.
 const LOOKS_MAX: u32 = if cfg!(shuttle) { 2 } else { 100 };
 
 impl Claimer {
@@ -72,17 +72,17 @@ impl Ranges {
     /// Whether the bands of a volume are claimed.
     #[inline]
     pub fn is_claimed(&self, volume: u8) -> bool {
-        // There are fewer volumes than bits; wrapping saves looking.
+        // There are fewer volumes than bits; a wrapping shift saves the check.
         self.claimer.volumes & 1u8.wrapping_shl(u32::from(volume)) != 0
     }
 
-    /// A band of a volume that asks for claims will be locked soon.
+    /// A band will be locked soon. Its volume is one whose bands are claimed.
     #[inline]
     pub fn expect(&self, key: BandKey) {
         self.claimer.claims.expect(Ranges::hash(key));
     }
 
-    /// Claims a band for one lock, if its volume asks for that; false when another shard has it.
+    /// Claims a band for one lock, if its volume's bands are claimed; false when another shard has the claim.
     #[inline]
     #[must_use]
     pub fn claim(&self, key: BandKey) -> bool {
@@ -98,7 +98,7 @@ impl Ranges {
         }
     }
 
-    /// The band has work, and another shard has claimed it: to be looked at again.
+    /// The band has work, and another shard has claimed it: it is to be looked at again.
     #[cold]
     pub fn wait_for_claim(&mut self, key: BandKey) {
         self.claimer.unclaimed.push(key);
@@ -107,7 +107,7 @@ impl Ranges {
         }
     }
 
-    /// Whether work waits for other shards' claims, of whose end nobody tells.
+    /// Whether work waits for other shards' claims. Nobody reports when a claim ends.
     #[inline]
     pub fn waits_for_claims(&self) -> bool {
         !self.claimer.unclaimed.is_empty()
@@ -125,7 +125,7 @@ impl Ranges {
         }
     }
 
-    /// The bands have been looked at: lets other shards go on claiming if none waits any more.
+    /// The bands have been looked at: lets other shards claim again if no band waits any more.
     #[inline]
     pub fn stop_waiting(&mut self) {
         if self.claimer.looks > 0 && self.claimer.unclaimed.is_empty() {

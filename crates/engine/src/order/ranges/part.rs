@@ -16,7 +16,7 @@ pub(crate) enum PartKind {
         keep_allocated: bool,
         fua: bool,
     },
-    /// Read what its slot could not deliver. If it only met blocks that cannot be read, find and repair them.
+    /// Read what the tried drive could not deliver. If it only met blocks that cannot be read, find and repair them.
     Reconstruct { repairs: bool },
     /// A step of the volume's background job, over the whole band.
     Background,
@@ -33,7 +33,7 @@ pub(crate) struct Part {
     pub low: u32,
     pub high: u32,
     pub buffer: Buffer,
-    /// For reads: the drive that could not serve this range. Not its slot: another drive may take that.
+    /// For reads: the drive that could not serve this range. Not its slot, because another drive may take that.
     pub tried: Option<MemberId>,
     /// Has to be planned without others.
     pub alone: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Background work over a range of the whole row; `name` says whose it is.
+    /// Background work over a range of the whole row; `name` tells which work it belongs to.
     pub fn background((low, high): (u32, u32), name: Buffer) -> Part {
         Part {
             kind: PartKind::Background,
@@ -57,8 +57,8 @@ impl Part {
         }
     }
 
-    /// A piece of a request: `length` bytes of a chunk from `low` on, with memory for a payload. For reads: the drive that was
-    /// `tried`.
+    /// A piece of a request: `length` bytes of a chunk from `low` on, with memory for a payload, and for reads the
+    /// drive that was `tried`.
     pub fn of_request(
         (kind, request): (PartKind, u32),
         data_index: u8,
@@ -100,7 +100,7 @@ impl Part {
     }
 }
 
-/// Parts have numbers, and stand in the queue of a band or in the chain of a plan.
+/// Parts have numbers, and are in the queue of a band or in the chain of a plan.
 impl Ranges {
     /// How many parts may still be added.
     #[inline]
@@ -121,7 +121,7 @@ impl Ranges {
         self.parts.in_use("part")
     }
 
-    /// Adds a part at the end of its band's queue. Whoever does so has seen that one may be added.
+    /// Adds a part at the end of its band's queue. The caller has checked that one may be added.
     #[inline]
     pub fn add(&mut self, key: BandKey, part: Part) {
         let number = self.make_part(part);

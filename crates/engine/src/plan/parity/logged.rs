@@ -1,11 +1,12 @@
-//! Writes that go through the write-hole log: as the others, but parity is computed in two steps.
+//! Writes that go through the write-hole log: as other parity writes, but parity is computed in two steps.
 //!
-//! The first is the *partial parity*, the xor of the data chunks that a span leaves alone: it follows from
-//! all that is read, whichever way that is. It is logged before anything is written. The second adds what
-//! is new, in the same place, once the log is durable: the log is written from there, and data and parity of
-//! whole rows are then moved in one pass. A span that covers the whole row has no partial parity. An entry of the log covers neighbouring
-//! chunks; listing what lies between others would give that up if its drive is lost in the same crash, so
-//! such spans are refused and their pieces planned one after another.
+//! The first step computes the *partial parity*, the xor of the data chunks that a span does not change: it is
+//! the xor of everything read, both for read-modify-write and for reconstruct-write. It is logged before data or
+//! parity is written. The second step adds the new data in the same memory, once the log is durable: the log is
+//! written from that memory, and data and parity of whole rows are then moved in one pass. A span that covers the
+//! whole row has no partial parity. An entry of the log covers adjacent chunks. If it listed an unchanged chunk
+//! between changed ones, that chunk could not be computed any more if its drive is lost in the same crash. So such
+//! spans are refused and their pieces planned one after another.
 
 use super::{NotEnoughMembers, Piece, Plan, RowWrite, Shares, Span, Spans, Step, StepKind};
 use crate::layout::{Geometry, Location};
@@ -44,7 +45,8 @@ impl RowWrite<'_> {
         self.write_parity(plan, stage + 2, spans, parity);
     }
 
-    /// The partial parity of one span: all that was read, in place of some of it if that is possible.
+    /// Computes the partial parity of one span: the xor of everything read. Nothing to do if the only chunk read
+    /// is in `target`'s memory already.
     fn sum_up_old(
         &self,
         plan: &mut Plan,
@@ -76,8 +78,8 @@ impl RowWrite<'_> {
     }
 }
 
-/// The step that logs a change of `range` of `chunks` neighbouring data chunks, of which `lowest` is the
-/// first; its memory is added by the caller.
+/// The step that logs a change of `range` of `chunks` adjacent data chunks, of which `lowest` is the first. The
+/// caller adds its memory.
 fn log_step(
     shape: &Geometry,
     (parity, lowest, chunks): (Slot, Slot, u32),
@@ -102,7 +104,7 @@ fn log_step(
 
 /// Logs that all data chunks of `range` are about to change.
 ///
-/// Fails where there is no parity.
+/// Fails where rows have no parity.
 pub(in crate::plan) fn log_whole(
     plan: &mut Plan,
     shape: &Geometry,

@@ -1,8 +1,8 @@
-//! The one who writes the bitmap, on the controller's shard. See [`crate::bitmap`] for the rules.
+//! The keeper, which writes the bitmap, on the controller's shard. See [`crate::bitmap`] for the rules.
 //!
-//! Bits are set and cleared by plans of one write to each drive, all of it durable, one plan at a time: what
-//! is asked for meanwhile goes with the next. Drives that are being filled get it too. A drive that misses a
-//! write of it has failed, and nobody hears of bits as set before that failure is on record.
+//! Bits are set and cleared by plans of one durable write to each drive, one plan at a time: what is requested
+//! meanwhile goes with the next plan. Drives that are being filled get the bitmap, too. A drive that misses such a
+//! write has failed, and no shard is told that the bits are set before that failure is on record.
 
 use crate::bitmap::Bitmap;
 use crate::bitmap::keeper::{Keeper, Stage};
@@ -85,7 +85,7 @@ impl Engine {
         }
     }
 
-    /// Writes what has changed to everybody who carries the bitmap.
+    /// Writes what has changed to every drive that carries the bitmap.
     fn issue_bits(&mut self, index: usize) {
         let keeper = &mut self.keepers[index];
         let (from, to) = keeper.take_changed();
@@ -109,7 +109,7 @@ impl Engine {
         self.start(plan);
     }
 
-    /// The bits from one word to before another, and the memory for them.
+    /// The bits from the first of `words` to before the second, and the memory for them.
     #[must_use]
     pub fn bitmap_words(&self, volume: VolumeId, words: (u32, u32)) -> (&[u64], Buffer) {
         let keeper = &self.keepers[self.own_keeper(volume.0 as usize)];
@@ -143,7 +143,7 @@ impl Engine {
         });
     }
 
-    /// Now and then: takes up what had to wait, and begins to clear bits.
+    /// Called now and then: takes up writes of bits that had to wait, and begins to clear bits.
     pub(crate) fn keep_bitmaps(&mut self) {
         for index in 0..self.keepers.len() {
             self.write_bits(index);
@@ -167,7 +167,7 @@ impl Engine {
         controller.may_clear_bits(at)
     }
 
-    /// A shard has closed what is at rest there.
+    /// A shard has closed the regions that are at rest on it.
     pub(crate) fn regions_closed(&mut self, shard: ShardId, volume: VolumeId, busy: &Arc<[u64]>) {
         let index = self.own_keeper(volume.0 as usize);
         self.keepers[index].hear(shard, busy);
@@ -200,7 +200,8 @@ impl Engine {
         self.start(plan);
     }
 
-    /// Everything written in the regions is durable on all drives. If that is still so, their bits go.
+    /// Everything written in the regions is durable on all drives. If the volume is still whole, their bits are
+    /// cleared.
     fn clear_bits(&mut self, index: usize) {
         let at = self.keepers[index].volume();
         if self.is_whole(at) && self.flight.plans_available() > 0 {
@@ -216,7 +217,7 @@ impl Engine {
         self.write_bits(index);
     }
 
-    /// The drives of a volume may have changed: who joins gets all of its bitmap.
+    /// The drives of a volume may have changed: one that joins gets the whole bitmap.
     pub(crate) fn follow_carriers(&mut self, at: usize) {
         let Some(index) = self.keeper_of(at) else {
             return;

@@ -20,7 +20,7 @@ impl Engine {
             return true;
         }
         if self.volumes[at].view.failed {
-            // Nothing more goes on record for it: a write that would need a dirty mark, or a bit, is an error.
+            // Nothing more is recorded of such a volume: a write that would need a dirty mark, or a bit, is an error.
             let may_begin = self.has_on_record(&request);
             if !may_begin {
                 let loss = self.loss(index);
@@ -70,7 +70,7 @@ impl Engine {
         volume.view.writes_allowed && bitmap.begin_write(regions)
     }
 
-    /// The keeper has made bits durable, or they were: writes may begin.
+    /// The bits of these regions are durable: writes may begin there.
     pub(crate) fn regions_marked(&mut self, volume: VolumeId, regions: Regions) {
         let at = volume.0 as usize;
         let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
@@ -78,7 +78,7 @@ impl Engine {
         self.unblock(at);
     }
 
-    /// The keeper wants to clear bits: closes what is at rest here, and names the rest.
+    /// The keeper wants to clear bits: closes the regions that are at rest here, and names the others.
     pub(crate) fn close_regions(&mut self, volume: VolumeId) {
         let at = volume.0 as usize;
         let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);

@@ -1,14 +1,15 @@
-//! What must hold of what is left behind, between two turns: see [`crate::shard::check`].
+//! Invariants of what plans have left behind, between two turns: see [`crate::shard::check`].
 
 use crate::flight::leftovers::Room;
 use crate::shard::Engine;
 use crate::token::Token;
 
 impl Engine {
-    /// Room for what plans may leave behind, and the names of what they have.
+    /// Checks the room that plans have been promised for what they may leave behind, and that no leftover command's
+    /// name has been given out again.
     ///
     /// # Panics
-    /// Something does not hold that must; the message says what.
+    /// An invariant does not hold; the message says which.
     pub(crate) fn check_leftovers(&self, plans: &[u32], singles: &[u32]) {
         let promised = plans.iter().map(|&index| &self.flight.running[index]);
         let promised = promised.filter(|running| running.left() > 0);

@@ -55,9 +55,9 @@ impl Engine {
         }
     }
 
-    /// Makes a view this shard's own. It is confirmed once what it forbids has drained.
+    /// Makes a view this shard's own. It is confirmed once all work that it forbids has drained.
     pub(crate) fn adopt(&mut self, view: Arc<ContainerView>) {
-        // First of all: whoever claims another's band after this must see it.
+        // Before anything else: a shard that claims another's band after this must see that the view is adopted.
         self.order.claims.adopt(view.epoch);
         self.end_inspection(false);
         self.note_failed(view.failed);
@@ -105,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// Answers requests that waited for writes to be allowed: they never will be.
+    /// Refuses requests that waited for writes to be allowed, because they will not be.
     fn refuse_blocked(&mut self, at: usize, why: Failure) {
         for position in 0..self.volumes[at].writes.blocked().len() {
             self.refuse(self.volumes[at].writes.blocked()[position], why);
@@ -113,7 +113,7 @@ impl Engine {
         self.volumes[at].writes.clear_blocked();
     }
 
-    /// Whether writes are under way without a lock, from before there was a job.
+    /// Whether writes without a lock are under way that began before there was a job.
     fn writes_unlocked(&self, at: usize) -> bool {
         let volume = VolumeId(at as u8);
         if self.volumes[at].shape.redundant() || self.volumes[at].job.is_none() {
@@ -168,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// The controller, on the shard that has it: nobody sends others what is meant for it.
+    /// The controller, on the shard that has it. Messages to the controller are sent to no other shard.
     pub(crate) fn own_controller(&mut self) -> &mut Controller {
         let id = self.desk.id();
         let controller = self.controller.as_mut();

@@ -5,11 +5,11 @@
 //! [`crate::world`]s, stand still with it. By the clock every command in flight is then overdue, and all
 //! members would be failed at once, although no drive was slow.
 //!
-//! A shard that waits for anything looks at its deadlines every [`SWEEP_EVERY`], because it asks to be woken
-//! for that. A look that comes much later than asked shows a standstill: all that is outstanding is
-//! taken to have begun later by that much, and deadlines are judged when the answers that have come in
-//! meanwhile are collected. A clock that jumps forward is the same; one that goes back lets everything
-//! that seems to begin in the future begin now.
+//! A shard that waits for anything asks to be woken every [`SWEEP_EVERY`], to check its deadlines. A check that comes
+//! much later than asked for shows a standstill. The start times of everything outstanding are then moved forward by
+//! the delay, and deadlines are judged only after the answers that came in meanwhile have been collected. A clock
+//! that jumps forward is treated the same way. If the clock goes back, start times that lie in the future are set to
+//! the present.
 
 use crate::limits::{COLLECTING_TURNS_MAX, STANDSTILL_MIN};
 use crate::shard::Engine;
@@ -17,8 +17,8 @@ use crate::sweeps::SWEEP_EVERY;
 use crate::units::Nanos;
 
 impl Engine {
-    /// Takes note of a look at deadlines; false if they must not be judged yet, because answers are still
-    /// coming in (`more_answers`) that were held up by a standstill.
+    /// Notes that deadlines are due to be checked. Returns false if they must not be judged yet, because answers that
+    /// a standstill has held up are still coming in (`more_answers`).
     pub(crate) fn may_judge(&mut self, more_answers: bool) -> bool {
         let late = self.desk.now().since(self.sweeps.next());
         if late >= STANDSTILL_MIN || self.desk.now() < self.sweeps.last {
@@ -31,12 +31,12 @@ impl Engine {
             return true;
         }
         self.sweeps.collecting -= 1;
-        // Look again in the next turn.
+        // Check again in the next turn.
         self.sweeps.last = self.desk.now().since(SWEEP_EVERY);
         false
     }
 
-    /// Everything that is outstanding began later by `late`, but not after now.
+    /// Moves the start times of everything outstanding forward by `late`, but not past the present.
     #[cold]
     fn begin_later(&mut self, late: Nanos) {
         let now = self.desk.now();

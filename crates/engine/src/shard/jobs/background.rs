@@ -18,10 +18,10 @@ use crate::shard::Engine;
 use crate::units::{Buffer, SlotSet, VolumeId};
 use crate::volumes::job::JobRunner;
 
-/// Bands in flight while no client is there.
+/// Bands in flight while no client's request is under way.
 const DEPTH_IDLE: u32 = 32;
 
-/// Bands in flight while clients are served.
+/// Bands in flight while clients' requests are under way.
 const DEPTH_BUSY: u32 = 8;
 
 impl Engine {
@@ -72,7 +72,7 @@ impl Engine {
                 break;
             }
             job.start_next(u64::from(high - low), self.desk.now());
-            // A part outlives its job when the view changes: it carries the job's number.
+            // A part can outlive its job when the view changes, so it carries the job's number.
             let job_id = Buffer(u64::from(job.view().id));
             let key = BandKey {
                 volume: at as u8,
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// Plans a band of its volume's job; an empty plan if the job is not there any more.
+    /// Plans a band of its volume's job; the plan stays empty if the job does not exist any more.
     pub(crate) fn plan_background(
         &mut self,
         index: u32,
@@ -169,7 +169,7 @@ impl Engine {
         self.end_band(index);
     }
 
-    /// Redundancy does not match the data; returns whether the plan goes on with correcting that.
+    /// Redundancy does not match the data; returns whether the plan continues by correcting that.
     fn band_differs(&mut self, index: u32, band: u64) -> bool {
         let Some(job) = self.job_of_mut(index) else {
             return false;
@@ -191,8 +191,8 @@ impl Engine {
         corrects && self.plan_repair(index, band)
     }
 
-    /// The slots whose contents a check found to disagree: those that its differing comparisons looked at.
-    /// What a plan reads is in its first steps, in the order of slots; its comparisons come behind.
+    /// The slots whose contents a check found to disagree: those that its differing comparisons looked at. A plan's
+    /// reads are its first steps, in the order of slots; its comparisons follow.
     fn disagreeing(&self, index: u32) -> SlotSet {
         let running = &self.flight.running[index];
         let shape = &self.volumes[running.volume as usize].shape;
@@ -220,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// Goes on under the same lock with a plan that makes redundancy match the data.
+    /// Continues under the same lock with a plan that makes redundancy match the data.
     fn plan_repair(&mut self, index: u32, band: u64) -> bool {
         let part = self.flight.running[index].work.parts();
         let key = BandKey {
@@ -242,7 +242,7 @@ impl Engine {
         true
     }
 
-    /// Too few members are left for a band; it is the same with all others.
+    /// Too few members are left for a band, and therefore for all other bands.
     pub(crate) fn band_failed(&mut self, index: u32) {
         self.flight.running[index].fail_band();
         if let Some(job) = self.job_of_mut(index) {
@@ -294,7 +294,7 @@ impl Engine {
         !fills
     }
 
-    /// Ends the work on a band, which is done unless it has failed.
+    /// Ends the work on a band. The band is done unless some of it has failed.
     fn end_band(&mut self, index: u32) {
         let Work::Background { part, band, .. } = self.flight.running[index].work else {
             unreachable!("{:?} is no job's", self.flight.running[index].work);

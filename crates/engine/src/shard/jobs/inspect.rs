@@ -1,12 +1,12 @@
-//! A stripe stands still while somebody compares what its members hold.
+//! Keeps a stripe unchanged while an operator's tool compares what its members hold.
 //!
-//! The comparison is not the engine's: an operator's tool reads the members beside the data path. What it
-//! reads means something only while nobody writes there. So the owner of the row takes the band's lock as a
-//! step of background work does, over all chunks, does nothing under it, and gives it back when it is told
-//! to, after [`INSPECTION_MAX`], or when a new view arrives, which may name other members. In the last two
-//! cases what was read proves nothing, and the event says so.
+//! The engine does not compare: the tool reads the members beside the data path. What it reads fits together only
+//! while nothing writes there. So the owner of the row takes the band's lock over all chunks, as background work
+//! does, and does nothing under it. It releases the lock when it is told to, after [`INSPECTION_MAX`], or when a new
+//! view arrives, which may name other members. In the last two cases what was read proves nothing, and the event says
+//! so.
 //!
-//! One at a time on each shard: clients' writes to that stripe wait.
+//! Each shard inspects one stripe at a time, because clients' writes to that stripe wait meanwhile.
 
 use crate::event::Event;
 use crate::flight::running::Work;
@@ -16,11 +16,12 @@ use crate::order::ranges::{BandKey, Part};
 use crate::shard::Engine;
 use crate::units::{Nanos, VolumeId};
 
-/// Longest time that a stripe stands still: ample for one read of each member, and no burden for clients.
+/// The longest time for which a stripe is kept unchanged: ample for one read of each member, and bearable for
+/// clients.
 const INSPECTION_MAX: Nanos = Nanos(2 * Nanos::SECOND.0);
 
 impl Engine {
-    /// Somebody wants to look at the stripe with byte `offset_bytes` of a volume.
+    /// A tool wants to inspect the stripe that holds byte `offset_bytes` of a volume.
     pub(crate) fn inspect(&mut self, ticket: u64, volume: VolumeId, offset_bytes: u64) {
         let at = volume.0 as usize;
         let refused = Event::InspectionEnded {
@@ -55,7 +56,7 @@ impl Engine {
         self.order.ranges.add(key, part);
     }
 
-    /// The lock is held: nothing writes there until it is given back.
+    /// The lock is held: nothing writes to the stripe until it is released.
     pub(crate) fn hold_still(&mut self, index: u32) {
         let Some(inspection) = &mut self.inspection else {
             return self.give_back(index);
@@ -70,14 +71,14 @@ impl Engine {
         self.desk.emit(Event::Inspectable { ticket });
     }
 
-    /// Whoever asked under this name has seen enough.
+    /// The tool that asked for an inspection by this ticket has finished.
     pub(crate) fn inspected(&mut self, ticket: u64) {
         if self.inspection.is_some_and(|one| one.ticket == ticket) {
             self.end_inspection(true);
         }
     }
 
-    /// Nobody may keep clients waiting for long.
+    /// Ends an inspection whose time is up, so that clients do not wait for long.
     pub(crate) fn end_late_inspection(&mut self) {
         if self
             .inspection
@@ -87,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// Gives the lock back, or sees to it that this happens once there is one.
+    /// Releases the lock, or sees to it that it is released as soon as it is held.
     pub(crate) fn end_inspection(&mut self, held: bool) {
         let Some(inspection) = &mut self.inspection else {
             return;

@@ -1,8 +1,8 @@
 //! What drives answer to a log's units: done, failed, or nothing in time.
 //!
-//! A unit that its drive did not take holds up nobody: its plans go on, and their writes count as missed by
-//! that drive, whose failure is then on record before they are acknowledged. Only if that was one drive too
-//! many they write nothing: its failure will not be on record, and it may come back.
+//! A unit that its drive did not take blocks nothing: its plans continue, and their writes count as missed by that
+//! drive, so they are acknowledged only after its failure is on record. But if the volume has lost too many drives
+//! with this one, the plans write nothing: the failure will not be recorded, and the drive may come back.
 
 use crate::flight::states::Progress;
 use crate::log::slot::COPIES;
@@ -22,7 +22,8 @@ impl Engine {
         self.members.answered(member);
         let mut lost = self.members.failed().has(member);
         if let Err(error) = result {
-            // A unit is written with FUA, and what was to be durable and failed is not repeated ([`crate::policy`]).
+            // Units are written with FUA, and a failed write that had to be durable is not repeated
+            // ([`crate::policy`]).
             self.desk.stats.member_errors += 1;
             self.fail_member(member, error.class, error.errno);
             lost = true;
@@ -36,8 +37,8 @@ impl Engine {
         }
     }
 
-    /// Asks for early answers to units that are with failed members or have been written for too long;
-    /// returns whose time is up.
+    /// Asks for early answers to units that are with failed members or have been written for too long; returns the
+    /// members that hold them.
     pub(crate) fn overdue_units(&mut self) -> MemberSet {
         let (now, deadline) = (self.desk.now(), self.desk.options().member_deadline);
         let failed = self.members.failed();
@@ -54,8 +55,8 @@ impl Engine {
         late
     }
 
-    /// Goes on without units that failed `members` do not give back. The drive only reads their memory, and
-    /// what it may yet write from it is a log that nobody replays.
+    /// Stops waiting for units that failed `members` do not give back. Such a drive only reads the units' memory, and
+    /// what it may still write from there is a log that nobody replays.
     pub(crate) fn abandon_units(&mut self, members: MemberSet) {
         for index in 0..self.hole_logs.len() {
             for copy in 0..COPIES {
@@ -74,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// The unit is durable, or its drive has failed: its plans go on.
+    /// The unit is durable, or its drive has failed: its plans continue.
     pub(crate) fn unit_written(&mut self, index: usize) {
         let log = &mut self.hole_logs[index];
         let missed = log.missed();

@@ -4,10 +4,10 @@ use crate::log::slot::SlotLog;
 use crate::shard::Engine;
 
 impl Engine {
-    /// Who waits for a log's unit, and whom the unit waits for.
+    /// Checks which plans wait for a log's unit, and which drives the unit waits for.
     ///
     /// # Panics
-    /// Something does not hold that must; the message says what, and of which log.
+    /// An invariant does not hold; the message says which, and of which log.
     pub(crate) fn check_logs(&self, plans: &[u32]) {
         assert_eq!(
             self.hole_logs.waiting(),

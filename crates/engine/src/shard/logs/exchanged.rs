@@ -6,8 +6,8 @@ use crate::shard::Engine;
 use crate::units::Slot;
 
 impl Engine {
-    /// A drive that is to be filled has come to a slot: before it is, its log is made one without entries, for
-    /// it may have served there before, and what it logged then is outdated.
+    /// A drive that is to be filled has taken a slot. Before it is filled, a unit without entries is written to its
+    /// log: the drive may have served there before, and what it logged then is outdated.
     pub(crate) fn empty_log(&mut self, at: usize, slot: Slot) {
         let index = self.volumes[at].logs.get(usize::from(slot.0)).copied();
         let Some(index) = index.filter(|&index| index != NONE) else {
@@ -23,7 +23,7 @@ impl Engine {
         index.is_some_and(|index| self.hole_logs[index as usize].is_to_be_emptied())
     }
 
-    /// Lets plans go that wait for a log whose drive was exchanged meanwhile.
+    /// Continues plans that wait for a log whose drive was exchanged meanwhile.
     pub(crate) fn pass_exchanged(&mut self, index: usize) {
         let log = &self.hole_logs[index];
         if log.waiting().is_empty() {
@@ -48,8 +48,8 @@ impl Engine {
         }
     }
 
-    /// A plan that waits for a log whose drive was exchanged goes on without: no parity is left that could be
-    /// wrong, and the loss of the old drive is on record.
+    /// A plan that waits for a log whose drive was exchanged continues without it: the old parity is gone with the
+    /// old drive, whose loss is on record, so no parity can be wrong.
     fn pass_log(&mut self, plan: u32) {
         let running = &mut self.flight.running[plan];
         running.answer_log_steps(Progress::Missed);

@@ -43,8 +43,8 @@ impl Engine {
         let slot = running.plan.steps()[at].slot;
         let member = volume.member(slot, false);
         if member.is_none_or(|member| self.members.failed().has(member)) {
-            // Its drive failed after the plan was made: no parity that could be wrong is left, unless that was
-            // one too many. Then the drive may come back with the parity as it is now.
+            // The log's drive failed after the plan was made. Parity that could be wrong is gone with it, unless the
+            // volume has lost too many drives: then the drive may come back with the parity as it is now.
             running.states[at].progress = Progress::Missed;
             member.into_iter().for_each(|member| running.miss(member));
             return !volume.is_lost();
@@ -126,7 +126,8 @@ impl Engine {
         }
     }
 
-    /// Makes the next unit of the plans that wait, as many as fit, or without entries if it is only to replace another one.
+    /// Makes the next unit: of as many of the waiting plans as fit, or without entries if it is only to replace an
+    /// older one.
     fn fill_unit(&mut self, index: usize) {
         let is_empty = self.hole_logs.forget_emptying(index);
         self.hole_logs[index].begin_unit();
@@ -155,7 +156,7 @@ impl Engine {
         }
     }
 
-    /// The volume has failed under a plan: the unit that it is in stands for what was not written whole.
+    /// The volume has failed under a plan: the plan's unit is kept, because the plan's writes may be incomplete.
     pub(crate) fn keep_log(&mut self, plan: u32) {
         let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
         if index != NONE {
@@ -163,9 +164,9 @@ impl Engine {
         }
     }
 
-    /// A plan that was logged has ended. If a member missed some of it, that is so only once its failure is
-    /// on record: until then it could come back as if it were current. If its volume has failed, that will
-    /// never be, and the unit is kept.
+    /// A plan that was logged has ended. If a member missed some of it, it counts as ended for its log only when that
+    /// member's failure is on record: until then the member could come back as if it were current. If the volume has
+    /// failed, the failure is never recorded, and the unit is kept.
     pub(crate) fn leave_log(&mut self, plan: u32) {
         let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
         if index == NONE {
@@ -197,7 +198,8 @@ impl Engine {
         }
     }
 
-    /// Nothing is owed any more for one of the unit's plans, or for the flush after them.
+    /// One of the unit's plans, or the flush after them, has ended for the log: no failure has to be recorded first
+    /// any more.
     fn left_log(&mut self, index: u32) {
         let log = &mut self.hole_logs[index as usize];
         if log.one_ended() == Ended::NothingToDo {
@@ -228,8 +230,8 @@ impl Engine {
         self.start(plan);
     }
 
-    /// What a unit's plans wrote is durable, but on `missed` and on drives that had failed before and could not be
-    /// flushed: what these still had in their caches is lost when they come back, as they may until that is on record.
+    /// What a unit's plans wrote is durable, except on `missed` and on drives that had failed before and could not be
+    /// flushed. Until their failure is on record these may come back, without what was in their caches.
     pub(crate) fn log_flushed(&mut self, log: u32, missed: MemberSet) {
         let volume = &self.volumes[self.hole_logs[log as usize].volume().0 as usize];
         let unflushed = MemberSet(missed.0 | volume.unrecorded.0 & self.members.volatile().0);

@@ -1,18 +1,19 @@
 //! What failed drives still hold: commands that nobody waits for any more, and the memory they may use.
 //!
-//! A member that hangs is failed at its deadline, but its commands may never come back. After a grace
-//! ([`ABANDON_AFTER`]) work goes on as if they had come back with an error: what was to be read comes from
-//! other members, what was to be written counts as missed and is acknowledged when the failure is on
-//! record. The command may still be carried out, any time. On the drive that does no harm: nothing
-//! reads from a failed member, and it does not return without being filled anew, which the world does
-//! not let begin while commands are with it. What has to be kept is memory:
+//! A member that hangs is failed at its deadline, but its commands may never come back. After a grace period
+//! ([`ABANDON_AFTER`]) work continues as if they had come back with an error: what was to be read comes from other
+//! members, what was to be written counts as missed and is acknowledged when the failure is on record. The drive may
+//! still carry the command out at any time. That harms no data: nothing reads from a failed member, and it does not
+//! return to service without being filled anew, which the world does not let begin while the member holds commands.
+//! What has to be kept is memory:
 //!
 //! - scratch memory stays out of use until the last command of its plan is back;
-//! - a client's memory is pinned ([`crate::world::World::pin`]): whoever it belongs to keeps it. A read that
-//!   would end up there is answered [`Failure::BufferHeld`], and asked again with other memory.
+//! - a client's memory is pinned ([`crate::world::World::pin`]), so that its owner does not use it again before it is
+//!   released. A read into such memory is answered [`Failure::BufferHeld`], and asked again with other memory.
 //!
-//! Plans, locks and request slots go on to their next owners at once. A generation in the commands' names
-//! tells late answers from others. How much can be left behind is limited; beyond that a plan waits.
+//! Plans, locks and request slots are free for other work at once. A generation in the commands' names tells late
+//! answers from those to later commands. How much can be left behind is limited; beyond that a plan waits for its
+//! commands.
 
 use crate::control::message::Message;
 use crate::flight::leftovers::{Pins, Room, StillOut};
@@ -71,7 +72,7 @@ impl Engine {
                 continue;
             }
             if running.left() == 0 && !self.promise_room(index) {
-                // Too much is out already: this one is waited for.
+                // Too much has been left behind already: this plan waits for its commands.
                 return;
             }
             let touches = self.touches_payload(index, &self.flight.running[index].plan.steps()[at]);
@@ -121,7 +122,8 @@ impl Engine {
         }
     }
 
-    /// A plan goes, or is made anew, while commands of it are still out: they and their memory stay.
+    /// A plan ends, or is made anew, while commands of it are still with drives: keeps the commands' names and
+    /// memory.
     pub(crate) fn leave_behind(&mut self, index: u32) {
         self.flight
             .leftovers
@@ -221,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// Answers a read whose own memory is with a drive that hangs; false if that is not so.
+    /// Answers a read whose own memory a drive that hangs may still use; false if the plan is no such read.
     pub(crate) fn read_elsewhere(&mut self, index: u32) -> bool {
         if !self.flight.running[index].is_payload_left() {
             return false;

@@ -319,7 +319,7 @@ impl Engine {
     ) -> Result<(), NotEnoughMembers> {
         self.desk.stats.plans_reconstruct += 1;
         let repairs = part.kind == PartKind::Reconstruct { repairs: true };
-        // One that is to be repaired is asked again, and first: that finds the block.
+        // A slot that is to be repaired is read again, and first: that finds the unreadable block.
         let tried = self.volumes[key.volume as usize].slot_of(part.tried);
         let (first, avoid) = if repairs {
             (tried, unreadable)
@@ -375,7 +375,7 @@ impl Engine {
         }
     }
 
-    /// Ends a chain of parts and tells their requests.
+    /// Ends a chain of parts and reports the outcome to their requests.
     #[inline]
     pub(crate) fn parts_done(&mut self, parts: u32, lost: bool) {
         let mut at = parts;

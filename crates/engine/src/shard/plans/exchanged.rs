@@ -1,10 +1,10 @@
 //! Plans that were made before the drive in a slot was exchanged.
 //!
-//! A plan names slots, and asks who serves in one when it comes to a step. While it waited, the slot's drive may
-//! have failed and a new one, which has nothing yet, taken its place. What the plan has for the old drive must
-//! not go to the new one: it would read what is not there, or log on it what nobody will retire, and the
-//! rebuild will bring the new drive what it misses. So drives that are being filled are among those that need a
-//! second look ([`crate::members::Members::watched`]).
+//! A plan names slots. Which drive serves in a slot is looked up when a step goes out. While the plan waited, the
+//! slot's drive may have failed, and a new one that holds nothing yet may have taken its place. What the plan has for
+//! the old drive must not go to the new one: a read would return what is not the volume's data, and nobody would
+//! retire a log entry. Writes need not reach the new drive, because the rebuild will bring it what it misses. So drives
+//! that are being filled are among those that need a second look ([`crate::members::Members::watched`]).
 
 use crate::flight::running::Work;
 use crate::order::ranges::NONE;
@@ -25,8 +25,9 @@ impl Engine {
         filled
     }
 
-    /// Whether the live drive in `slot` has come there after the plan was made: rows that it has been given are
-    /// planned with it, and one under a plan's lock is not given to it.
+    /// Whether the live drive in `slot` took the slot after the plan was made. That is so if the slot is not writable
+    /// in the plan's row now: plans of rows that have been rebuilt count on the new drive, and a row under a plan's
+    /// lock is not rebuilt.
     #[cold]
     pub(crate) fn is_exchanged(&self, index: u32, slot: Slot) -> bool {
         let running = &self.flight.running[index];

@@ -1,5 +1,5 @@
-//! When members fail: what an error of a step means, by the table in [`crate::policy`], and how work goes
-//! on without what could not be read.
+//! When members fail: what an error of a step means, by the table in [`crate::policy`], and how work continues
+//! without what could not be read.
 
 use crate::control::message::Message;
 use crate::event::Event;
@@ -23,12 +23,13 @@ impl Engine {
         let state = &mut running.states[at];
         let member = MemberId(state.member);
         let volume = self.volumes.get(running.volume as usize);
-        // The volume can do without a drive that is only being copied to; it must not take the slot without this block.
+        // The volume can do without a drive that is only being copied to: better fail it than let it take the slot
+        // without this block.
         let redundant =
             volume.is_none_or(|volume| volume.shape.redundant() || !volume.is_in_slot(member));
         let kind = self.volumes.view.kind_of(member);
         let asked = match state.progress {
-            // What was written over recorded blocks has been, and is being flushed.
+            // The write over recorded bad blocks is done; this answers the flush after it.
             Progress::Flushing => Asked::Durability,
             _ => Asked::of(step.kind),
         };
@@ -74,7 +75,7 @@ impl Engine {
         });
     }
 
-    /// Hears of members that other shards have seen fail.
+    /// Learns of members that other shards have seen fail.
     #[inline]
     pub(crate) fn hear_of_failures(&mut self) {
         let failed = self.order.claims.failed();
@@ -89,7 +90,7 @@ impl Engine {
         self.refresh_volumes();
     }
 
-    /// Members that must not be used any more from now on, by any shard.
+    /// Takes note that members have failed: no shard may use them from now on.
     pub(crate) fn note_failed(&mut self, members: MemberSet) {
         if !members.within(self.members.failed()) {
             self.order.claims.fail(members);
@@ -104,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// A stage ended with reads that brought nothing.
+    /// A stage has ended, and some of its reads have failed.
     pub(crate) fn reads_failed(&mut self, index: u32) {
         if self.read_elsewhere(index) {
             return;

@@ -3,30 +3,31 @@
 //!
 //! A partial row costs reads of old data and parity; the same row complete costs none. When a client writes in order
 //! with many requests in flight, the rest of the row arrives as soon as an earlier row is acknowledged. So the row
-//! waits while write plans that ran when it came still run, and a moment longer, for the client to answer: drives set
-//! the pace, and no clock has to guess it. It does not begin to wait when it is all that there is: then waiting could
-//! only cost time.
+//! waits while write plans still run that ran when it arrived, and a moment longer, in which the client can send its
+//! next write: drives set the pace, and no clock has to guess it. A row does not begin to wait when no write plan
+//! runs: then waiting could only cost time.
 //!
-//! Several clients may write in order at once, each somewhere else: a volume follows [`STREAMS_MAX`] of them. A client with
-//! too few requests in flight never completes a row; each wait for it in vain doubles the number of writes after which
-//! its stream is waited for again.
+//! Several clients may write in order at once, each somewhere else: a volume follows [`STREAMS_MAX`] of them. A
+//! client with too few requests in flight never completes a row; each wait for it in vain doubles the number of
+//! writes after which its stream is waited for again.
 
 use crate::order::held::HeldBand;
 use crate::order::ranges::PartKind;
 use crate::shard::Engine;
 use crate::units::Nanos;
 
-/// Longest time that a row is held back, should a drive hang: far more than a write takes to drives that work.
+/// Longest time that a row is held back, in case a drive hangs: far more than a write takes when drives work.
 const HOLD_FOR: Nanos = Nanos(20_000_000);
 
-/// What a client, also one behind a socket, takes to send the next write after an answer.
+/// How long a client takes to send the next write after an answer, even through a socket.
 const ANSWER_TAKES: Nanos = Nanos(50_000);
 
-/// Plans are not quite answered in their order: as many times those that ran may end before waiting was in vain.
+/// Plans do not end quite in their order. So waiting has been in vain only when this many times as many plans have
+/// ended as ran when it began.
 const ENDS_PER_PLAN: u32 = 2;
 
 impl Engine {
-    /// Follows the streams of a volume.
+    /// Takes note of a write, to recognise streams of the volume.
     #[inline]
     pub(crate) fn note_write(&mut self, at: usize, offset_bytes: u64, length_bytes: u32) {
         let several = self.desk.shards() > 1;
@@ -79,7 +80,7 @@ impl Engine {
         true
     }
 
-    /// Lets go of bands that have waited long enough, or that nothing keeps waiting any more.
+    /// Releases bands that have waited long enough, or whose stream has left the row.
     #[inline]
     pub(crate) fn release_held_bands(&mut self) {
         let now = self.desk.now();

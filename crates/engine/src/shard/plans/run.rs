@@ -26,7 +26,7 @@ impl Engine {
         self.desk.stats.plan_steps += running.plan.steps().len() as u64;
         self.desk.stats.plan_segments += running.plan.segments_count() as u64;
         if let Work::Write { .. } = running.work {
-            // Planned around members whose failure is not on record: they miss this write.
+            // The plan was made without members whose failure is not on record: they miss this write.
             running.miss_all(self.volumes[running.volume as usize].unrecorded);
         }
         if running.plan.scratch_bytes() > 0 && !self.flight.lend_scratch(index) {
@@ -43,8 +43,8 @@ impl Engine {
         running.states.clear();
     }
 
-    /// Ends what a plan's steps have: commands that are still with drives are left behind, and its log and its scratch
-    /// memory go back.
+    /// Ends a plan's steps: leaves commands behind that are still with drives, leaves its log, and returns its
+    /// scratch memory.
     #[inline]
     fn end_steps(&mut self, index: u32) {
         if self.flight.running[index].left() > 0 {

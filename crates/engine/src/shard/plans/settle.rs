@@ -1,8 +1,8 @@
-//! The end of a plan: who is told what, and when.
+//! The end of a plan: to whom its outcome is reported, and when.
 //!
-//! A plan whose members all did their part is settled at once. One that a member missed is held until the
-//! member's failure is on record on all survivors and known to every shard: before that, a crash could
-//! bring the stale member back as if it were current.
+//! A plan whose members all did their part is settled at once. If a member missed some of it, the plan is held until
+//! the member's failure is on record on all survivors and known to every shard: before that, a crash could bring the
+//! stale member back as if it were current.
 
 use crate::control::message::{FlushOutcome, Message};
 use crate::flight::running::Work;
@@ -28,7 +28,7 @@ impl Engine {
         self.settle(index);
     }
 
-    /// Acknowledges plans whose missed members have become durable failures.
+    /// Settles held plans if the failures of all members that missed them are durable now.
     pub(crate) fn settle_held(&mut self) {
         self.settle_logs();
         self.settle_unlogged();
@@ -47,10 +47,11 @@ impl Engine {
         }
     }
 
-    /// Whether a plan that members missed has to wait until their failure is on record. It need not where the volume
-    /// cannot do without them, as without redundancy (but for a drive that is being copied to: an update that names it
-    /// may be on some members already). Nor need a flush of a volume that is only read: nothing has been written that a
-    /// member could lack, and if the metadata cannot express the failure, nothing would end that wait.
+    /// Whether a plan that members missed has to wait until their failure is on record. It need not if the volume
+    /// cannot do without them, as one without redundancy. (It can do without a drive that is being copied to, and
+    /// then the plan waits: an update that names that drive may be on some members already.) Nor need a flush of a
+    /// volume that is only read: nothing has been written that a member could lack, and if the metadata cannot
+    /// express the failure, nothing would end that wait.
     fn is_to_be_held(&self, index: u32) -> bool {
         let running = &self.flight.running[index];
         let Some(volume) = self.volumes.get(running.volume as usize) else {
@@ -62,15 +63,16 @@ impl Engine {
         can_do_without && !volume.view.read_only && !self.hopeless(index)
     }
 
-    /// Whether a held plan can never be acknowledged: its volume has failed, and failing another
-    /// member would not be recorded, or nothing can be recorded of it.
+    /// Whether a held plan can never be acknowledged, because nothing is recorded of its volume any more: the volume
+    /// has failed, or the metadata cannot express what would have to be recorded.
     fn hopeless(&self, index: u32) -> bool {
         self.volumes
             .get(self.flight.running[index].volume as usize)
             .is_some_and(|volume| volume.records_nothing)
     }
 
-    /// Hands a finished plan's outcome to whom it was for, and frees it.
+    /// Reports a finished plan's outcome to the request, job, log, bitmap or controller that it was for, and frees
+    /// the plan.
     #[inline]
     fn settle(&mut self, index: u32) {
         let running = &self.flight.running[index];
@@ -150,7 +152,7 @@ impl Engine {
             .filter(|(step, _)| !matches!(step.kind, StepKind::Read | StepKind::Flush));
         written.clone().all(|(step, _)| {
             steps.clone().any(|(other, state)| {
-                // By drive: the one that is copied to may have taken the slot meanwhile.
+                // Compared by drive: the one that was copied to may have taken the slot meanwhile.
                 let serves = volume.view.slots[usize::from(other.slot.0)];
                 other.offset_bytes == step.offset_bytes
                     && serves == Some(MemberId(state.member))

@@ -1,17 +1,18 @@
 //! Ranges of members that the bad-block log names: what lies there is not the volume's data.
 //!
-//! A read that touches one is answered here, as the drive would answer for a block that it cannot read, and
-//! takes the same way from there: reconstructed, returned, written back. The drive is not asked.
+//! A read that touches one fails here, as it would at a block that the drive cannot read, and takes the same way from
+//! there: it is reconstructed, returned, and written back. The drive gets no command.
 //!
-//! A write over one makes it good again, in this order: written, flushed, the record without it durable on
-//! all members, the view without it adopted by all shards; and only then does the step count as done. So
-//! nothing is acknowledged whose only copy would be called unreadable, in this process or after a crash, and
+//! A write over one makes it good again, in this order: the data are written and flushed, the record without the
+//! range becomes durable on all members, and all shards adopt the view without it. Only then does the step count as
+//! done. So nothing is acknowledged whose only copy would be called unreadable, in this process or after a crash, and
 //! the record never trusts what a power cut can take back. Other writes wait for none of that.
 //!
-//! What a rebuild cannot have is recorded on the new drive before the rebuild goes on, and parity that a write
-//! cannot compute before the write ([`crate::shard::repair::parity_given_up`]).
+//! Blocks that a rebuild cannot reconstruct are recorded as bad on the new drive before the rebuild continues, and
+//! parity that a write cannot compute is recorded as bad before the write
+//! ([`crate::shard::repair::parity_given_up`]).
 //!
-//! All of this is behind [`crate::members::Members::watched`]: members without recorded ranges pay nothing.
+//! All of this is for watched members only ([`crate::members::Members::watched`]): others pay nothing.
 
 use crate::control::bad_blocks::{BadBlockChange, Recorded};
 use crate::control::message::Message;
@@ -46,8 +47,8 @@ impl Engine {
         self.members.watch(watched);
     }
 
-    /// The drive of a step of a member that is watched, if it is to be asked. If not, the step has been told
-    /// what became of it.
+    /// Looks closer at a step of a watched member. Returns the drive if the command may go to it; otherwise the
+    /// step's progress says already how it ended.
     #[cold]
     pub(crate) fn second_look(
         &mut self,
@@ -89,7 +90,7 @@ impl Engine {
         live
     }
 
-    /// A watched member has carried a step out; returns whether that is not all.
+    /// A watched member has carried a step out. Returns whether the step has to wait for more.
     #[cold]
     pub(crate) fn watched_done(&mut self, index: u32, at: usize) -> bool {
         let running = &mut self.flight.running[index];
@@ -160,7 +161,7 @@ impl Engine {
         match change {
             _ if self.members.failed().has(member) => self.step_lost(index, at, false),
             BadBlockChange::Rewritten if recorded => state.progress = Progress::Done,
-            // All of it is there, and on record it is not.
+            // The data are written, but on record the range stays bad.
             BadBlockChange::Rewritten if outcome == Recorded::NotExpressible => {
                 self.step_lost(index, at, false);
             }
@@ -187,8 +188,8 @@ impl Engine {
         self.answered(index);
     }
 
-    /// A piece of a band that a new drive cannot be given: records it as lost there. Returns false if that is
-    /// not what has happened.
+    /// Records a piece of a band that cannot be reconstructed as lost on the drive that is being filled. Returns
+    /// false if the piece is no such case.
     #[cold]
     pub(crate) fn record_loss(&mut self, index: u32, key: BandKey, piece: &Piecewise) -> bool {
         let volume = &self.volumes[key.volume as usize];
@@ -202,7 +203,7 @@ impl Engine {
             return false;
         };
         if piece.avoid() == SlotSet(0) || volume.is_lost() {
-            // Not a block but a drive is what is missing.
+            // What is missing is a drive, not a block.
             return false;
         }
         let (low, high) = (piece.low(), piece.high());
@@ -227,7 +228,7 @@ impl Engine {
         true
     }
 
-    /// Names the data in `slots` that is lost with a piece.
+    /// Reports the data in `slots` that is lost with a piece.
     fn tell_lost(&mut self, key: BandKey, slots: SlotSet, piece: &Piecewise) {
         let volume = &self.volumes[key.volume as usize];
         let (shape, row) = (volume.shape, volume.band_range(key.band).0);

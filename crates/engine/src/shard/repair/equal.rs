@@ -1,35 +1,37 @@
 //! Mirrors whose copies may differ, and what reading does about it.
 //!
-//! What was being written when a crash came may be new on one drive and old on another until the resync has
-//! passed; before the first sync all of a mirror is so. Either content is right, but not now one and then the
-//! other, and the drive that was read may fail. So a client's read makes the copies equal where it reads before it
-//! is answered. It takes the way of reads that have to be reconstructed: to the owner of the row, under the lock
-//! of its range, by a plan that reads one copy and writes it to all others
-//! ([`mirror_equal`](crate::plan::mirror::mirror_equal)). After that any drive may fail, or turn out to be
-//! unreadable there.
+//! Data that were being written when a crash came may be new on one drive and old on another until the resync has
+//! passed; before the first sync that may be so anywhere in a mirror. Either content is right, but reads must not
+//! return one now and the other later, as they would after the drive that was read has failed. So a client's read
+//! makes the copies equal where it reads before it is answered. It takes the way of reads that have to be
+//! reconstructed: to the owner of the row, under the lock of its range, by a plan that reads one copy and writes it
+//! to all others ([`mirror_equal`](crate::plan::mirror::mirror_equal)). After that any drive may fail, or turn out to
+//! be unreadable there.
 //!
-//! - *A drive that misses the write* has failed, and the answer waits until that is on record, as a write's
-//!   does: a crash could bring the drive back with the other content. The same goes for one that had failed
-//!   before and is not on record yet. In a volume that has failed nothing is recorded any more; there such a
-//!   read is an error.
-//! - *No mark is needed*: that the band is not in sync is on record, by the position of the sync or by the dirty
-//!   mark, which stays until then. Resyncs write there without asking for the same reason.
+//! - *A drive that misses the write* has failed, and the answer waits until that is on record, as a write's does: a
+//!   crash could bring the drive back with the other content. The same holds for a drive that had failed before and
+//!   whose failure is not on record yet. In a volume that has failed nothing is recorded any more; there such a read
+//!   is an error.
+//! - *No mark is needed*: the record says already that the band is not in sync, by the position of the sync or by the
+//!   dirty mark, which stays until the sync is done. Resyncs write there without a mark of their own for the same
+//!   reason.
 //! - *The other copies are written with FUA*: the next start may take one of them for the source, and a power cut
-//!   must not leave it without what has been read. The source itself is not flushed: what only its cache held is
-//!   as durable as a write that was acknowledged.
-//! - *Volumes that are only read* write nothing: of those one slot is read ([`RowView::source`]), and when
-//!   its drive fails what has been read may change.
+//!   must not leave it without what has been read. The source itself is not flushed: what only its cache holds is as
+//!   durable as a write that was acknowledged.
+//! - *Volumes that are only read* are not written to: all reads use one slot ([`RowView::source`]), and when its
+//!   drive fails, later reads may return the other content.
 //!
-//! What is equal stays so: writes go to all copies, and who misses one is read no more. A table of fixed size
-//! remembers, so that what is read often is written once and served by all drives again. What it
-//! forgets for want of room costs another write and nothing else. It goes when the sync is done.
+//! Copies that are equal stay equal: writes go to all of them, and a drive that misses one is read no more. A table
+//! of fixed size remembers which ranges are equal, so that what is read often is written once and then served by all
+//! drives. A range that it forgets for want of room is written once more, and that does no harm. The table goes when
+//! the sync is done.
 
 use crate::layout::Location;
 use crate::shard::Engine;
 
 impl Engine {
-    /// A read under a lock is over. If it has made copies equal, that is remembered. Returns whether it must not
-    /// be answered: a drive that has missed it may come back as if it were current.
+    /// A read under a lock is over. If it has made copies equal, that is remembered. Returns whether the read must
+    /// fail, because a drive that has missed the write may come back as if it were current.
     #[inline]
     pub(crate) fn leaves_unequal(&mut self, index: u32) -> bool {
         let volume = &self.volumes[usize::from(self.flight.running[index].volume)];

@@ -1,21 +1,20 @@
 //! RAID 5: a write goes through although parity cannot be computed any more.
 //!
-//! New parity is old parity and what is overwritten, or all other data. Where the same block of a row cannot be
-//! read on two drives, or on one while another is missing, both ways can be barred: what is written is one of
-//! the two blocks, or neither, and the other one keeps its unknown content. Old parity then stands for nothing
-//! that could still be had. Answering EIO would leave a file system no way to get rid of a bad block, and
-//! zeros in place of the unknown block would come back as data. So parity is given up there, in this order:
-//! its range is recorded as bad, durably and in every shard's view; only then are the data written, alone.
-//! In any other order a crash leaves parity from which the unknown block would be computed wrong.
+//! New parity is computed from old parity and the data that are overwritten, or from all other data. Where the same
+//! block of a row cannot be read on two drives, or on one while another is missing, both ways can be barred: the
+//! write goes to one of the two blocks, or to neither, and the other one keeps its unknown content. Old parity is
+//! then of no use for reconstructing anything. Answering EIO would leave a file system no way to get rid of a bad
+//! block, and zeros in place of the unknown block would be returned as data later. So parity is given up there, in
+//! this order: its range is recorded as bad, durably and in every shard's view; only then are the data written,
+//! alone. In any other order a crash leaves parity from which the unknown block would be computed wrong.
 //!
-//! What is written is there, with as much protection as its row had before: none, until the other block is
-//! written too, which computes parity anew and takes it off the record. The other block stays an error.
+//! The new data have as much protection as their row had before: none, until the other block is written, too. That
+//! write computes parity anew and takes it off the record. Until then reads of the other block are errors.
 //!
-//! This is decided block by block, not by the grain, so that nothing is given up that another block's parity
-//! could still be asked for. A write whose drive is out of service lives in parity alone: that stays an error,
-//! and so does one for which the bad-block log has no room. So does one where none of the row's drives can be
-//! read: drives have bad blocks one by one, what all of them say comes from the host, and nothing of that goes
-//! on record.
+//! This is decided block by block, not by the grain, so that no parity is given up that other blocks may still need.
+//! Some writes stay errors: one whose drive is out of service, because its data would be in parity alone; one for
+//! which the bad-block log has no room; and one in a row of which no drive can be read. Drives have bad blocks one by
+//! one: an error that all of them report comes from the host, and is not recorded.
 
 use crate::control::bad_blocks::{BadBlockChange, BadRange};
 use crate::flight::piecewise::{IN_PIECES, PieceParity, Piecewise};
@@ -28,16 +27,16 @@ use crate::units::{Slot, SlotSet};
 
 /// What happens to a piece that cannot be planned.
 pub(crate) enum Instead {
-    /// It can now, in another way.
+    /// It is planned again: there is another way now.
     PlanAgain,
-    /// Parity is being recorded as lost; the piece goes on when it is.
+    /// Parity is being recorded as lost; the piece continues when that is done.
     Recording,
     /// Nothing: it cannot be done.
     Nothing,
 }
 
 impl Engine {
-    /// A piece cannot be planned: if that is because its parity cannot be computed, goes on without parity.
+    /// A piece cannot be planned: if that is because its parity cannot be computed, continues without parity.
     #[cold]
     pub(crate) fn give_parity_up(
         &mut self,
@@ -112,8 +111,8 @@ impl Engine {
         Instead::Recording
     }
 
-    /// The parity slot of a write's piece, if blocks that cannot be read are why it cannot be computed, and all
-    /// that is written has a drive of its own.
+    /// The parity slot of a write's piece, if parity cannot be computed because of blocks that cannot be read, and if
+    /// the drives that the data go to are in service.
     fn parity_in_doubt(&self, index: u32, key: BandKey, piece: &Piecewise) -> Option<Slot> {
         let Work::Write { parts } = self.flight.running[index].work else {
             return None;
@@ -154,7 +153,8 @@ impl Engine {
         }
     }
 
-    /// How a piece stands whose steps are done; one whose parity has been recorded goes on without.
+    /// What has become of the parity of a piece whose steps are done. If it has just been recorded as lost, the piece
+    /// is to continue without parity.
     pub(crate) fn parity_of_piece(&mut self, index: u32) -> PieceParity {
         let running = &mut self.flight.running[index];
         let missed = running
@@ -164,7 +164,7 @@ impl Engine {
         let piece = running.piecewise.as_mut().expect(IN_PIECES);
         let was = piece.parity();
         if was == PieceParity::BeingGivenUp {
-            // If a drive failed meanwhile, it is looked at anew what can be done.
+            // If a drive failed meanwhile, the piece is planned as if nothing had been decided.
             piece.set_parity(if missed {
                 PieceParity::Kept
             } else {

@@ -1,11 +1,10 @@
-//! Work that met a block which cannot be read goes on in pieces, under the lock that it holds.
+//! Work that met a block which cannot be read continues in pieces, under the lock that it holds.
 //!
-//! One bad block spoils a plan as wide as its band, and two of them on different members would spoil it for
-//! good, although everything beside them can be had. So the plan is given up before it has written anything,
-//! and its range is done piece by piece: half as long after a failure, twice as long after a success.
-//! Only a piece of one grain goes around the unreadable slot; a bad block costs no more than its grain.
-//! Writes that still cannot be done go on block by block, and without parity in the end
-//! ([`crate::shard::repair::parity_given_up`]).
+//! One bad block fails a plan as wide as its band, and two of them on different members would fail it for good,
+//! although everything beside them can be read. So the plan is given up before it has written anything, and its range
+//! is done piece by piece: half as long after a failure, twice as long after a success. Only a piece of one grain
+//! avoids the unreadable slot, so a bad block costs no more than its grain. Writes that still cannot be done continue
+//! block by block, and without parity in the end ([`crate::shard::repair::parity_given_up`]).
 //!
 //! Each piece is a plan of its own that leaves redundancy valid, so one may read after another has
 //! written. Members that missed a write are remembered over all pieces, and the work is acknowledged once.
@@ -23,7 +22,7 @@ use crate::shard::repair::parity_given_up::Instead;
 use crate::units::{MemberId, SlotSet, VolumeId};
 
 impl Engine {
-    /// Reads of a plan under a lock brought nothing: goes on without what could not be read.
+    /// Reads of a plan under a lock have failed: continues without what could not be read.
     pub(crate) fn go_around(&mut self, index: u32) {
         self.desk.stats.replans += 1;
         let running = &self.flight.running[index];
@@ -38,7 +37,7 @@ impl Engine {
             }
         }
         let mut piecewise = match running.piecewise {
-            // A member has failed: all of it again, without that member.
+            // A member has failed: all of it is planned again, without that member.
             None if unreadable == SlotSet(0) => return self.plan_again(index),
             None => Piecewise::new(self.range_of(running.work.parts())),
             Some(piecewise) => piecewise,
@@ -55,8 +54,9 @@ impl Engine {
         }
     }
 
-    /// Some merged writes cannot be logged together: what they share may be lost or unreadable. Puts them
-    /// back to be planned one by one, in order; false if that is not the trouble.
+    /// Some merged writes cannot be planned together where a log protects them: a chunk that their plan changes or
+    /// reads may be lost or unreadable. Puts them back to be planned one by one, in order; false if the plan is no
+    /// chain of several writes with a log.
     pub(crate) fn split_chain(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
         let Work::Write { parts } = running.work else {
@@ -71,9 +71,9 @@ impl Engine {
         true
     }
 
-    /// A row that has lost a data chunk cannot be zeroed at once where a log protects it: zeroes it chunk by
-    /// chunk, as writes. A trim is dropped, since what it leaves is old data or zeros anyway. False if that is
-    /// not the trouble.
+    /// A row that has lost a data chunk cannot be zeroed at once where a log protects it: zeroes it chunk by chunk,
+    /// as writes. A trim is dropped, since what it leaves is old data or zeros anyway. False if the plan is not of
+    /// that kind.
     pub(crate) fn zero_in_turn(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
         let volume = &self.volumes[running.volume as usize];
@@ -106,9 +106,9 @@ impl Engine {
             self.flight.running[index].work.parts(),
             self.flight.running[index].lock,
         );
-        // What stays behind goes by the chain of parts, which is about to become longer.
+        // First: what the plan leaves behind is found by the chain of parts, which is about to become longer.
         self.renew(index);
-        // Requeue before unlocking, so that nobody who came later gets the range first.
+        // Requeue before unlocking, so that no later part gets the range first.
         let key = self.order.ranges.key_of_lock(lock);
         self.order.ranges.requeue(key, parts);
         self.release(index);
@@ -175,7 +175,7 @@ impl Engine {
         }
     }
 
-    /// Gives the piece under way up and goes on behind it; false if there is nothing more to do.
+    /// Gives up the piece under way and continues behind it; false if there is nothing more to do.
     fn pass_piece(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
         let piecewise = running.piecewise.expect(IN_PIECES);
@@ -250,7 +250,7 @@ impl Engine {
         });
     }
 
-    /// Tells of blocks that have been read by reconstruction and written back.
+    /// Reports blocks that have been read by reconstruction and written back.
     pub(crate) fn tell_repairs(&mut self, index: u32) {
         let running = &self.flight.running[index];
         let heals = |piecewise: Piecewise| self.scrubs(index) && piecewise.unhealed().is_some();

@@ -1,5 +1,5 @@
-//! Reads that brought nothing: from failed steps of a direct plan to pieces that are read again alone,
-//! reconstructed, or sent to the shard that can.
+//! Failed reads: the failed steps of a direct plan become pieces that are read again alone, reconstructed, or sent to
+//! the shard that can do so.
 
 use crate::event::Event;
 use crate::flight::running::Work;
@@ -15,8 +15,8 @@ use crate::units::{Buffer, MemberId};
 use crate::volumes::volume::Volume;
 
 impl Engine {
-    /// A piece that no slot can deliver, or that `repairs` what the drive that was `tried` has: reconstruct it
-    /// here, or ask the owner of its row to.
+    /// Has a piece reconstructed, here or by the owner of its row: no slot can deliver it, or it `repairs` what the
+    /// drive that was `tried` could not read. Returns false if too few parts are free.
     pub(crate) fn recover_cut(
         &mut self,
         index: u32,
@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// The request of a plan that needs no lock: only of those is something handed on.
+    /// The request of a plan that needs no lock. Other plans hand nothing on.
     fn direct_request(&self, plan_index: u32) -> u32 {
         match self.flight.running[plan_index].work {
             Work::Direct { request } => request,
@@ -103,7 +103,7 @@ impl Engine {
             let (cut, buffer) = self.failed_cut(plan_index, &step, done);
             let volume = &self.volumes[running.volume as usize];
             let tried = MemberId(running.states[at].member);
-            // Without redundancy nobody else has it, unless another drive has taken the slot meanwhile.
+            // Without redundancy no other drive holds the data, unless another drive has taken the slot meanwhile.
             let in_slot = volume.member(step.slot, false);
             let is_taken = in_slot.is_some_and(|member| member != tried);
             if !volume.shape.redundant() && !is_taken {

@@ -1,6 +1,6 @@
 //! A request comes in: it is checked and gets a slot, or waits for one. Small ones run without a slot
-//! ([`crate::shard::requests::single`]), the others are cut up ([`crate::shard::requests::issue`]) as far as the pools allow;
-//! the rest follows when they refill.
+//! ([`crate::shard::requests::single`]). The others are cut up ([`crate::shard::requests::issue`]) as far as the
+//! pools allow; the rest follows when the pools refill.
 
 use crate::admission::{Origin, RequestState};
 use crate::control::message::Forward;
@@ -21,7 +21,7 @@ impl Engine {
         self.admit_planned(request, None);
     }
 
-    /// Accepts a request of another shard. A function of its own, so that the way of a port's stays short.
+    /// Accepts a request of another shard. A function of its own, so that the path of a port's request stays short.
     #[inline(never)]
     fn admit_forwarded(&mut self, request: Request, origin: Origin) {
         if let Err(failure) = self.check_request(&request) {
@@ -121,7 +121,8 @@ impl Engine {
         self.issue_or_park(index);
     }
 
-    /// Turns a request into work; what cannot be now waits at the end of the right line.
+    /// Turns a request into work. What cannot be turned into work now waits at the end of the queue for what it
+    /// lacks.
     #[inline]
     fn issue_or_park(&mut self, index: u32) {
         match self.issue(index) {
@@ -131,7 +132,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with requests that had too many pieces with other shards.
+    /// Continues requests that waited because too many pieces were with other shards.
     #[inline]
     pub(crate) fn resume_forwarding(&mut self) {
         if self.admission.waits_to_forward() {
@@ -146,7 +147,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with requests that a pool was too small for.
+    /// Continues requests that waited because a pool had too little left for them.
     #[inline]
     pub(crate) fn resume_stalled(&mut self) {
         if !self.admission.nobody_waits_for_room() {
@@ -186,17 +187,18 @@ impl Engine {
         }
     }
 
-    /// Starts a request of a port that has waited for room without a plan, if it needs none, and takes back the slot
-    /// in which it has waited. With more requests outstanding than there are plans, all of them wait.
+    /// Starts a port's request without a plan after it has waited for room, if it needs none, and frees the slot in
+    /// which it has waited. When more requests are outstanding than there are plans, all new ones wait.
     #[inline]
     fn begin_waiting_single(&mut self, index: u32) -> bool {
         let state = &self.admission[index];
         let (request, volume) = (*state.request(), state.request().volume.0 as usize);
-        // Writes are refused where they are not allowed any more, as when the array stops.
+        // A write that is not allowed any more is not started here: `begin` refuses it, for example when the array
+        // stops, or lets it wait.
         if state.origin().is_some() || !self.start_as_single(&request, None) {
             return false;
         }
-        // The write is counted as begun already if it was only its plan that there was no room for.
+        // The write has been counted as begun already if only its plan lacked room.
         if self.admission[index].counts_as_write() {
             self.volumes[volume].writes.end();
         }

@@ -53,7 +53,7 @@ impl Engine {
         self.answer(tag, origin, Err(why));
     }
 
-    /// Tells that a request is answered by this error, and returns it.
+    /// Reports data of a request as lost, by the offset of the request, and returns the failure that answers it.
     pub(crate) fn loss(&mut self, request: u32) -> Failure {
         let request = self.admission[request].request();
         let (volume, offset_bytes) = (request.volume, request.offset_bytes);

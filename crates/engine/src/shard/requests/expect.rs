@@ -1,11 +1,12 @@
-//! Requests that will come in soon, told of before they do: see [`crate::claims`].
+//! Prepares for requests that will be handled soon: see [`crate::claims`].
 
 use crate::order::ranges::BandKey;
 use crate::request::{Operation, Request};
 use crate::shard::Engine;
 
 impl Engine {
-    /// A request will come in soon: lets the processor fetch what its claim needs from another core.
+    /// A request will be handled soon: lets the processor fetch the claim that it needs, which may be in another
+    /// core's cache.
     #[inline]
     pub(crate) fn expect_single(&self, request: &Request) {
         if request.operation != Operation::Write {

@@ -19,10 +19,10 @@ use crate::volumes::volume::Volume;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Issued {
     All,
-    /// As far as there are plans and parts.
+    /// Only as far as there were plans and parts.
     NoRoom,
-    /// As far as pieces may be with other shards. Such a request must not be in the way of those that wait for
-    /// room: among them are pieces of other shards, which may wait for us in the same way.
+    /// Only until as many pieces were with other shards as may be. Such a request must not block those that wait for
+    /// room: among them are pieces of other shards' requests, and those shards may wait for this one in the same way.
     NoForward,
 }
 
@@ -42,7 +42,7 @@ impl Engine {
         let volume = &self.volumes[request.volume.0 as usize];
         let issued = match request.operation {
             Operation::Read => Issued::from_all(self.issue_direct(index, StepKind::Read)),
-            // While a drive is copied, what is being copied is locked.
+            // While a job copies a drive it locks the bands that it works on, so writes need locks, too.
             Operation::Write if !volume.shape.redundant() && volume.job.is_none() => {
                 let kind = StepKind::Write { fua: request.fua };
                 Issued::from_all(self.issue_direct(index, kind))
@@ -125,7 +125,7 @@ impl Engine {
         let (tried, repairs) = origin.map_or((None, false), |from| (from.tried, from.repairs));
         let volume = &self.volumes[at];
         let slot = match kind {
-            // Another slot would serve, and leave the block as it is.
+            // A repair must not read from another slot: that would serve the read, and leave the block unreadable.
             StepKind::Read if repairs => None,
             StepKind::Read => self.read_slot(volume, &cut, volume.slot_of(tried)),
             _ => Some(Slot(cut.place.data_index)),
@@ -193,7 +193,7 @@ impl Engine {
             return Issued::All;
         }
         if request.operation == Operation::Trim && !discards {
-            // On all drives or on none, so that what they hold fits together.
+            // Trims are carried out on all drives or on none, so that the drives' contents fit together.
             return Issued::All;
         }
         let window = self.volumes[at].window_bytes;
@@ -261,7 +261,7 @@ impl Engine {
             return self.issue_zero_row(index, kind, cut);
         }
         if discard {
-            // Part of a row: its parity would have to be computed, which no trim is worth.
+            // Only part of a row: its parity would have to be computed again, and a trim is not worth that.
             return Some(cut.length);
         }
         let length = cut.length.min(BAND_BYTES_MAX);
@@ -297,7 +297,7 @@ impl Engine {
         Some(shape.row_bytes() as u32)
     }
 
-    /// Why a write does not go on although it has been admitted.
+    /// Why a write fails although it has been admitted.
     #[cold]
     fn why_not(&self, at: usize, offset_bytes: u64) -> Failure {
         if self.volumes[at].view.failed {
@@ -327,7 +327,8 @@ impl Engine {
         let work = Work::Direct { request: index };
         let plan_index = self.flight.take_plan(work, at, NONE);
         crate::plan::mirror::flush(&mut self.flight.running[plan_index].plan, slots, shadows);
-        // A crash before their failure is on record would bring these members back, without what was flushed.
+        // If a crash came before their failure is on record, these members would come back without what is flushed
+        // here.
         self.flight.running[plan_index].miss_all(unrecorded);
         self.admission[index].piece_begins();
         self.start(plan_index);

@@ -9,7 +9,7 @@ use crate::shard::requests::cut::Cut;
 use crate::units::{MemberId, ShardId};
 
 impl Engine {
-    /// Queues a part under its band; fails when too few parts are free for a whole chunk.
+    /// Queues a part under its band. Returns false if only the reserve of parts is left.
     pub(crate) fn enqueue(
         &mut self,
         index: u32,

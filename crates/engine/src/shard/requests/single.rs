@@ -1,13 +1,13 @@
 //! Requests that need no plan: one command for each drive that holds the piece, and nothing after it.
 //!
-//! Most requests are small, lie in one chunk, and find everything healthy. A read of those is one command,
-//! a write of a level without parity one command per copy. What a plan would add is bookkeeping for what
-//! hardly ever happens; so these are kept in one cache line each, and turned into a plan ([`Engine::settle`]
-//! and the error table then do the rest) as soon as anything goes wrong: an error, a member that failed or
-//! is overdue. What may run so is decided in [`Engine::begin_single`]; whatever it refuses is planned.
+//! Most requests are small, lie in one chunk, and find everything healthy. Such a read is one command, and such a
+//! write to a level without parity is one command per copy. A plan would only add bookkeeping for what hardly ever
+//! happens. So each of these requests is kept in one cache line, and turned into a plan as soon as anything goes
+//! wrong ([`Engine::settle`] and the error table then do the rest): an error, a member that failed or is overdue.
+//! [`Engine::begin_single`] decides which requests run this way; all others are planned.
 //!
-//! Order is kept like that of plans: a write to a mirrored chunk holds a lock in [`crate::order::ranges`], taken
-//! only where nothing waits.
+//! Order is kept as for plans: a write to a mirrored chunk holds a lock in [`crate::order::ranges`]. It takes the
+//! lock only where nothing waits.
 
 use crate::control::message::{Forward, Message};
 use crate::layout::Location;
@@ -49,19 +49,19 @@ impl Engine {
             && self.start_as_single(request, from)
     }
 
-    /// The same for a request whose turn it is. In line with both who ask: the way of a request that finds room must not
-    /// pay for those that wait.
+    /// The same for a request whose turn it is. Inlined into both callers, so that a request which finds room pays
+    /// nothing for the queues of those that wait.
     #[inline(always)]
     pub(crate) fn start_as_single(&mut self, request: &Request, from: Option<ShardId>) -> bool {
         if self.flight.plans_available() <= PLANS_RESERVED
-            // Those that other shards carry out need no plan. From here on locks are taken and writes counted,
-            // so it must not fail any more for want of a slot.
+            // Singles that other shards carry out take a slot here, but no plan. From here on locks are taken and
+            // writes are counted, so the request must not fail for want of a slot.
             || self.flight.singles.available() == 0
         {
             return false;
         }
         let (place, kind) = match request.operation {
-            // A read is forwarded because it has to be reconstructed.
+            // A forwarded read has to be reconstructed, which needs a plan.
             Operation::Read if from.is_none() => (self.single_read(request), StepKind::Read),
             Operation::Write => match self.single_write(request) {
                 Some(Target::Shard(owner)) => {
@@ -174,8 +174,8 @@ impl Engine {
         }))
     }
 
-    /// A lock for a mirrored write, or who else has to see to it: the owner of the row, unless that is this
-    /// shard, which then plans it.
+    /// Takes a lock for a mirrored write. If that is not possible, returns the shard that has to carry the write out:
+    /// the owner of the row, or `None` if that is this shard, which then plans the write.
     fn lock_claimed(
         &mut self,
         key: BandKey,
@@ -187,7 +187,7 @@ impl Engine {
             .order
             .ranges
             .lock_if_quiet(key, place.data_index, low, high);
-        // Whose row it is changes from request to request and no processor foresees it: asked last.
+        // The owner is looked up last: it changes from request to request, and no branch predictor foresees it.
         if let Some(lock) = lock
             && self
                 .order
@@ -227,7 +227,7 @@ impl Engine {
         self.desk.send(owner, Message::Forward(forward));
     }
 
-    /// The owner of a request's row has carried it out, or not.
+    /// The owner of a request's row has answered: it has carried the request out, or failed to.
     #[inline]
     pub(crate) fn forward_done(&mut self, ticket: u32, result: Result<(), Failure>) {
         if ticket & SINGLE_TICKET == 0 {

@@ -1,4 +1,4 @@
-//! Which of the slots that can serve a read does: the read balance.
+//! Chooses among the slots that can serve a read: the read balance.
 
 use crate::layout::Location;
 use crate::plan::RowView;
@@ -27,8 +27,8 @@ impl Engine {
         Some(self.balance(volume, slots, place))
     }
 
-    /// The read balance policy `least-in-flight`: the mirror with the fewest commands outstanding; on a
-    /// tie they take turns by place, so that every drive serves and neighbouring reads stay together.
+    /// The read balance policy `least-in-flight`: the mirror with the fewest outstanding commands. On a tie the
+    /// mirrors take turns by row, so that every drive serves and neighbouring reads stay together.
     #[inline]
     fn balance(&self, volume: &Volume, slots: SlotSet, place: Location) -> Slot {
         let count = slots.count();

@@ -1,4 +1,4 @@
-//! Single requests that something goes wrong with become plans: an error, a drive that failed or is overdue.
+//! Single requests become plans when something goes wrong: an error, or a drive that has failed or is overdue.
 
 use crate::admission::{Origin, RequestState};
 use crate::flight::running::Work;
@@ -12,7 +12,7 @@ use crate::token::Token;
 use crate::units::ShardId;
 
 impl Engine {
-    /// What happened is the plan's business; the slot stays until all commands that bear its name are back.
+    /// The plan handles what happened. The single's slot stays in use until all commands that bear its name are back.
     #[cold]
     pub(crate) fn single_in_trouble(
         &mut self,
@@ -34,7 +34,7 @@ impl Engine {
         self.step_done(token, result);
     }
 
-    /// Makes a plan of a single request, in the state in which it is.
+    /// Turns a single request into a plan that stands where the request stood.
     #[cold]
     fn plan_single(&mut self, index: u32) {
         let single = &self.flight.singles[index];
@@ -57,7 +57,7 @@ impl Engine {
         let work = Work::Direct {
             request: request_index,
         };
-        // There is one: it was kept for this request.
+        // A plan is available: one was kept for this request.
         let plan_index = self.flight.take_plan(work, request.volume.0, lock);
         let running = &mut self.flight.running[plan_index];
         running.states.clear();
@@ -85,8 +85,8 @@ impl Engine {
         self.desk.stats.plans_direct += 1;
     }
 
-    /// Plans single requests that have been outstanding for too long, or are with failed members: plans are
-    /// what deadlines are about.
+    /// Turns single requests into plans if they have been outstanding for too long or are with failed members,
+    /// because deadlines are checked on plans, not on single requests.
     pub(crate) fn plan_overdue_singles(&mut self) {
         for index in 0..self.flight.singles.capacity() as u32 {
             let single = &self.flight.singles[index];
@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// A slot for a request that has run without one and has one command's worth of work under way.
+    /// A slot for a request that has run without one so far, with one piece outstanding: its plan.
     fn adopt_request(&mut self, request: Request, from: Option<ShardId>) -> u32 {
         let index = self.admission.take_counted();
         let origin = from.map(|shard| Origin {

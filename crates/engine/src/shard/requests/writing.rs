@@ -1,4 +1,4 @@
-//! Writes of a volume begin, and go on when they may.
+//! Writes to a volume begin, and those that waited continue when they are allowed.
 
 use crate::control::message::Message;
 use crate::shard::Engine;
@@ -13,7 +13,7 @@ impl Engine {
         }
     }
 
-    /// Wakes what waited for writes to be allowed.
+    /// Wakes the requests that waited for writes to be allowed.
     pub(crate) fn unblock(&mut self, volume: usize) {
         let writes = &mut self.volumes[volume].writes;
         writes.forget_intent();

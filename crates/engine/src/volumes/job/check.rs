@@ -1,12 +1,12 @@
-//! What must hold of a job between two turns: see [`crate::shard::check`].
+//! Invariants of a job between two turns: see [`crate::shard::check`].
 
 use crate::volumes::job::{JobRunner, WINDOW};
 
 impl JobRunner {
-    /// What must hold between two turns; so many `bands` of it are under way.
+    /// Checks the job between two turns; so many `bands` of it are under way.
     ///
     /// # Panics
-    /// Something does not hold that must; the message says what.
+    /// An invariant does not hold; the message says which.
     pub fn check(&self, bands: usize) {
         assert_eq!(
             self.in_flight as usize, bands,

@@ -1,9 +1,9 @@
-//! One client's connection on the ring: receives, feeds its session, sends, and knows when it is over.
+//! One client's connection on the ring: receives, feeds its session, sends, and decides when it is finished.
 //!
-//! There is at most one receive and one send under way. A connection ends in one of two ways. When the
-//! client disconnects or sends no more, what was accepted is still carried out and answered. When the
-//! connection is broken, or the client has broken the protocol, nothing more is sent. In both cases the
-//! connection stays until the kernel and the engine are done with its memory.
+//! At most one receive and one send are in flight. A connection ends in one of two ways. If the client disconnects or
+//! ends its input, accepted requests are still carried out and answered. If the connection is broken, or the client has
+//! broken the protocol, nothing more is sent. In both cases the connection stays until the kernel and the engine no
+//! longer use its memory.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -24,13 +24,13 @@ use super::setup::Problem;
 use crate::nbd::wire::REQUEST_HEADER_BYTES;
 use crate::nbd::{ErrorCode, Phase, Session};
 
-/// Received bytes that are looked at together; they pass through the processor's first cache.
+/// Most bytes given to the session at once, so that they stay in the processor's first-level cache.
 pub(super) const FEED_BYTES: usize = 8 << 10;
-/// A rest of payload that is at least this long is received where it belongs; a shorter one is copied,
-/// because the commands that follow it come with the same receive.
+/// A remaining payload of at least this length is received into its final place. A shorter one is copied, because the
+/// same receive then also gets the commands after it.
 const DIRECT_BYTES_MIN: u32 = 16 << 10;
-/// After a write this long the next one is expected to be as long, and little is received together with
-/// its command, so that little is copied.
+/// After a write of this length the next one is expected to be as long. Then little is received together with its
+/// command, so that little is copied.
 const LARGE_WRITE_BYTES: u32 = 32 << 10;
 const RECEIVE_BYTES_BETWEEN_LARGE_WRITES: u32 = 4 << 10;
 
@@ -53,19 +53,19 @@ pub(super) struct Connection {
     outbox: Outbox,
     area: Area,
     receiving: Receiving,
-    /// Tells when to receive; for clients on this machine.
+    /// Decides when to receive; only for clients on this machine.
     moderation: Option<Moderation>,
     /// Requests taken since the last receive began.
     requests_taken: u32,
-    /// Bytes in the area that the session has not taken: from, to.
+    /// The range of bytes in the area that the session has not taken: start, end.
     received: (u32, u32),
-    /// Nothing more is read from the client.
+    /// Whether reading from the client has ended.
     input_ended: bool,
-    /// Nothing more is sent to the client.
+    /// Whether nothing more is sent to the client.
     broken: bool,
-    /// In the list of connections to look at when the turn is over.
+    /// Whether it is in the list of connections to look at when the turn is over.
     marked: bool,
-    /// In the list of connections that wait for room.
+    /// Whether it is in the list of connections that wait for room.
     stalled: bool,
 }
 
@@ -79,7 +79,7 @@ impl Connection {
         outbox.push_output(session.take_output().unwrap_or_default());
         let work = Work {
             name,
-            // Both are set when an export is chosen.
+            // This and the encoder are set when the client chooses an export.
             volume: VolumeId(0),
             encoder: session.reply_encoder(),
             requests: Requests::new(),
@@ -104,12 +104,12 @@ impl Connection {
         }
     }
 
-    /// Whether the client has still to choose an export.
+    /// Whether the client has not chosen an export yet.
     pub fn is_in_handshake(&self) -> bool {
         self.session.phase() == Phase::Handshake && !self.broken
     }
 
-    /// Goes on with what was received, then receives more.
+    /// Handles received bytes, then receives more.
     #[inline]
     pub fn advance(&mut self, shared: &mut Shared, ring: &mut Ring, inputs: &mut Vec<Input>) {
         self.stalled = false;
@@ -161,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// How much to offer to the session at once. Behind the header of a write lies payload, which
+    /// How many bytes to give to the session at once. After the header of a write comes payload, which
     /// [`Connection::store_payload`] moves with one copy less.
     #[inline]
     fn feed_bytes(&self) -> u32 {
@@ -172,8 +172,7 @@ impl Connection {
         }
     }
 
-    /// Puts payload that came together with its command where the engine will find it. False if there is
-    /// none.
+    /// Copies payload that arrived together with its command to where the engine will use it. False if there is none.
     #[inline]
     fn store_payload(&mut self, shared: &mut Shared, inputs: &mut Vec<Input>) -> bool {
         let (from, to) = self.received;
@@ -194,7 +193,7 @@ impl Connection {
         true
     }
 
-    /// Takes over the session's output, the export that was chosen, and its end.
+    /// Takes the session's output, its chosen export, and its end.
     #[inline]
     fn follow_session(&mut self, shared: &Shared) {
         if let Some(output) = self.session.take_output() {
@@ -213,7 +212,7 @@ impl Connection {
         shared.stalled.push_back(self.work.name);
     }
 
-    /// Starts to receive, unless something else comes first.
+    /// Starts to receive, unless something else has to happen first.
     #[inline]
     fn receive(&mut self, shared: &mut Shared, ring: &mut Ring) {
         if self.receiving != Receiving::Nothing
@@ -255,7 +254,7 @@ impl Connection {
     fn delay_us(&mut self, ring: &Ring) -> u8 {
         let requests = std::mem::take(&mut self.requests_taken);
         match &mut self.moderation {
-            // Payload is coming, or so much that the socket must not get full.
+            // No requests came, so payload is coming; or the last was a large write, and the socket must not fill up.
             _ if requests == 0 || self.work.last_write_bytes >= DIRECT_BYTES_MIN => 0,
             Some(moderation) => {
                 let client_is_busy = || ring.unread_bytes(self.socket.as_fd()) > 0;
@@ -265,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// The receive under way has been answered.
+    /// The receive in flight has completed.
     #[inline]
     pub fn received(
         &mut self,
@@ -299,7 +298,7 @@ impl Connection {
         self.advance(shared, ring, inputs);
     }
 
-    /// The engine has answered a request. False if it was not asked.
+    /// Takes the engine's answer to a request. False if the request was not in the engine.
     #[inline]
     pub fn completed(&mut self, completion: Completion, shared: &mut Shared) -> bool {
         let tag = RequestTag(completion.tag);
@@ -319,7 +318,7 @@ impl Connection {
         expected
     }
 
-    /// Asks for a read again whose memory a drive keeps; false if there is no other memory now.
+    /// Repeats a read whose memory a drive keeps; false if there is no other memory now.
     #[cold]
     pub fn ask_again(&mut self, slot: u16, shared: &mut Shared, inputs: &mut Vec<Input>) -> bool {
         let (work, memory) = (&mut self.work, &mut shared.memory);
@@ -343,7 +342,7 @@ impl Connection {
         true
     }
 
-    /// Sends what has gathered, unless a message is still on its way.
+    /// Sends the replies that have gathered, unless a message is being sent.
     #[inline]
     pub fn send(&mut self, shared: &mut Shared, ring: &mut Ring) {
         self.marked = false;
@@ -355,7 +354,7 @@ impl Connection {
             .compose(&self.work, self.area, shared.memory.arena())
         {
             if self.outbox.has_output() {
-                // Its end goes on with the handshake.
+                // The completion of this send continues the handshake.
                 return self.send_pieces(ring);
             }
             if !self.send_at_once(shared, ring) {
@@ -364,8 +363,7 @@ impl Connection {
         }
     }
 
-    /// Sends the message without the ring. False if the ring has to send the rest, or nothing can be sent any
-    /// more.
+    /// Sends the message without the ring. False if the ring has to send the rest, or if sending has failed.
     #[inline]
     fn send_at_once(&mut self, shared: &mut Shared, ring: &mut Ring) -> bool {
         match ring.send_at_once(self.socket.as_fd(), self.outbox.pieces()) {
@@ -388,7 +386,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of the message have been sent; true when that was the rest of it.
+    /// Notes that bytes of the message have been sent; true if the message is now complete.
     #[inline]
     fn count_sent(&mut self, sent_bytes: u32, shared: &mut Shared) -> bool {
         shared.stats.sends += 1;
@@ -396,7 +394,7 @@ impl Connection {
         let memory = &mut shared.memory;
         let is_whole = self.outbox.sent(sent_bytes, &mut self.work, memory);
         if is_whole {
-            // A connection that waits for its own slots has some now.
+            // A connection that waits for free slots of its own has some now.
             memory.set_freed();
         }
         is_whole
@@ -408,7 +406,7 @@ impl Connection {
         ring.send_vectored(self.socket.as_fd(), self.outbox.pieces(), user_data);
     }
 
-    /// The send under way has been answered.
+    /// The send in flight has completed.
     #[inline]
     pub fn sent(
         &mut self,
@@ -436,34 +434,34 @@ impl Connection {
         }
     }
 
-    /// Answers what the client asks from now on with "shutting down".
+    /// From now on answers requests of the client with "shutting down".
     pub fn begin_shutdown(&mut self) {
         self.session.begin_shutdown();
     }
 
-    /// Reads nothing more; what was accepted is still answered.
+    /// Reads nothing more; accepted requests are still answered.
     pub fn end_input(&mut self, shared: &mut Shared) {
         self.input_ended = true;
         if self.receiving != Receiving::Nothing {
-            // Answers the receive. Fails only if the peer has gone, which does so as well.
+            // Completes the receive. Fails only if the peer has gone, and then the receive completes too.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read);
         }
         self.mark(shared);
     }
 
-    /// Ends the connection at once; replies that are not sent yet are lost.
+    /// Ends the connection at once; replies that have not been sent are lost.
     pub fn break_off(&mut self, shared: &mut Shared, ring: &mut Ring) {
         self.fail(ring);
         self.mark(shared);
     }
 
-    /// As [`Connection::break_off`], while the list of marked connections is being worked off.
+    /// As [`Connection::break_off`], but for use while the list of marked connections is processed.
     fn fail(&mut self, ring: &mut Ring) {
         self.broken = true;
         ring.shutdown(self.socket.as_fd());
     }
 
-    /// Whether nobody needs the connection any more.
+    /// Whether the connection can be closed.
     #[inline]
     pub fn is_finished(&self) -> bool {
         let is_idle = self.receiving == Receiving::Nothing
@@ -473,7 +471,7 @@ impl Connection {
         is_idle && (self.broken || (self.input_ended && owes_nothing))
     }
 
-    /// Gives back the memory of a finished connection, and its socket to be closed.
+    /// Frees the memory of a finished connection, and returns its socket for closing.
     pub fn close(mut self, shared: &mut Shared) -> OwnedFd {
         self.work.requests.release_all(&mut shared.memory);
         self.socket

@@ -1,7 +1,7 @@
-//! From commands to requests: what a connection's session delivers to.
+//! Turns the commands that a connection's session delivers into requests.
 //!
-//! A write's payload is stored where the engine will find it. What came in together with the command is
-//! copied there; a long rest is received there directly (see `connection`).
+//! A write's payload is stored where the engine will use it. Bytes that arrived together with the command are copied
+//! there; a long rest is received there directly (see `connection`).
 
 use drives::arena::Arena;
 use engine::units::{Buffer, VolumeId};
@@ -13,14 +13,14 @@ use super::requests::{Answer, Requests};
 use super::stats::NbdStats;
 use crate::nbd::{Accept, Command, CommandKind, ErrorCode, Refusal, ReplyEncoder, Sink};
 
-/// A write whose payload is still coming.
+/// A write whose payload has not arrived completely.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incoming {
     pub slot: u16,
     pub filled_bytes: u32,
 }
 
-/// What a connection's commands become.
+/// The requests of a connection, and the state of its intake.
 #[derive(Debug)]
 pub(super) struct Work {
     pub name: ConnectionName,
@@ -28,9 +28,9 @@ pub(super) struct Work {
     pub encoder: ReplyEncoder,
     pub requests: Requests,
     pub incoming: Option<Incoming>,
-    /// Payload of the last command if that was a write; tells how much to receive next.
+    /// Payload length of the last command if it was a write, otherwise 0; decides how much to receive next.
     pub last_write_bytes: u32,
-    /// A reply with a sentence waits in the text area.
+    /// Whether the text area holds a reply that is not sent yet.
     pub text_in_use: bool,
 }
 
@@ -43,14 +43,14 @@ impl Work {
         inputs.push(Input::Request(request));
     }
 
-    /// Where the next bytes of the incoming write belong.
+    /// Where to store the next bytes of the incoming write.
     pub fn incoming_buffer(&self) -> Option<Buffer> {
         let incoming = self.incoming?;
         let payload = self.requests.slot(incoming.slot).payload?;
         Some(payload.buffer.at(incoming.filled_bytes))
     }
 
-    /// More of the incoming write has been stored; with nothing left it goes to the engine.
+    /// Notes that more of the incoming write has been stored. When nothing remains, submits it to the engine.
     pub fn stored(
         &mut self,
         length_bytes: u32,
@@ -74,7 +74,7 @@ impl Work {
         }
     }
 
-    /// There will be no memory for a request.
+    /// Refuses a request for which there will be no memory.
     #[cold]
     fn refuse(&mut self, slot: u16, stats: &mut NbdStats) {
         stats.requests_refused += 1;
@@ -83,13 +83,13 @@ impl Work {
     }
 }
 
-/// A connection's work together with what it needs of the port.
+/// A connection's work, together with the parts of the port that it uses.
 pub(super) struct Intake<'a> {
     pub work: &'a mut Work,
     pub area: Area,
     pub memory: &'a mut Memory,
     pub stats: &'a mut NbdStats,
-    /// For composing sentences.
+    /// Buffer for composing sentences.
     pub text: &'a mut Vec<u8>,
     pub inputs: &'a mut Vec<Input>,
 }
@@ -116,7 +116,7 @@ impl Sink for Intake<'_> {
                     filled_bytes: 0,
                 });
             }
-            // Everything is allocated, as far as an array knows.
+            // An array reports all of its space as allocated.
             CommandKind::BlockStatus { .. } => self.work.requests.answer(slot, Answer::Success),
             CommandKind::Read if self.work.requests.slot(slot).payload.is_none() => {
                 self.work.refuse(slot, self.stats);
@@ -138,7 +138,7 @@ impl Sink for Intake<'_> {
         };
         self.stats.requests_refused += 1;
         let answer = if self.work.text_in_use {
-            // One sentence at a time; a client that breaks rules in bulk gets bare numbers.
+            // Only one sentence at a time; further refusals get a bare error number.
             Answer::Error(refusal.code())
         } else {
             self.text.clear();

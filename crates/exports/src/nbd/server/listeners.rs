@@ -1,4 +1,4 @@
-//! Listening sockets: one accept under way on each.
+//! Listening sockets, each with at most one accept in flight.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -8,7 +8,7 @@ use engine::units::Nanos;
 use super::name::RingOperation;
 use super::setup::Problem;
 
-/// Pause after an accept that failed because the process or the system lacks something.
+/// Pause after an accept that failed because the process or the system lacks a resource.
 const PAUSE: Nanos = Nanos(100 * Nanos::MILLISECOND.0);
 
 const EINTR: i32 = 4;
@@ -29,11 +29,11 @@ struct Listener {
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     listeners: Vec<Option<Listener>>,
-    /// Some listener does not accept although it should.
+    /// Whether some listener has no accept in flight although it should.
     idle: bool,
     /// Nothing is accepted before this time.
     pause_until: Option<Nanos>,
-    /// An accept failed for lack of something; the next look at the clock begins a pause.
+    /// Whether an accept failed for lack of a resource; the next call with the time begins a pause.
     pause_wanted: bool,
     stopping: bool,
 }
@@ -56,12 +56,12 @@ impl Listeners {
         self.listeners.iter().all(Option::is_none)
     }
 
-    /// When [`Listeners::accept`] wants to be called.
+    /// When [`Listeners::accept`] has to be called.
     pub fn next_wake(&self) -> Option<Nanos> {
         self.pause_until
     }
 
-    /// Starts accepting where nothing is under way.
+    /// Starts an accept on each listener that has none in flight.
     #[inline]
     pub fn accept(&mut self, now: Nanos, ring: &mut Ring) {
         if self.idle {
@@ -89,7 +89,7 @@ impl Listeners {
         }
     }
 
-    /// An accept was answered: the connection, or what went wrong.
+    /// Takes the result of an accept: returns the connection, or the problem.
     pub fn accepted(
         &mut self,
         number: u16,
@@ -127,7 +127,7 @@ impl Listeners {
         }
     }
 
-    /// Closes all listeners, those that accept when that has been answered.
+    /// Closes all listeners; a listener with an accept in flight is closed when that has completed.
     pub fn stop(&mut self, ring: &mut Ring) {
         self.stopping = true;
         self.idle = false;
@@ -142,7 +142,7 @@ impl Listeners {
     }
 }
 
-/// The ring waits by itself; a socket that must not block would be answered "try again" instead.
+/// Makes a socket blocking. The ring does the waiting; operations on a non-blocking socket would fail with `EAGAIN`.
 pub(super) fn make_blocking(socket: &OwnedFd) {
     if let Ok(flags) = rustix::fs::fcntl_getfl(socket)
         && flags.contains(rustix::fs::OFlags::NONBLOCK)

@@ -1,13 +1,13 @@
-//! Memory of a port: an area per connection, and payload by request.
+//! Memory of a port: an area for each connection, and payload for requests.
 //!
-//! The areas are taken when the port is made, so that long-lived buffers do not come to lie between
-//! payload and break it into pieces too small for large requests.
+//! The areas are allocated when the port is made, so that long-lived buffers do not lie between payload and fragment it
+//! into pieces too small for large requests.
 //!
-//! Payload is shared by one rule: a connection may hold at most as much as would still be free after
-//! its request, and never more than its limit. Clients that do not take their replies so leave half of
-//! what they found; the next one that is stuck leaves half of that. A connection that holds nothing may
-//! take one request wherever it fits, so that large requests work on small pools. A request that does not
-//! fit beside what drives which hang keep (`pinned`) is refused instead of waiting for ever.
+//! Payload is shared by one rule: a connection may hold at most as much as would still be free after its request, and
+//! never more than its limit. So a client that does not take its replies leaves half of what was free, and the next
+//! such client half of that. A connection that holds nothing may take one request wherever it fits, so that large
+//! requests work on small pools. A request that does not fit beside the memory that hanging drives may still use
+//! (`pinned`) is refused, instead of waiting for ever.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use super::requests::REQUESTS_MAX;
 use super::setup::{NbdLimits, NbdPortError, maximum_payload_bytes};
 use crate::nbd::{ExportList, ReplyHeader};
 
-/// Memory of a connection apart from payload.
+/// A connection's own memory, besides payload.
 const AREA_BYTES: u64 = 64 << 10;
 const HEADERS_BYTES: u32 = (REQUESTS_MAX * ReplyHeader::CAPACITY) as u32;
-/// Longest text of the handshake that is sent at once, and room for an error reply with a sentence.
+/// Longest text of the handshake that is sent at once; also the room for an error reply with a sentence.
 pub(super) const TEXT_BYTES: u32 = 8 << 10;
 /// Longest receive into a connection's area.
 pub(super) const RECEIVE_BYTES: u32 = AREA_BYTES as u32 - HEADERS_BYTES - TEXT_BYTES;
@@ -34,17 +34,17 @@ const BLOCK_BYTES_MIN: u64 = 4 << 10;
 pub(super) struct Area(Buffer);
 
 impl Area {
-    /// Where headers of the replies being sent lie, room for one per request.
+    /// The headers of replies that are being sent; room for one per request.
     pub fn headers(self) -> Buffer {
         self.0
     }
 
-    /// Where text lies while it is sent.
+    /// The text that is being sent.
     pub fn text(self) -> Buffer {
         self.0.at(HEADERS_BYTES)
     }
 
-    /// Where bytes from the client arrive.
+    /// Bytes received from the client.
     pub fn receive(self) -> Buffer {
         self.0.at(HEADERS_BYTES + TEXT_BYTES)
     }
@@ -58,7 +58,7 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// Whether `buffer` lies in it.
+    /// Whether `buffer` lies in this payload.
     pub fn holds(&self, buffer: Buffer) -> bool {
         (self.buffer.0..self.buffer.0 + self.block_bytes).contains(&buffer.0)
     }
@@ -69,10 +69,10 @@ pub(super) struct Memory {
     pool: Pool,
     areas: Vec<Area>,
     connection_bytes_max: u64,
-    /// Payload of requests that are not through.
+    /// Payload of all requests that are not finished.
     held_bytes: u64,
     pinned: Pinned,
-    /// Payload was given back since [`Memory::take_freed`].
+    /// Whether payload has been freed since [`Memory::take_freed`].
     freed: bool,
 }
 
@@ -126,7 +126,7 @@ impl Memory {
         self.pool.arena()
     }
 
-    /// How many connections there can be.
+    /// The most connections at a time.
     pub fn connections_max(&self) -> usize {
         self.areas.len()
     }
@@ -136,7 +136,8 @@ impl Memory {
         self.areas[usize::from(index)]
     }
 
-    /// Payload memory for a connection that holds `held_bytes`, which grow; see the module's rule.
+    /// Payload memory for a connection that holds `held_bytes`, which is increased; see the rule in the module's
+    /// documentation.
     #[inline]
     pub fn allocate(&mut self, held_bytes: &mut u64, length_bytes: u32) -> Option<Payload> {
         let block_bytes = u64::from(length_bytes)
@@ -167,7 +168,7 @@ impl Memory {
         }
     }
 
-    /// A drive that hangs may use `buffer` until it is released as often as it was pinned.
+    /// Keeps memory, because a hanging drive may use `buffer`, until it is released as often as it was pinned.
     pub fn pin(&mut self, buffer: Buffer) {
         self.pinned.pin(buffer);
     }
@@ -180,29 +181,29 @@ impl Memory {
         }
     }
 
-    /// Bytes that nobody but drives which hang can use.
+    /// Bytes that are kept only for hanging drives.
     pub fn pinned_bytes(&self) -> u64 {
         self.pinned.bytes()
     }
 
-    /// Whether waiting for memory is in vain: there is nothing that any request would give back.
+    /// Whether waiting for memory is useless, because no request will free any.
     pub fn is_exhausted(&self) -> bool {
         self.held_bytes == 0
     }
 
-    /// Whether somebody who waits may find memory now.
+    /// Whether a waiting connection may find memory now; resets the note.
     #[inline]
     pub fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.freed)
     }
 
-    /// What [`Memory::take_freed`] would say.
+    /// What [`Memory::take_freed`] would return, without the reset.
     #[inline]
     pub fn has_freed(&self) -> bool {
         self.freed
     }
 
-    /// Lets everybody who waits try again.
+    /// Lets all waiting connections try again.
     pub fn set_freed(&mut self) {
         self.freed = true;
     }

@@ -1,28 +1,28 @@
 //! The NBD server: connections on a shard's ring, between clients' sockets and the shard's engine.
 //!
-//! A [`NbdPort`] serves any number of connections and may accept them itself or get them by message from
-//! another shard's port, so that one listener feeds all shards. In the order in which a byte meets it:
+//! A [`NbdPort`] serves any number of connections. It accepts them itself or gets them by message from another shard's
+//! port, so that one listener feeds all shards. In the order in which a byte meets them:
 //!
 //! - `listeners`: accepting ([`Route`] spreads connections over shards).
 //! - `connection`: one client's socket, session and state.
 //! - `intake`: commands become requests; payload is received where the engine will use it.
-//! - `requests`, `name`: the requests in flight of a connection, and what they are called.
-//! - `outbox`: replies leave in batches, data without a copy.
-//! - `memory`: who may have how much of the shard's payload memory; `pinned`: what drives that hang keep.
+//! - `requests`, `name`: the requests in flight of a connection, and their tags.
+//! - `outbox`: replies leave in batches, and data is not copied.
+//! - `memory`: how the shard's payload memory is shared; `pinned`: memory that hanging drives may still use.
 //! - `setup`: options, messages, errors; `stats`: counters.
 //!
 //! # Limits
 //!
-//! A connection has at most 128 requests in flight and a share of the payload memory (see `memory`); at
-//! either limit nothing more is read from it until replies have been sent. So a client that takes no
-//! replies costs a bounded amount of memory, and others go on. Nothing is allocated for a request; a
-//! connection allocates when it begins.
+//! A connection has at most 128 requests in flight and a share of the payload memory (see `memory`). At either limit
+//! nothing more is read from it until replies have been sent. So a client that does not take its replies costs a
+//! bounded amount of memory, and other clients are served. Nothing is allocated for a request; a connection allocates
+//! when it begins.
 //!
 //! # Ends
 //!
-//! A client that has sent all it wants may close its sending direction and still gets its replies. A
-//! connection that breaks is closed when its requests have come back from the engine, because their
-//! memory is in use until then. [`Stop`] ends all connections in order.
+//! A client that has sent all its requests may close its sending direction and still gets its replies. A broken
+//! connection is closed only when its requests have come back from the engine, because their memory is in use until
+//! then. [`Stop`] ends all connections in order.
 
 mod connection;
 mod intake;
@@ -71,15 +71,15 @@ struct Shared {
     volumes: Vec<VolumeId>,
     memory: Memory,
     stats: NbdStats,
-    /// Received bytes on their way to a session.
+    /// Buffer for received bytes that are given to a session.
     scratch: Box<[u8]>,
-    /// A sentence on its way to a client.
+    /// Buffer for composing a sentence to a client.
     text: Vec<u8>,
     /// Connections to look at when the turn is over.
     marked: Vec<ConnectionName>,
     /// Connections that wait for memory or slots, in the order in which they are tried again.
     stalled: VecDeque<ConnectionName>,
-    /// Reads that have to be asked again with other memory.
+    /// Reads that have to be repeated in other memory.
     held: VecDeque<(ConnectionName, u16)>,
     shutting_down: bool,
     on_problem: Box<dyn FnMut(&Problem) + Send>,
@@ -88,7 +88,7 @@ struct Shared {
 impl Shared {
     #[cold]
     fn offer(&mut self, exports: Arc<ExportList>) {
-        // Memory and volumes were set up for these.
+        // Memory and volumes were set up for the old list.
         assert!(
             exports.differs_in_abilities_at_most(&self.exports),
             "an array's exports stay as they are: {exports:?}"
@@ -97,7 +97,7 @@ impl Shared {
     }
 }
 
-/// A shard's NBD server. See the module's prose.
+/// A shard's NBD server. See the module's documentation.
 pub struct NbdPort {
     connections: Vec<Option<Box<Connection>>>,
     /// How often each place among the connections has been used.
@@ -106,11 +106,11 @@ pub struct NbdPort {
     shared: Shared,
     listeners: Listeners,
     route: Route,
-    /// Connections to be taken on.
+    /// Sockets of new connections for this port.
     arrivals: Vec<OwnedFd>,
-    /// Connections that other shards shall take on.
+    /// Sockets of new connections for other shards.
     departures: VecDeque<(ShardId, OwnedFd)>,
-    /// Connections that negotiate, and until when they may.
+    /// Connections in their handshake, and when it times out.
     handshakes: VecDeque<(Nanos, ConnectionName)>,
     handshake_timeout: Nanos,
     stopping: Stopping,
@@ -121,7 +121,7 @@ impl NbdPort {
     ///
     /// # Errors
     ///
-    /// [`NbdPortError`] when exports, volumes and memory do not fit together.
+    /// [`NbdPortError`] if exports, volumes and memory do not fit together.
     pub fn new(options: NbdPortOptions) -> Result<NbdPort, NbdPortError> {
         let exports = options.exports.as_slice().len();
         if options.volumes.len() != exports {
@@ -165,7 +165,7 @@ impl NbdPort {
         })
     }
 
-    /// What was counted so far.
+    /// The counters so far.
     #[must_use]
     pub fn stats(&self) -> NbdStats {
         NbdStats {
@@ -180,7 +180,7 @@ impl NbdPort {
         self.connections.len()
     }
 
-    /// Lets `act` do something with a connection that is still there.
+    /// Calls `act` with a connection, if it still exists.
     #[inline]
     fn with<R>(
         &mut self,
@@ -212,9 +212,9 @@ impl NbdPort {
                 }
             };
             listeners::make_blocking(&socket);
-            // Replies are complete messages. Local sockets know no such delay and refuse.
+            // Replies are complete messages, so do not delay them. Local sockets have no such option and refuse.
             let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
-            // A client whose host is gone is noticed some day.
+            // So that a client whose host has gone is noticed at some time.
             let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
             let name = ConnectionName {
                 index,
@@ -231,7 +231,7 @@ impl NbdPort {
         }
     }
 
-    /// Ends connections that negotiate for too long, and forgets those that are through.
+    /// Ends connections whose handshake takes too long, and forgets those that have completed it.
     #[cold]
     fn check_handshakes(&mut self, now: Nanos, ring: &mut Ring) {
         while let Some(&(deadline, name)) = self.handshakes.front() {
@@ -250,7 +250,7 @@ impl NbdPort {
         }
     }
 
-    /// Asks for reads again whose memory drives keep, as far as there is other memory.
+    /// Repeats reads whose memory is kept by drives, as far as there is other memory.
     #[cold]
     fn ask_again(&mut self, inputs: &mut Vec<Input>) {
         for _ in 0..self.shared.held.len() {
@@ -266,7 +266,7 @@ impl NbdPort {
         }
     }
 
-    /// Lets connections that wait for room try again, each once.
+    /// Lets each connection that waits for room try again once.
     fn retry_stalled(&mut self, ring: &mut Ring, inputs: &mut Vec<Input>) {
         for _ in 0..self.shared.stalled.len() {
             let Some(name) = self.shared.stalled.pop_front() else {
@@ -278,7 +278,7 @@ impl NbdPort {
         }
     }
 
-    /// Closes a connection that nobody needs any more.
+    /// Closes a connection that is finished.
     #[inline]
     fn close_if_finished(&mut self, name: ConnectionName, ring: &mut Ring) {
         let finished = self.with(name, |connection, _| connection.is_finished());
@@ -383,13 +383,13 @@ impl Port for NbdPort {
             self.with(name, |connection, shared| connection.send(shared, ring));
             self.close_if_finished(name, ring);
         }
-        // Nothing above marks a connection; the list goes back for its capacity.
+        // Nothing above marks a connection, so the empty list is put back to keep its capacity.
         self.shared.marked = marked;
     }
 
     fn next_wake(&self) -> Option<Nanos> {
         let handshake = self.handshakes.front().map(|&(deadline, _)| deadline);
-        // Room that came after the stalled were asked last.
+        // Whether room has become free since the stalled connections tried last.
         let retry = !self.shared.stalled.is_empty() && self.shared.memory.has_freed();
         let times = [
             retry.then_some(Nanos(0)),

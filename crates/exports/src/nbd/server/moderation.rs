@@ -1,43 +1,42 @@
-//! When to look for a client's next requests: at once, or a little later so that one look finds several.
+//! Decides when to receive a client's next requests: at once, or a little later so that one receive gets several.
 //!
-//! A client with many requests in flight sends them one by one. A server that is faster than its client
-//! would be woken for each of them, and being woken costs more than serving a request. So where the
-//! client has not yet read all replies it was sent, it is busy and cannot be waiting for the server; then
-//! the server may rest. Meanwhile requests gather, nobody is woken for them, and their replies leave
-//! together. A client with one request in flight has always read its reply before it sends the next
-//! request, so it is never made to wait.
+//! A client with many requests in flight sends them one by one. A server that is faster than its client would be woken
+//! for each of them, and a wake-up costs more than serving a request. A client that has not yet read all of its replies
+//! is busy and cannot be waiting for the server, so the server may rest. Meanwhile requests gather without waking
+//! anybody, and their replies leave together. A client with one request in flight has always read its reply before it
+//! sends the next request, so it never has to wait.
 //!
-//! The rest has no fixed length. It grows while a look finds few requests, and shrinks when it finds that
-//! the client has read everything, because then the client may have waited; after a rest that came out too
-//! long even at its shortest, the next one is tried later and later. A rest that the system has drawn out,
-//! because others used the processor, teaches nothing.
+//! The length of the rest adapts (a receive is called a look here). It grows while looks find few requests. It shrinks
+//! when a look finds that the client has read everything, because then the client may have waited. If even the shortest
+//! rest was too long, the next attempt is made later each time. A rest that the system has prolonged, because others
+//! used the processor, is not counted.
 
 use engine::units::Nanos;
 
-/// The shortest rest. A timer's own cost is of the order of a few microseconds.
+/// The shortest rest. A timer itself costs a few microseconds.
 const DELAY_US_MIN: u8 = 16;
-/// The longest: a bound on what a wrong guess can cost a request.
+/// The longest rest, which bounds what a wrong guess can cost a request.
 const DELAY_US_MAX: u8 = 100;
-/// So many requests at once share the cost of being woken well enough.
+/// This many requests in one look share the cost of the wake-up well enough.
 const REQUESTS_ENOUGH: u32 = 12;
-/// A look that comes this much later than it should was held up by others. Timers of virtual machines alone
-/// are late by a tenth of a millisecond at times.
+/// A look that is this late was held up by others. On virtual machines timers alone are sometimes late by a tenth of a
+/// millisecond.
 const LATE: Nanos = Nanos(200_000);
-/// Looks in a row that find the client busy before a rest is tried: at least and at most.
+/// How many looks in a row must find the client busy before a rest is tried: minimum and maximum.
 const BUSY_LOOKS_MIN: u16 = 8;
 const BUSY_LOOKS_MAX: u16 = 256;
 
-/// Looks in a row that find the client waiting after which only one look in as many asks: that costs a
-/// system call.
+/// After this many looks in a row that find the client waiting, only one look in this many checks whether the client is
+/// busy, because the check is a system call.
 const IDLE_LOOKS: u16 = 8;
 
-/// See the module's prose. For one connection.
+/// The state for one connection. See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Moderation {
     delay_us: u8,
-    /// When the look that is under way was due, if it is delayed.
+    /// When the present look is due, if it is delayed.
     due: Option<Nanos>,
-    /// Looks in a row that found the client busy without a rest before them.
+    /// Looks in a row that found the client busy, without a rest before them.
     busy_looks: u16,
     busy_looks_needed: u16,
     /// Looks since the client was last found busy.
@@ -55,8 +54,8 @@ impl Moderation {
         }
     }
 
-    /// How long to rest before the next look; 0 is not at all. The last look found `requests`, at least one,
-    /// and `client_is_busy` finds out whether the client has replies still to read.
+    /// How long to rest before the next look; 0 for not at all. The last look found `requests`, at least one.
+    /// `client_is_busy` checks whether the client has replies left to read.
     #[inline]
     pub fn next_delay_us(
         &mut self,
@@ -90,10 +89,10 @@ impl Moderation {
         self.delay_us
     }
 
-    /// After a look at once that found the client busy: whether to rest.
+    /// Decides whether to rest, after a look without a rest that found the client busy.
     fn consider(&mut self, requests: u32) {
         if requests >= REQUESTS_ENOUGH {
-            // They gather while the server works.
+            // Enough requests gather while the server works.
             self.delay_us = 0;
         } else if self.delay_us == 0 {
             self.busy_looks += 1;
@@ -104,7 +103,7 @@ impl Moderation {
         }
     }
 
-    /// The rest was longer than the client's work.
+    /// Shortens the rest, which was longer than the client's work.
     fn shorten(&mut self) {
         self.delay_us /= 2;
         if self.delay_us < DELAY_US_MIN {
@@ -113,7 +112,7 @@ impl Moderation {
         }
     }
 
-    /// The rest was not too long; towards finding enough requests and not more.
+    /// The rest was not too long: adjusts it so that a look finds just enough requests.
     fn adjust(&mut self, requests: u32) {
         let step = (self.delay_us / 8).max(1);
         self.delay_us = if requests < REQUESTS_ENOUGH {

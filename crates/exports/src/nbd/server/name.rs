@@ -1,20 +1,20 @@
-//! Names that travel through the ring and the engine and come back.
+//! Identifiers that are passed to the ring and the engine, and come back with their answers.
 
-/// A connection. The generation tells it from earlier ones with the same index.
+/// Identifies a connection. The generation distinguishes it from earlier ones with the same index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ConnectionName {
     pub index: u16,
     pub generation: u32,
 }
 
-/// What the port asks of the ring.
+/// Identifies an operation that the port starts on the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RingOperation {
     /// Accept from the listener with this number.
     Accept(u16),
     Receive(ConnectionName),
     Send(ConnectionName),
-    /// Close a socket; the answer interests nobody.
+    /// Close a socket; the completion is ignored.
     Close,
 }
 
@@ -33,7 +33,7 @@ const SEND: u64 = 3;
 const CLOSE: u64 = 4;
 
 impl RingOperation {
-    /// As a number of at most 56 bits, which is what comes back.
+    /// As a number of at most 56 bits, which the completion returns.
     #[inline]
     pub fn user_data(self) -> u64 {
         let named = |kind: u64, name: ConnectionName| {
@@ -63,7 +63,8 @@ impl RingOperation {
     }
 }
 
-/// A request's name in the engine, of at most [`crate::ports::TAG_BITS`] bits: connection, slot, and the slot's generation.
+/// A request's tag in the engine, of at most [`crate::ports::TAG_BITS`] bits: connection, slot, and the slot's
+/// generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestTag(pub u64);
 

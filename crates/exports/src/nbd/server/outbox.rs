@@ -1,8 +1,8 @@
-//! What goes to a client: one message at a time, so that bytes stay in order.
+//! Sends messages to a client, one at a time, so that bytes stay in order.
 //!
-//! While a message is on its way, further replies gather and leave together in the next one. Headers
-//! are written only when a message is put together; headers of replies without data then lie side by
-//! side and travel as one piece of memory.
+//! While a message is being sent, further replies gather; they are sent together in the next one. Headers are written
+//! only when a message is composed. Headers of replies without data then lie side by side and are sent as one piece of
+//! memory.
 
 use drives::arena::Arena;
 use engine::limits::STEP_SEGMENTS_MAX;
@@ -13,8 +13,8 @@ use super::memory::{Area, Memory, TEXT_BYTES};
 use super::requests::Answer;
 use crate::nbd::{CommandKind, Extent};
 
-/// A message that is at least this long takes no further reply, so that its payload memory is given
-/// back before the client has taken everything.
+/// A message of at least this length takes no further reply, so that the payload memory of its replies is freed before
+/// the client has received all that waits.
 const MESSAGE_BYTES_ENOUGH: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum Content {
     Output {
         length: usize,
     },
-    /// The first replies in line.
+    /// The first answered requests of the connection.
     Replies {
         count: usize,
         with_text: bool,
@@ -36,9 +36,9 @@ enum Content {
 pub(super) struct Outbox {
     /// Output of the handshake that is not sent yet.
     output: Vec<u8>,
-    /// What the message on its way carries.
+    /// The content of the message that is being sent.
     content: Content,
-    /// The memory of that message, as far as it is not sent yet.
+    /// The memory of that message, without what has been sent.
     pieces: Vec<(Buffer, u32)>,
 }
 
@@ -66,19 +66,19 @@ impl Outbox {
         !self.output.is_empty()
     }
 
-    /// Whether a message is on its way.
+    /// Whether a message is being sent.
     #[inline]
     pub fn is_sending(&self) -> bool {
         self.content != Content::Nothing
     }
 
-    /// The memory to send.
+    /// The memory that is left to send.
     #[inline]
     pub fn pieces(&self) -> impl Iterator<Item = (Buffer, u32)> + '_ {
         self.pieces.iter().copied()
     }
 
-    /// Puts the next message together; false if there is nothing to send.
+    /// Composes the next message; false if there is nothing to send.
     #[inline]
     pub fn compose(&mut self, work: &Work, area: Area, arena: &Arena) -> bool {
         self.pieces.clear();
@@ -140,7 +140,7 @@ impl Outbox {
         }
     }
 
-    /// Bytes of the message have been sent; true when that was the rest of it.
+    /// Notes that bytes of the message have been sent; true if the message is now complete.
     #[inline]
     pub fn sent(&mut self, mut sent_bytes: u32, work: &mut Work, memory: &mut Memory) -> bool {
         let mut done = 0;
@@ -168,7 +168,7 @@ impl Outbox {
         true
     }
 
-    /// The message on its way has failed.
+    /// Drops the message that was being sent, which has failed.
     pub fn give_up(&mut self) {
         self.content = Content::Nothing;
     }

@@ -1,20 +1,20 @@
-//! Payload memory that drives which hang may still use, though its requests have been answered.
+//! Payload memory that hanging drives may still use although its requests have been answered.
 //!
-//! The engine says which addresses ([`drives::port::Port::pin`]), a moment before it answers. Memory with such an
-//! address in it is kept when its request is through, and given back when the last of them is released.
+//! The engine reports the addresses ([`drives::port::Port::pin`]) just before it answers. When a request is finished,
+//! memory that contains such an address is kept, and it is freed when the last of its addresses is released.
 
 use engine::units::Buffer;
 
 use super::memory::Payload;
 
-/// How many pins and blocks fit without growing.
+/// Initial capacity for pins and for blocks.
 const ROOM: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Pinned {
-    /// Addresses, each as often as it was pinned.
+    /// Each address as often as it is pinned.
     pins: Vec<Buffer>,
-    /// Memory that nobody but a drive uses.
+    /// Memory that is used only by drives.
     blocks: Vec<Payload>,
 }
 
@@ -30,7 +30,7 @@ impl Pinned {
         self.pins.push(buffer);
     }
 
-    /// Takes memory whose request is through; gives it back if no drive may use it.
+    /// Takes the memory of a finished request; returns it if no drive may use it.
     #[inline]
     pub fn keep(&mut self, payload: Payload) -> Option<Payload> {
         if self.pins.is_empty() || !self.is_used(&payload) {
@@ -40,7 +40,7 @@ impl Pinned {
         None
     }
 
-    /// A drive has given up the use of `buffer`; returns memory that nobody uses any more.
+    /// A drive no longer uses `buffer`; returns its memory if nothing uses that any more.
     pub fn release(&mut self, buffer: Buffer) -> Option<Payload> {
         let pin = self.pins.iter().position(|pin| *pin == buffer);
         debug_assert!(pin.is_some(), "{buffer:?} was not pinned");
@@ -53,7 +53,7 @@ impl Pinned {
         self.pins.iter().any(|pin| payload.holds(*pin))
     }
 
-    /// Bytes that nobody but drives use.
+    /// Bytes that are used only by drives.
     pub fn bytes(&self) -> u64 {
         self.blocks.iter().map(|block| block.block_bytes).sum()
     }

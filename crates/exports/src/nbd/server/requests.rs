@@ -1,8 +1,8 @@
-//! The requests of one connection, from command to the reply that has been sent.
+//! The requests of one connection, from the command until the reply has been sent.
 //!
-//! A request keeps its slot, and its payload memory, until its reply is on the wire. A slot's number is
-//! part of the tag by which the engine knows the request; a generation in the tag tells an answer to an
-//! earlier user of the slot from one to the present.
+//! A request keeps its slot and its payload memory until its reply has been sent. The slot's number is part of the tag
+//! by which the engine identifies the request. The tag also has a generation, which distinguishes an answer to an
+//! earlier user of the slot from one to the present user.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::memory::{Memory, Payload};
 use super::name::{ConnectionName, RequestTag};
 use crate::nbd::{Command, CommandKind, ErrorCode};
 
-/// Most requests of one connection at once.
+/// The most requests of one connection at a time.
 pub(super) const REQUESTS_MAX: usize = 128;
 
 /// How a request is answered.
@@ -23,17 +23,17 @@ pub(super) enum Answer {
     Success,
     /// An error without a sentence.
     Error(ErrorCode),
-    /// The reply lies in the connection's text area.
+    /// The reply is already in the connection's text area.
     Text { length_bytes: u32 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
-    /// A write whose payload is still coming.
+    /// Not submitted yet; a write may still wait for payload.
     Receiving,
     InEngine,
-    /// A read that has to be asked again, because a drive that hangs keeps its memory.
+    /// A read that has to be repeated, because a hanging drive keeps its memory.
     Held,
     Answered(Answer),
 }
@@ -51,7 +51,7 @@ pub(super) struct Slot {
 pub(super) struct Requests {
     slots: Box<[Slot]>,
     free: Vec<u16>,
-    /// Answered requests in the order in which replies are sent; they leave once they are.
+    /// Answered requests in the order in which replies are sent; a request leaves when its reply is sent.
     answered: VecDeque<u16>,
     in_engine: u16,
     held_bytes: u64,
@@ -79,8 +79,8 @@ impl Requests {
         }
     }
 
-    /// A slot for `command` with payload memory if it needs some, or nothing if there is no room. Where room
-    /// will never be, it has no payload and has to be refused.
+    /// A slot for `command`, with payload memory if it needs some; `None` if there is no room now. If there will never
+    /// be memory, the slot has no payload and the caller has to refuse the request.
     #[inline]
     pub fn take(&mut self, command: Command, memory: &mut Memory) -> Option<u16> {
         let &slot = self.free.last()?;
@@ -102,7 +102,7 @@ impl Requests {
         Some(slot)
     }
 
-    /// The request as the engine wants it; it is the engine's from now on.
+    /// Returns the request for the engine, which has it from now on.
     #[inline]
     pub fn submit(&mut self, name: ConnectionName, slot: u16, volume: VolumeId) -> Request {
         self.in_engine += 1;
@@ -125,7 +125,7 @@ impl Requests {
         }
     }
 
-    /// The engine has answered. False if it was not asked.
+    /// Takes the engine's answer. False if the request was not in the engine.
     #[inline]
     pub fn complete(&mut self, tag: RequestTag, result: Result<(), Failure>) -> bool {
         if !self.is_in_engine(tag) {
@@ -147,7 +147,7 @@ impl Requests {
         })
     }
 
-    /// A drive that hangs keeps the memory of a read. False if the engine was not asked.
+    /// Takes the answer that a hanging drive keeps the memory of a read. False if the request was not in the engine.
     #[cold]
     pub fn hold(&mut self, tag: RequestTag, memory: &mut Memory) -> bool {
         if !self.is_in_engine(tag) {
@@ -161,8 +161,7 @@ impl Requests {
         true
     }
 
-    /// The read in `slot` once more, with other memory; nothing if there is none now. The engine still counts
-    /// as having it.
+    /// Repeats the read in `slot` in other memory; `None` if there is none now. The read still counts as in the engine.
     #[cold]
     pub fn ask_again(
         &mut self,
@@ -178,7 +177,7 @@ impl Requests {
         Some(self.request(name, slot, volume))
     }
 
-    /// Answers the read in `slot` with an error instead of asking again.
+    /// Answers the read in `slot` with an error instead of repeating it.
     #[cold]
     pub fn give_up(&mut self, slot: u16, code: ErrorCode) {
         debug_assert_eq!(self.slots[usize::from(slot)].state, State::Held);
@@ -186,7 +185,7 @@ impl Requests {
         self.answer(slot, Answer::Error(code));
     }
 
-    /// Puts the reply to a request in line.
+    /// Queues the reply to a request.
     #[inline]
     pub fn answer(&mut self, slot: u16, answer: Answer) {
         self.slots[usize::from(slot)].state = State::Answered(answer);
@@ -203,7 +202,7 @@ impl Requests {
         }
     }
 
-    /// The replies to the first `count` answered requests have been sent, or never will be.
+    /// Releases the first `count` answered requests: their replies have been sent, or never will be.
     #[inline]
     pub fn release_answered(&mut self, count: usize, memory: &mut Memory) {
         for _ in 0..count {
@@ -214,7 +213,7 @@ impl Requests {
         }
     }
 
-    /// Gives up a slot that nobody uses any more.
+    /// Frees a slot that is no longer in use.
     #[inline]
     pub fn release(&mut self, slot: u16, memory: &mut Memory) {
         let entry = &mut self.slots[usize::from(slot)];
@@ -231,7 +230,7 @@ impl Requests {
         &self.slots[usize::from(slot)]
     }
 
-    /// How many wait for or are in the middle of being sent.
+    /// How many replies wait or are being sent.
     #[inline]
     pub fn answered_count(&self) -> usize {
         self.answered.len()
@@ -242,7 +241,7 @@ impl Requests {
         self.in_engine
     }
 
-    /// Gives up all slots; the engine and the kernel use none of them any more.
+    /// Frees all slots; neither the engine nor the kernel uses any of them.
     pub fn release_all(&mut self, memory: &mut Memory) {
         debug_assert_eq!(self.in_engine, 0, "the engine still uses payload memory");
         self.answered.clear();

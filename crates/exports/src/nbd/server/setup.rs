@@ -1,4 +1,4 @@
-//! What a port is made of, what can be sent to it, and what it reports.
+//! The options of a port, the messages that it takes, and the problems that it reports.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use engine::units::{Nanos, ShardId, VolumeId};
 use crate::nbd::wire::MAX_PAYLOAD_BYTES;
 use crate::nbd::{ExportList, ProtocolError};
 
-/// What a port is made of.
+/// The options of a port.
 pub struct NbdPortOptions {
-    /// What clients can choose.
+    /// The exports that clients can choose.
     pub exports: Arc<ExportList>,
     /// The engine's volume behind each export, in the order of the list.
     pub volumes: Vec<VolumeId>,
-    /// Memory for payload and for the connections' own buffers; nobody else's.
+    /// Memory for payload and for the connections' own buffers, which only this port uses.
     pub pool: Pool,
-    /// Listening sockets that this port accepts from. They may be blocking or not.
+    /// Listening sockets from which this port accepts; blocking or not.
     pub listeners: Vec<OwnedFd>,
-    /// Where accepted connections go.
+    /// Which shards serve the accepted connections.
     pub route: Route,
-    /// Told when a connection ends badly. Called on the shard's thread, so it must not block.
+    /// Called when a connection ends badly. Runs on the shard's thread, so it must not block.
     pub on_problem: Box<dyn FnMut(&Problem) + Send>,
     /// Limits of clients.
     pub limits: NbdLimits,
@@ -30,18 +30,17 @@ pub struct NbdPortOptions {
 /// Limits of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NbdLimits {
-    /// Most connections at once. Each takes 64 KiB of the pool from the start; if that were more than a
-    /// quarter of the pool, there are fewer.
+    /// Most connections at once. Each takes 64 KiB of the pool from the start; there are fewer if that were more than a
+    /// quarter of the pool.
     pub connections_max: u16,
-    /// Most payload memory of one connection. A connection that has none may take one request of any
-    /// allowed length all the same.
+    /// Most payload memory of one connection. A connection that holds none may still take one request of any allowed
+    /// length.
     pub connection_payload_bytes_max: u64,
-    /// A client that has not chosen an export after this time is disconnected.
+    /// A client that has not chosen an export within this time is disconnected.
     pub handshake_timeout: Nanos,
-    /// When the port stops, how long clients are answered that it does before nothing more is read
-    /// from them.
+    /// When the port stops: how long clients' requests are answered with "shutting down" before nothing more is read.
     pub stop_notice: Nanos,
-    /// When the port stops, how long replies may take to be sent.
+    /// When the port stops: how long, after the notice, replies may take to be sent.
     pub stop_grace: Nanos,
 }
 
@@ -57,7 +56,7 @@ impl Default for NbdLimits {
     }
 }
 
-/// Message to a port: serve this connection. It is a stream socket that nothing was sent on yet.
+/// Message to a port: serve this connection. It is a stream socket on which nothing has been sent yet.
 #[derive(Debug)]
 pub struct NewConnection(pub OwnedFd);
 
@@ -65,17 +64,17 @@ pub struct NewConnection(pub OwnedFd);
 #[derive(Debug)]
 pub struct NewListener(pub OwnedFd);
 
-/// Message to a port: offer this to clients that connect from now on; who is connected keeps what it was offered. The
-/// exports are those that the port has, and only their abilities may have changed.
+/// Message to a port: offer this list to clients that connect from now on; connected clients keep their offer. The
+/// exports are the port's present ones, and only their abilities may have changed.
 #[derive(Debug)]
 pub struct NewOffer(pub Arc<ExportList>);
 
-/// Message to a port: accept nothing any more, answer new requests with "shutting down", finish what is
-/// in flight, close every connection, then call the function, on the shard's thread. The engine must
-/// keep running until then. A second message is answered together with the first.
+/// Message to a port: stop accepting, answer new requests with "shutting down", finish requests in flight, close every
+/// connection, then call the function on the shard's thread. The engine must keep running until then. A second message
+/// is answered together with the first.
 pub struct Stop(pub Box<dyn FnOnce() + Send>);
 
-/// Something went wrong with a client. Every text is one sentence.
+/// A problem with a client. Every text is one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The client broke the protocol.
@@ -90,15 +89,15 @@ pub enum Problem {
         /// How many this port can have.
         connections_max: usize,
     },
-    /// Accepting does not work for now, or with `gives_up` not at all.
+    /// Accepting does not work for now, or not any more if `gives_up`.
     #[error(
         "NBD connections cannot be accepted: {}",
         std::io::Error::from_raw_os_error(*errno)
     )]
     Accept {
-        /// The system's number.
+        /// The errno.
         errno: i32,
-        /// The listener was closed.
+        /// Whether the listener was closed.
         gives_up: bool,
     },
 }
@@ -128,13 +127,13 @@ pub enum NbdPortError {
          payload memory per shard are not enough; allow at most {limit_bytes} or give more memory"
     )]
     Payload {
-        /// The export.
+        /// The name of the export.
         name: String,
         /// Its maximum payload.
         payload_bytes: u32,
         /// Size of the pool.
         pool_bytes: u64,
-        /// What would fit.
+        /// The longest payload that would fit.
         limit_bytes: u32,
     },
 }
@@ -156,8 +155,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// Deals connections to `shards` shards in turn, beginning with shard 0; `this_shard` is the one that
-    /// accepts.
+    /// Assigns connections to `shards` shards in turn, beginning with shard 0; `this_shard` is the one that accepts.
     #[must_use]
     pub fn round_robin(shards: u8, this_shard: ShardId) -> Route {
         Route {
@@ -167,7 +165,7 @@ impl Route {
         }
     }
 
-    /// Who serves the next connection; nothing for this shard itself.
+    /// The shard that serves the next connection; `None` if it is this one.
     pub(super) fn another_shard(&mut self) -> Option<ShardId> {
         let shard = self.next;
         self.next = ShardId((shard.0 + 1) % self.shards);

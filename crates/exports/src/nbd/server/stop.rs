@@ -1,9 +1,8 @@
-//! Stopping in order: notice, cut-off, end of patience.
+//! Stops a port in three steps: notice, grace, end.
 //!
-//! At once nothing is accepted any more and every new request is answered with "shutting down". After
-//! the notice nothing more is read, so that clients which keep asking do not hold up the end; requests
-//! in flight are still carried out and answered. After the grace, connections whose clients do not take
-//! their replies are broken off.
+//! From the beginning no connection is accepted, and every new request is answered with "shutting down". After the
+//! notice nothing more is read, so that clients that keep sending requests do not delay the end; requests in flight are
+//! still carried out and answered. After the grace, connections whose clients do not take their replies are closed.
 
 use drives::ring::Ring;
 use engine::units::Nanos;
@@ -14,9 +13,9 @@ use super::{NbdPort, Shared};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nobody has asked.
+    /// No stop is requested.
     Running,
-    /// Since the last message the clock has not been read.
+    /// A stop is requested, but the clock has not been read since.
     Asked,
     Notice {
         until: Nanos,
@@ -64,7 +63,7 @@ impl Stopping {
         }
     }
 
-    /// The stage after `self.stage` if it is time for it.
+    /// The next stage, if it is due.
     fn next_stage(&self, now: Nanos) -> Option<Stage> {
         match self.stage {
             Stage::Asked => Some(Stage::Notice {
@@ -90,7 +89,7 @@ impl NbdPort {
                     self.shared.shutting_down = true;
                     self.listeners.stop(ring);
                     self.each(|connection, _| connection.begin_shutdown());
-                    // What waits for room can be refused now.
+                    // Requests that wait for room can be refused now.
                     self.shared.memory.set_freed();
                 }
                 Stage::Grace { .. } => self.each(Connection::end_input),

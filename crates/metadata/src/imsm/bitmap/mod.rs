@@ -1,18 +1,18 @@
 //! The write-intent bitmap of a volume (policy 6): which regions may have been in the middle of a write.
 //!
 //! A bit is durable on every member before anything in its region is written, and cleared some time after
-//! the last write there is durable. So after a crash only the regions of set bits have to be synchronised,
-//! and a member that comes back after an absence lacks only those, as long as none has been cleared since it
-//! left.
+//! the last write to the region is durable. So after a crash only the regions of set bits have to be synchronised. A
+//! member that comes back after an absence lacks only the regions that are marked, as long as no bit has been cleared
+//! since it left.
 //!
 //! # On the drive
 //!
-//! The bitmap lies in the MiB behind the volume's data on each member, where a RAID 5 without one would have
-//! its log ([`Volume::write_hole_log_sector`](super::Volume::write_hole_log_sector)). Offsets from there:
+//! The bitmap is in the MiB after the volume's data on each member, where a RAID 5 without a bitmap would have
+//! its log ([`Volume::write_hole_log_sector`](super::Volume::write_hole_log_sector)). Offsets from its start:
 //!
 //! | byte | what |
 //! |---|---|
-//! | 0 | nothing, 8 KiB |
+//! | 0 | not used, 8 KiB |
 //! | 8192 | header, 256 bytes; the rest of its 4 KiB is zero |
 //! | 12288 | the bits: region `n` is bit `n % 8` of byte `n / 8`; up to the end of the MiB |
 //!
@@ -32,14 +32,14 @@
 //! | 60 | 196 | zero |
 //!
 //! Verified against what mdadm 4.2 writes: see the tests. md calls such a bitmap external: it takes
-//! the size of regions from here, reads and writes bits, and never touches the header again, so both event
-//! counters stay as they are while md runs. Here they count generations of the record; who relies on them
-//! has to know that nobody else has written since.
+//! the size of regions from its header, reads and writes bits, and never touches the header again, so both event
+//! counters stay unchanged while md runs. Here they are generations of the record; they can be used only
+//! if it is known that no other program has written since.
 //!
 //! # What a region is
 //!
-//! A range of every member's part of the volume on RAID 1 and 5, and a range of the volume itself on RAID 10:
-//! that is what md numbers.
+//! On RAID 1 and 5, a range of every member's part of the volume; on RAID 10, a range of the volume itself.
+//! md numbers regions in this way.
 
 use super::geometry::{Level, check_volume};
 use super::record::{Mpb, SectorSize};
@@ -52,31 +52,31 @@ use core::fmt;
 #[cfg(test)]
 mod tests;
 
-/// From the end of the volume's data on a member to the header.
+/// Distance from the end of the volume's data on a member to the header.
 pub const HEADER_OFFSET_BYTES: u64 = 8192;
-/// From there to the bits.
+/// Distance from the end of the volume's data to the bits.
 pub const BITS_OFFSET_BYTES: u64 = 12288;
-/// Room for bits.
+/// Space for bits.
 pub const BITS_BYTES_MAX: u64 = WRITE_HOLE_LOG_SECTORS * SECTOR_BYTES - BITS_OFFSET_BYTES;
-/// Bytes that are written for a header: what lies between it and the bits.
+/// Bytes written for a header: everything from its start to the bits.
 pub const HEADER_BYTES: usize = (BITS_OFFSET_BYTES - HEADER_OFFSET_BYTES) as usize;
-/// Bytes of a region unless something else is asked for: what mdadm takes for this format.
+/// Default size of a region: the size that mdadm chooses for this format.
 pub const REGION_BYTES_DEFAULT: u32 = 64 << 20;
-/// The smallest region that is taken: no bitmap is worth less.
+/// Smallest size of a region; with smaller ones a bitmap costs more than it saves.
 pub const REGION_BYTES_MIN: u32 = 64 << 10;
-/// The largest, as a power of two in the header's 32 bits.
+/// Largest size of a region: the largest power of two that fits the header's 32 bits.
 pub const REGION_BYTES_MAX: u32 = 1 << 31;
 
 const MAGIC: [u8; 4] = *b"bitm";
 const VERSION: u32 = 4;
 const DAEMON_SLEEP_SECONDS: u32 = 5;
 
-/// What the header says.
+/// The content of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The volume it belongs to.
     pub uuid: Uuid,
-    /// Generation of the record that the last writer of the header knew.
+    /// Generation of the record when the header was last written.
     pub events: u64,
     /// A member whose record is older than this generation may lack regions whose bits have been cleared.
     pub events_cleared: u64,
@@ -84,16 +84,16 @@ pub struct Header {
     pub region_bytes: u32,
 }
 
-/// Why there is no header.
+/// Why bytes are not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderProblem {
-    /// Not enough bytes, or not the magic.
+    /// There are too few bytes, or the magic is missing.
     Absent,
     /// Another version.
     Version(u32),
-    /// That of another volume.
+    /// The UUID is that of another volume.
     OtherVolume(Uuid),
-    /// A region's size that makes no sense or needs more bits than there is room.
+    /// The region size is impossible, or needs more bits than there is space for.
     Region(u32),
 }
 
@@ -109,7 +109,7 @@ impl fmt::Display for HeaderProblem {
 }
 
 impl Header {
-    /// The header in the form on the drive, up to the bits.
+    /// The header in its form on the drive, up to the bits.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
@@ -125,10 +125,10 @@ impl Header {
         bytes
     }
 
-    /// The header of the bitmap of `volume`, from its bytes.
+    /// Decodes the header of the bitmap of `volume`.
     ///
     /// # Errors
-    /// It is not one, or cannot be that volume's.
+    /// The bytes are not a header, or not one for that volume.
     pub fn decode(bytes: &[u8], volume: &BitmapVolume) -> Result<Self, HeaderProblem> {
         if bytes.len() < 64 || bytes[..4] != MAGIC {
             return Err(HeaderProblem::Absent);
@@ -160,12 +160,12 @@ impl Header {
     }
 }
 
-/// What has to be known of a volume to keep its bitmap.
+/// The properties of a volume that determine its bitmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitmapVolume {
     /// Where the area begins on every member: the end of the volume's data.
     pub area_sector: u64,
-    /// What regions are counted over: a member's part of the volume, on RAID 10 the volume.
+    /// The bytes that are divided into regions: a member's part of the volume; on RAID 10, the volume.
     pub covered_bytes: u64,
     /// Identity of the volume.
     pub uuid: Uuid,
@@ -178,9 +178,9 @@ pub enum NoBitmap {
     Level,
     /// On drives with sectors of 4096 bytes mdadm's bitmap code mixes both units.
     SectorSize,
-    /// Too few sectors lie behind the volume.
+    /// There are too few free sectors after the volume.
     Room {
-        /// How many.
+        /// Number of free sectors.
         free_sectors: u64,
     },
 }
@@ -202,10 +202,10 @@ impl fmt::Display for NoBitmap {
 }
 
 impl BitmapVolume {
-    /// Volume number `index` of `mpb`, whatever its policy is now.
+    /// The properties of volume number `index` of `mpb`, whatever its present policy is.
     ///
     /// # Errors
-    /// It cannot have a bitmap.
+    /// The volume cannot have a bitmap.
     pub fn of(mpb: &Mpb, index: usize, sector: SectorSize) -> Result<Self, NoBitmap> {
         let volume = mpb.volumes.get(index).ok_or(NoBitmap::Level)?;
         let level = check_volume(mpb, index).map_err(|_| NoBitmap::Level)?;
@@ -228,13 +228,13 @@ impl BitmapVolume {
         })
     }
 
-    /// Where the header lies on every member.
+    /// Offset of the header on every member.
     #[must_use]
     pub fn header_offset_bytes(&self) -> u64 {
         self.area_sector * SECTOR_BYTES + HEADER_OFFSET_BYTES
     }
 
-    /// Where the bits lie on every member.
+    /// Offset of the bits on every member.
     #[must_use]
     pub fn bits_offset_bytes(&self) -> u64 {
         self.area_sector * SECTOR_BYTES + BITS_OFFSET_BYTES
@@ -246,7 +246,7 @@ impl BitmapVolume {
         self.covered_bytes.div_ceil(u64::from(region_bytes.max(1)))
     }
 
-    /// Whether regions may have this size.
+    /// Whether a bitmap can have regions of this size.
     #[must_use]
     pub fn takes(&self, region_bytes: u32) -> bool {
         region_bytes.is_power_of_two()
@@ -254,14 +254,14 @@ impl BitmapVolume {
             && self.regions(region_bytes) <= BITS_BYTES_MAX * 8
     }
 
-    /// Bytes of the bits on the drive, whole sectors.
+    /// Bytes of the bits on the drive, rounded up to whole sectors.
     #[must_use]
     pub fn bits_bytes(&self, region_bytes: u32) -> usize {
         let bytes = self.regions(region_bytes).div_ceil(8);
         bytes.next_multiple_of(SECTOR_BYTES) as usize
     }
 
-    /// The size of regions of a new bitmap: mdadm's, or the next larger one for which there is room.
+    /// The region size of a new bitmap: mdadm's, or the smallest larger one whose bits fit.
     #[must_use]
     pub fn region_bytes_default(&self) -> u32 {
         let mut bytes = REGION_BYTES_DEFAULT;
@@ -272,8 +272,8 @@ impl BitmapVolume {
     }
 }
 
-/// A set of regions, as words of 64; bit `n % 64` of word `n / 64` is region `n`. Bits beyond the last region
-/// do not count.
+/// Converts bits to a set of regions in 64-bit words: bit `n % 64` of word `n / 64` is region `n`. Bits beyond the last
+/// region are ignored.
 #[must_use]
 pub fn words_of(bits: &[u8], regions: u64) -> Vec<u64> {
     let mut words = vec![0u64; regions.div_ceil(64) as usize];
@@ -302,8 +302,8 @@ fn trim(words: &mut [u64], regions: u64) {
     }
 }
 
-/// The bits on the drive of a set of regions, `length_bytes` of them. What is behind the last region is set, as
-/// mdadm leaves it.
+/// Converts a set of regions to `length_bytes` bytes of bits on the drive. Bits beyond the last region are set, as
+/// mdadm leaves them.
 #[must_use]
 pub fn bits_of(words: &[u64], regions: u64, length_bytes: usize) -> Vec<u8> {
     let mut bits = vec![0xFF; length_bytes];
@@ -316,7 +316,7 @@ pub fn bits_of(words: &[u64], regions: u64, length_bytes: usize) -> Vec<u8> {
     bits
 }
 
-/// How many regions are in a set.
+/// Number of regions in a set.
 #[must_use]
 pub fn count(words: &[u64]) -> u64 {
     words.iter().map(|word| u64::from(word.count_ones())).sum()

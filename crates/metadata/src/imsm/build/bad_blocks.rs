@@ -1,6 +1,6 @@
-//! The log of sectors that could not be read nor recovered.
+//! The log of sectors that could be neither read nor recovered.
 //!
-//! Reading them returns an error, never invented bytes. An entry covers up to 256 sectors of one
+//! Reads of these sectors return an error, never invented bytes. An entry covers up to 256 sectors of one
 //! drive; ranges that touch are merged and then cut into entries again, so that the log stays as
 //! short as possible.
 
@@ -10,16 +10,16 @@ use crate::imsm::{MAX_BAD_BLOCK_ENTRIES, MAX_BAD_BLOCK_SECTORS};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// First sector that 48 bits cannot express.
+/// First sector number that does not fit 48 bits.
 const START_LIMIT: u64 = 1 << 48;
 
 impl Mpb {
     /// Adds `sectors` sectors from `start_sector` of the drive in row `disk_index`.
     ///
     /// # Errors
-    /// [`BuildError::BadBlockLogFull`] leaves the log as it was: the caller must then fail the
-    /// drive, because it can no longer record what is lost. Also: no such row, or an impossible
-    /// range.
+    /// [`BuildError::BadBlockLogFull`], which leaves the log as it was: the caller must then fail the
+    /// drive, because the loss can no longer be recorded. Also: there is no such row, or the range is
+    /// impossible.
     pub fn add_bad_blocks(
         &mut self,
         disk_index: usize,
@@ -35,8 +35,8 @@ impl Mpb {
     /// Removes these sectors from the log, because they were written again.
     ///
     /// # Errors
-    /// As [`Mpb::add_bad_blocks`]; the log can become full because a hole in the middle makes two
-    /// entries of one.
+    /// As [`Mpb::add_bad_blocks`]; the log can become full because removing the middle of an entry makes two
+    /// entries of it.
     pub fn remove_bad_blocks(
         &mut self,
         disk_index: usize,
@@ -58,7 +58,7 @@ impl Mpb {
         merged(self.logged_ranges(disk_index))
     }
 
-    /// Makes the log say that of the drive in row `disk_index` these sectors are bad, and no others.
+    /// Sets the bad sectors of the drive in row `disk_index` to exactly these.
     ///
     /// # Errors
     /// As [`Mpb::add_bad_blocks`].

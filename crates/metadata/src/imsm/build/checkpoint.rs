@@ -1,9 +1,9 @@
 //! How the progress of a background operation is stored.
 //!
-//! The record counts units whose size depends on level and operation. Both directions round down:
+//! The record counts units whose size depends on level and operation. Both conversions round down:
 //! some work may be repeated after a restart, none is skipped. Positions are sectors from the start
-//! of the component, the same on each member. For RAID 10 a synchronisation counts along the
-//! volume rather than along a member.
+//! of the component, the same on each member. For RAID 10 a synchronisation counts sectors of the
+//! volume rather than of a member.
 
 use crate::imsm::geometry::Level;
 use crate::imsm::record::{MigrationKind, Volume};
@@ -11,12 +11,12 @@ use crate::imsm::record::{MigrationKind, Volume};
 /// 64 KiB: the smallest unit of a RAID 5 rebuild.
 const RAID5_REBUILD_SECTORS: u64 = 128;
 
-/// 128 KiB for each of the two domains: the unit of everything on mirrors that does not count
+/// 128 KiB for each of the two copies: the unit of all operations on mirrors that do not count
 /// strips.
 const MIRROR_SECTORS: u64 = 512;
 
-/// Sectors in one checkpoint unit; `None` for operations that count otherwise (reshapes use the
-/// unit of the migration record) or levels without redundancy.
+/// Sectors in one checkpoint unit; `None` for operations with other units (reshapes use the
+/// unit of the migration record) and for levels without redundancy.
 #[must_use]
 pub fn unit_sectors(
     level: Level,
@@ -41,9 +41,9 @@ pub fn unit_sectors(
 }
 
 impl Volume {
-    /// The checkpoint to store when the operation in progress is finished up to `member_sector`
-    /// (from the start of the component). `None` if nothing is in progress that we know how to
-    /// count.
+    /// The checkpoint to store when the operation in progress is complete up to `member_sector`
+    /// (from the start of the component). `None` if nothing is in progress, or an operation with unknown
+    /// units.
     #[must_use]
     pub fn checkpoint_at(&self, member_sector: u64) -> Option<u64> {
         let (unit, kind, level) = self.checkpoint_rule()?;
@@ -58,8 +58,8 @@ impl Volume {
         Some(position / unit)
     }
 
-    /// How far the operation in progress is finished for sure, in sectors from the start of the
-    /// component. `None` if nothing is in progress that we know how to count.
+    /// The position, in sectors from the start of the component, up to which the operation in progress is certainly
+    /// complete. `None` if nothing is in progress, or an operation with unknown units.
     #[must_use]
     pub fn checkpoint_sector(&self) -> Option<u64> {
         let (unit, kind, level) = self.checkpoint_rule()?;

@@ -1,7 +1,7 @@
-//! New containers, further volumes, spares, and deleting volumes.
+//! Creating containers, further volumes and spares, and deleting volumes.
 //!
-//! All volumes of a container use the same drives in the same slots; a second one takes what the
-//! first leaves free. A spare is a drive with a record of its own that lists only itself and binds
+//! All volumes of a container use the same drives in the same slots; a second one uses the space that the
+//! first leaves free. A spare is a drive with a record of its own that lists only itself and belongs
 //! to no container.
 
 use super::BuildError;
@@ -16,7 +16,7 @@ use crate::imsm::serial::Serial;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A drive that shall become a member or spare.
+/// A drive that is to become a member or spare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewDrive {
     /// Serial as stored ([`Serial::from_drive`]).
@@ -35,7 +35,7 @@ pub struct ContainerIdentity {
     pub creation_time: u64,
 }
 
-/// A volume that shall be made.
+/// A volume that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeSpec {
     /// Its name.
@@ -44,9 +44,9 @@ pub struct VolumeSpec {
     pub level: Level,
     /// Strip; ignored for RAID 1.
     pub strip_sectors: u32,
-    /// How large.
+    /// The size.
     pub size: SizeRequest,
-    /// The members' contents agree already (for example because all are zero), so that no initial
+    /// The members' contents match already (for example because all are zero), so that no initial
     /// synchronisation is needed.
     pub born_in_sync: bool,
     /// Allow shapes that not every reader accepts.
@@ -92,8 +92,8 @@ impl Mpb {
     /// Adds a volume on the same drives, in the same slots, as the first one.
     ///
     /// # Errors
-    /// The container must have a volume and all volumes must be complete; the name must be new;
-    /// and there must be room.
+    /// The container has no volume, a volume is not in sync, the name is in use, or there is not enough
+    /// room.
     pub fn add_volume(&mut self, volume: &VolumeSpec) -> Result<(), BuildError> {
         let first = self.volumes.first().ok_or(BuildError::NoSuchVolume {
             index: 0,
@@ -146,8 +146,8 @@ impl Mpb {
         Ok(mpb)
     }
 
-    /// Reasons why `volume`, as the next volume of this container, would not be readable
-    /// everywhere; empty if it would.
+    /// Reasons why some readers would not accept `volume` as the next volume of this container;
+    /// empty if all would.
     #[must_use]
     pub fn reasons_wide(&self, volume: &VolumeSpec) -> Vec<crate::imsm::geometry::WideReason> {
         let members = self
@@ -197,7 +197,7 @@ impl Mpb {
             .unwrap_or_default();
         let existing: Vec<Extent> = self.volumes.iter().map(Volume::extent).collect();
         let layout = lay_out(&shape, spec.size, smallest, &existing)?;
-        // The stored counter can be behind the ids in use, so both count.
+        // The stored counter can be lower than the ids in use, so the highest of both counts.
         let newest = self
             .volumes
             .iter()

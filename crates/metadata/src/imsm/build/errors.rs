@@ -10,16 +10,16 @@ use core::fmt;
 pub enum BuildError {
     /// There is no such volume.
     NoSuchVolume {
-        /// Index asked for.
+        /// The index given.
         index: usize,
-        /// Volumes there are.
+        /// Number of volumes.
         volumes: usize,
     },
     /// There is no such row in the disk table.
     NoSuchDisk {
-        /// Index asked for.
+        /// The index given.
         index: usize,
-        /// Rows there are.
+        /// Number of rows.
         disks: usize,
     },
     /// The volume cannot have this shape or size.
@@ -48,7 +48,7 @@ pub enum BuildError {
         /// What it is doing.
         kind: MigrationKind,
     },
-    /// The volume is not doing what shall be continued or finished.
+    /// The operation that is to be continued or finished is not in progress.
     NotInProgress {
         /// The volume.
         name: VolumeName,
@@ -72,7 +72,7 @@ pub enum BuildError {
         /// The slot.
         slot: usize,
     },
-    /// The slot does not exist, or no drive that is in sync serves in it.
+    /// The slot does not exist, or has no drive that is in sync.
     NobodyServes {
         /// The volume.
         name: VolumeName,
@@ -145,7 +145,7 @@ impl fmt::Display for BuildError {
 }
 
 impl BuildError {
-    /// The sentences about one volume.
+    /// The sentences for errors that concern one volume.
     fn fmt_about_volume(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Degraded { name } => {

@@ -1,8 +1,8 @@
 //! Members that fail, or are missing when the container is assembled.
 //!
-//! The failed mark is what keeps an outdated drive out: it must be durable on all survivors before
-//! any write is acknowledged that the failed drive missed. The failed drive keeps its old record;
-//! it no longer matches because its serial in the survivors' tables has changed.
+//! The failed mark keeps an outdated drive out: it must be durable on all survivors before
+//! any write that the failed drive missed is acknowledged. The failed drive keeps its old record,
+//! but the drive no longer matches, because its serial in the survivors' tables has been changed.
 
 use super::BuildError;
 use crate::imsm::geometry::Level;
@@ -12,9 +12,9 @@ impl Mpb {
     /// Marks row `disk_index` of the disk table failed, in all volumes that use it.
     ///
     /// Its slots become out of sync and the volumes degraded or failed. A rebuild onto that drive
-    /// ends; an initial synchronisation or repair that can no longer protect the lost member stays
-    /// recorded, so that the volume is not mistaken for a consistent one. Marking a failed drive
-    /// again changes nothing.
+    /// ends. An initial synchronisation or repair in progress stays recorded, although it can no longer restore
+    /// redundancy for the lost member, so that the volume is not mistaken for a consistent one; it ends only if each
+    /// mirror has just one copy left. Marking a failed drive again changes nothing.
     ///
     /// # Errors
     /// There is no such row.
@@ -22,9 +22,10 @@ impl Mpb {
         self.mark_failed_in(disk_index, |_| true)
     }
 
-    /// As [`Mpb::mark_failed`], but only in the volumes that go on without the drive: `goes_on` says so by their
-    /// number. In the others its slots stay in sync. Nothing is written to those without it, so what it holds of them stays
-    /// current; they need it back. (md marks a lost drive only in volumes that run on without it, too.)
+    /// As [`Mpb::mark_failed`], but only in the volumes that continue without the drive: `goes_on` is called with their
+    /// number. In the others its slots stay in sync: nothing is written to those volumes without the drive, so what it
+    /// holds of them stays current, and they need it back. (md, too, marks a lost drive only in volumes that continue
+    /// without it.)
     ///
     /// # Errors
     /// There is no such row.
@@ -46,9 +47,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// Marks row `disk_index` failed because the drive was missing when the container was
-    /// assembled: as [`Mpb::mark_failed`], and the row no longer has an address and its serial
-    /// loses its first character.
+    /// Marks row `disk_index` failed because the drive was missing when the container was assembled. This does the same
+    /// as [`Mpb::mark_failed`], and also removes the row's address and the first character of its serial.
     ///
     /// # Errors
     /// There is no such row.
@@ -56,7 +56,7 @@ impl Mpb {
         self.mark_missing_in(disk_index, |_| true)
     }
 
-    /// As [`Mpb::mark_missing`], but only in the volumes that go on without the drive, as [`Mpb::mark_failed_in`].
+    /// As [`Mpb::mark_missing`], but only in the volumes that continue without the drive; see [`Mpb::mark_failed_in`].
     ///
     /// # Errors
     /// There is no such row.
@@ -76,7 +76,7 @@ impl Mpb {
 }
 
 impl Volume {
-    /// Takes the drive out of all slots it serves.
+    /// Marks all slots that the drive fills out of sync.
     fn lose(&mut self, disk_index: u32) {
         let serves = |map: &Map| map.order.iter().any(|slot| slot.disk_index == disk_index);
         if !self.maps().any(serves) {
@@ -87,7 +87,7 @@ impl Volume {
             && self.map.state == MapState::Uninitialised
             && needs_all_members
         {
-            // "Degraded" would hide that parity or mirrors were never valid.
+            // The state "degraded" would hide that parity or mirrors were never valid.
             self.begin(MigrationKind::InitialSync);
         }
         for map in self.maps_mut() {
@@ -96,14 +96,14 @@ impl Volume {
         self.settle_migration();
     }
 
-    /// Ends a migration that the loss of a member has made void.
+    /// Ends a migration that is pointless after the loss of a member.
     fn settle_migration(&mut self) {
         let Some(migration) = &self.migration else {
             return;
         };
         match migration.kind {
             MigrationKind::Rebuild if migration.second_map.state == MapState::Failed => {
-                // Too many lost: what was in sync is what the second map says.
+                // Too many members are lost: the slots in sync are those of the second map.
                 let second_map = migration.second_map.clone();
                 self.map = second_map;
                 self.migration = None;
@@ -120,8 +120,8 @@ impl Volume {
         }
     }
 
-    /// Whether the volume consists of mirrors of which each has lost a copy: those that are left agree with
-    /// themselves, so there is nothing to synchronise, only to rebuild.
+    /// Whether the volume consists of mirrors that have each lost a copy: each has only one copy left,
+    /// so there is nothing to synchronise, only to rebuild.
     pub(super) fn has_single_copies(&self) -> bool {
         let mirrored = matches!(self.map.level(), Some(Level::Raid1 | Level::Raid10));
         let mut mirrors = self.current_map().order.chunks(2);
@@ -155,14 +155,14 @@ impl Map {
         }
     }
 
-    /// The state that follows from which slots are in sync. A level that is not known counts as
+    /// The state that follows from which slots are in sync. An unknown level counts as
     /// one without redundancy.
     pub(super) fn state_by_slots(&self) -> MapState {
         let level = self.level().unwrap_or(Level::Raid0);
         level.state_with(self.order.iter().map(|slot| !slot.out_of_sync))
     }
 
-    /// Sets state and failed slot to what follows from the slots.
+    /// Sets the state and the failed slot according to the slots.
     pub(super) fn settle(&mut self) {
         self.state = self.state_by_slots();
         self.failed_slot = self

@@ -1,4 +1,4 @@
-//! New records, and every change an existing record goes through.
+//! Creates records, and makes every change to existing ones.
 //!
 //! The operations are methods of [`Mpb`] and [`Volume`]. They change the record in memory only;
 //! the caller writes it to all live members, in the order that its durability rules demand, and
@@ -11,7 +11,7 @@
 //! * [`sync`]: initial synchronisation, repair after a crash, dirty marks;
 //! * [`failure`]: members that fail or are missing;
 //! * [`rebuild`]: a new drive takes a lost member's place;
-//! * [`taking_back`]: a lost drive comes back, and volumes have waited for it;
+//! * [`taking_back`]: a lost drive comes back, for which volumes have waited;
 //! * [`checkpoint`]: how progress is stored;
 //! * [`bad_blocks`]: the log of sectors that could not be recovered.
 

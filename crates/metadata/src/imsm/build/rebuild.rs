@@ -2,8 +2,8 @@
 //!
 //! The new drive gets the next row of the disk table. While it is rebuilt, the volume's first map
 //! shows the finished state and the second map marks the slot out of sync. The container's family
-//! number changes, so that the lost drive's old half is recognised, while the original family
-//! number and with it all UUIDs stay. Once no volume refers to the lost drive, its row is deleted
+//! number changes, so that the record on the lost drive can be recognised as outdated; the original family
+//! number, and with it all UUIDs, stays. Once no volume refers to the lost drive, its row is deleted
 //! and all higher rows move down.
 
 use super::{BuildError, NewDrive};
@@ -31,9 +31,9 @@ impl Mpb {
     /// Records that `slot` of volume number `volume` is being rebuilt onto `target`, and returns
     /// the target's row in the disk table **after** rows that are no longer needed were deleted.
     ///
-    /// An unfinished initial synchronisation or repair ends hereby where rebuilding makes everything
-    /// consistent: on a RAID 5, and on mirrors that have all lost a copy. Where a mirror of a RAID 10 is
-    /// whole it must be finished first.
+    /// An unfinished initial synchronisation or repair ends if the rebuild makes everything
+    /// consistent: on a RAID 5, and on mirrors that have all lost a copy. If a mirror of a RAID 10 is
+    /// whole, it must be finished first.
     ///
     /// # Errors
     /// No such volume; the slot is not lost; the volume has failed or is busy; or the drive is
@@ -53,13 +53,13 @@ impl Mpb {
         Ok(disk_index - removed_before)
     }
 
-    /// Records that `target`, which holds all that the healthy member in `slot` of volume number `volume`
-    /// holds, has taken its place. The format has no state for the copying, and needs none: whatever else
-    /// is in progress, or lost, stays so, and a RAID 0 is never without a member. Once no volume refers to
-    /// the drive that was replaced, its row is deleted.
+    /// Records that `target`, which holds the same data as the healthy member in `slot` of volume number `volume`, has
+    /// taken that member's place. The format has no state for the copying, and needs none: the source stays in service
+    /// until the copy is complete, so a RAID 0 is never without a member. Other operations in progress and other lost
+    /// slots are not affected. Once no volume refers to the drive that was replaced, its row is deleted.
     ///
     /// # Errors
-    /// No such volume; nobody serves in the slot; or the drive is too small, failed, listed already, or
+    /// No such volume; the slot has no drive that is in sync; or the drive is too small, failed, listed already, or
     /// serves another slot.
     pub fn replace_member(
         &mut self,
@@ -84,7 +84,7 @@ impl Mpb {
         Ok(())
     }
 
-    /// Deletes the drive in row `unused` and puts the one in row `from` there: what refers to a row that stays
+    /// Deletes the drive in row `unused` and moves the one in row `from` there, so that references to rows that stay
     /// need not change.
     fn give_row(&mut self, unused: usize, from: usize) {
         self.disks.swap(unused, from);
@@ -103,7 +103,7 @@ impl Mpb {
         self.remove_disk(from);
     }
 
-    /// The row of a drive that takes a slot, new if need be.
+    /// The row of the drive that takes a slot; a new row is added if the drive is not listed yet.
     fn list(&mut self, target: RebuildTarget) -> usize {
         match target {
             RebuildTarget::Listed { disk_index } => disk_index,
@@ -142,8 +142,8 @@ impl Mpb {
         }
     }
 
-    /// Records that the drive in `slot` has been filled. Where others are being filled with it, as md fills several
-    /// drives of a RAID 10 at once, they still are.
+    /// Records that the drive in `slot` has been rebuilt. If other drives are being rebuilt at the same time, as md
+    /// does with several drives of a RAID 10, their rebuild continues.
     ///
     /// # Errors
     /// As [`Mpb::finish_rebuild`].
@@ -191,7 +191,7 @@ impl Mpb {
                     return Err(unfit("it is marked failed"));
                 }
                 let row = disk_index as u32;
-                // One that has come back to its slot is filled there.
+                // A drive that has come back to this very slot is rebuilt there, so it may have the slot already.
                 let serves = |(at, entry): (usize, &SlotEntry)| {
                     entry.disk_index == row && (at != slot || !entry.out_of_sync)
                 };
@@ -207,7 +207,7 @@ impl Mpb {
                 (disk.serial, disk.total_sectors)
             }
         };
-        // All volumes of the container will move to this drive, so all must fit.
+        // All volumes of the container will move to this drive, so it must be large enough for all of them.
         let reserved = crate::imsm::SECTORS_PER_MIB + crate::imsm::WRITE_HOLE_LOG_SECTORS;
         let fits = |end: u64| end.saturating_add(reserved) <= total_sectors;
         if !self.volumes.iter().all(|other| fits(other.extent().end)) {

@@ -8,7 +8,7 @@ impl Mpb {
     /// Records that the volume is being synchronised for the first time, from the start.
     ///
     /// # Errors
-    /// No such volume, no redundancy, or busy with something else.
+    /// No such volume, no redundancy, or another operation is in progress.
     pub fn start_initial_sync(&mut self, volume: usize) -> Result<(), BuildError> {
         let volume = self.volume_mut(volume)?;
         volume.require_idle_and_redundant()?;
@@ -19,7 +19,7 @@ impl Mpb {
     /// Records that parity or mirrors are being made consistent after a crash, from the start.
     ///
     /// # Errors
-    /// No such volume, no redundancy, never synchronised, or busy with something else.
+    /// No such volume, no redundancy, never synchronised, or another operation is in progress.
     pub fn start_repair(&mut self, volume: usize) -> Result<(), BuildError> {
         let volume = self.volume_mut(volume)?;
         volume.require_idle_and_redundant()?;
@@ -49,7 +49,7 @@ impl Mpb {
     }
 
     /// Stores the progress of the operation in progress, in its units
-    /// ([`Volume::checkpoint_at`]). What it covers must be durable on the members.
+    /// ([`Volume::checkpoint_at`]). All work up to there must be durable on the members.
     ///
     /// # Errors
     /// No such volume, or nothing in progress.
@@ -68,8 +68,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// Sets or clears the dirty mark: writes may be in flight. RAID 0 never carries it. With a write-hole log
-    /// on the members it also says that the log is valid.
+    /// Sets or clears the dirty mark, which means that writes may be in flight. A RAID 0 never has it. With a
+    /// write-hole log on the members the mark also says that the log is valid.
     ///
     /// # Errors
     /// No such volume.
@@ -85,8 +85,8 @@ impl Mpb {
         Ok(())
     }
 
-    /// Changes what protects parity against a crash. Must be durable before the first write that
-    /// relies on it, or that no longer maintains the old one.
+    /// Changes how parity is protected against a crash. The record must be durable before the first write that
+    /// relies on the new policy or no longer maintains the old one.
     ///
     /// # Errors
     /// No such volume.
@@ -115,8 +115,8 @@ impl Volume {
         }
     }
 
-    /// Starts a synchronisation: the second map is where the volume comes from, the first where
-    /// it goes.
+    /// Starts a synchronisation: the second map shows the state before it, the first map the state
+    /// after it.
     pub(super) fn begin(&mut self, kind: MigrationKind) {
         let mut second_map = self.map.clone();
         let goal = self.map.state_by_slots();

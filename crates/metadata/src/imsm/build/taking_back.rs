@@ -1,19 +1,19 @@
-//! A drive that was marked failed comes back, and volumes have waited for it.
+//! A drive that was marked failed comes back, after volumes have waited for it.
 //!
-//! A lost drive is marked in the disk table, and out of sync in the volumes that go on without it
-//! ([`Mpb::mark_failed_in`]). Where its slot is still in sync nothing was written without it, so what it holds there
-//! is current. Where it is out of sync it is filled anew.
+//! A lost drive is marked failed in the disk table, and out of sync in the volumes that continue without it
+//! ([`Mpb::mark_failed_in`]). In volumes where its slot is still in sync, nothing was written without the drive, so
+//! what it holds of them is current. In volumes where its slot is out of sync, it is rebuilt.
 
 use super::BuildError;
 use crate::imsm::record::{Mpb, Volume};
 use crate::imsm::serial::Serial;
 
 impl Mpb {
-    /// Takes the drive with this serial, whose own record is `own`, back in row `disk_index` of the disk table. A rebuild
-    /// onto it is recorded for the first volume that needs one; one is done at a time.
+    /// Takes the drive with this serial, whose own record is `own`, back in row `disk_index` of the disk table. A
+    /// rebuild onto it is recorded for the first volume that needs one, because volumes are rebuilt one at a time.
     ///
     /// # Errors
-    /// There is no such row, the drive's record does not list it, or what is recorded of its bad blocks has no room.
+    /// There is no such row, the drive's record does not list it, or there is no room for its recorded bad blocks.
     pub fn take_back(
         &mut self,
         disk_index: usize,
@@ -24,7 +24,7 @@ impl Mpb {
             index: own.disks.len(),
             disks: own.disks.len(),
         })?;
-        // While it was failed nobody kept what is recorded of it.
+        // While the drive was failed its bad blocks were not kept up to date, so those in its own record are taken.
         self.set_bad_ranges(disk_index, &own.bad_ranges(own_row))?;
         *self.disk_mut(disk_index)? = own.disks[own_row].clone();
         let row = disk_index as u32;

@@ -1,4 +1,4 @@
-//! The decision for one container.
+//! Decides how one container is assembled.
 
 use super::winner::{self, Agreement, RecordCopy, Standing, standing};
 use super::{Assembly, Candidate, Content, Eviction, MemberState, Refusal, Unfinished, returned};
@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use alloc::{format, vec};
 
-/// Decides what container `family` consists of.
+/// Decides which drives container `family` consists of, and what each of them may do.
 pub(super) fn decide(candidates: &[Candidate], family: u32) -> Result<Assembly, Refusal> {
     let in_group = |candidate: &Candidate| {
         candidate
@@ -79,7 +79,7 @@ pub(super) fn common_sector_size(
     }
 }
 
-/// Drives of the container whose record lists them as healthy members, and the others.
+/// Splits the container's drives into those whose record lists them as healthy members, and the others.
 fn split_by_own_record(
     candidates: &[Candidate],
     family: u32,
@@ -108,7 +108,7 @@ fn split_by_own_record(
     (copies, strangers)
 }
 
-/// The disk table of the truth, being filled with drives.
+/// The disk table of the chosen record, whose rows are being filled with drives.
 pub(super) struct Roll<'a> {
     candidates: &'a [Candidate],
     mpb: Mpb,
@@ -153,7 +153,7 @@ impl<'a> Roll<'a> {
         roll
     }
 
-    /// Drives that serve so far.
+    /// Drives that have been placed as members in service so far.
     fn serving(&self) -> Vec<usize> {
         let drive_of = |state: &MemberState| match state {
             MemberState::Present { drive } => Some(*drive),
@@ -199,8 +199,8 @@ impl<'a> Roll<'a> {
             Standing::Listed(row) => row,
             Standing::MarkedFailed(row) => {
                 self.evict(row, drive, Eviction::MarkedFailed);
-                // A failed drive that is ahead of the truth took part in an update that the
-                // others did not see; they must be written past it.
+                // A failed drive whose record is newer than the chosen one took part in an update that the
+                // others missed; their records must be rewritten with a higher generation.
                 self.rewrite_needed |= copy.mpb.generation >= winner.mpb.generation;
                 return Ok(());
             }
@@ -225,7 +225,7 @@ impl<'a> Roll<'a> {
         Ok(())
     }
 
-    /// Places a drive without a valid record of this container, if the truth lists it.
+    /// Places a drive without a valid record of this container, if the chosen record lists it.
     fn place_other(&mut self, family: u32, drive: usize) -> Result<(), Refusal> {
         let candidate = &self.candidates[drive];
         let (row, is_failed) = match standing(&self.mpb, &candidate.serial) {
@@ -239,7 +239,7 @@ impl<'a> Roll<'a> {
         match &candidate.content {
             Content::Damaged(_) if is_failed => self.evict(row, drive, Eviction::MarkedFailed),
             Content::Damaged(error) => self.place_damaged(family, row, drive, error)?,
-            // A failed drive that was erased or made a spare is free for new use.
+            // A failed drive that was erased or made a spare is free for another use.
             _ if is_failed => {}
             Content::Nothing => self.evict(row, drive, Eviction::NoRecord),
             Content::Record(mpb) if mpb.is_spare() => {
@@ -310,7 +310,7 @@ impl<'a> Roll<'a> {
         }
     }
 
-    /// Drives must be as large as the record says, or at least hold every volume.
+    /// Checks that drives are as large as the record says; smaller ones must at least hold every volume.
     pub fn check_sizes(&mut self) {
         let end = self
             .mpb
@@ -340,7 +340,7 @@ impl<'a> Roll<'a> {
         }
     }
 
-    /// `truth` is the record that was chosen, as it was found.
+    /// Completes the assembly; `truth` is the chosen record, as it was found.
     pub fn finish(mut self, truth: &Mpb, highest_generation: u32) -> Assembly {
         self.mpb.generation = self.mpb.generation.max(highest_generation);
         let unfinished = self.unfinished(truth);
@@ -366,12 +366,12 @@ impl<'a> Roll<'a> {
         }
     }
 
-    /// What is left to do of the update that wrote `truth`. A drive that is ahead of it, but does not
-    /// serve, is overtaken first.
+    /// What is left to do of the update that wrote `truth`. If a drive that does not serve has a newer generation,
+    /// the record is written with that generation.
     ///
-    /// Dirty marks that only older copies have come with the update after this one. If that is cut off, too,
-    /// they are lost; but a clean mark is never written while data is in flight, so what is lost is a
-    /// resync that was not needed.
+    /// Dirty marks that only older copies have are written by the update after this one. If that is interrupted, too,
+    /// they are lost. But a clean mark is never written while data is in flight, so only a resync that was not
+    /// needed is lost.
     fn unfinished(&self, truth: &Mpb) -> Option<Unfinished> {
         let record = Mpb {
             generation: self.mpb.generation,

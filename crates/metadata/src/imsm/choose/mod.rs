@@ -1,25 +1,25 @@
-//! Which copy of a record is the truth, and which drives may serve.
+//! Decides which copy of a record to use, and which drives may serve.
 //!
-//! Every member carries a full copy. After a crash, a failure or a visit in another machine the
-//! copies can differ. The rules, which are stricter than those of md (it accepts outdated members
-//! silently):
+//! Every member carries a full copy. After a crash, a failure or use in another machine the
+//! copies can differ. The record that is chosen is called the *truth* or the *winner*. The rules are stricter than
+//! those of md, which accepts outdated members silently:
 //!
-//! * Records belong together by the container's original family number.
+//! * Records belong together if they have the same original family number of the container.
 //! * The highest generation wins. A copy one generation behind, whose drive is not marked failed,
-//!   is an interrupted update: its drive serves, dirty marks are united, and all copies must be
+//!   is an interrupted update: its drive serves, a volume is dirty if either copy says so, and all copies must be
 //!   written again. A copy further behind is stale and its drive is evicted.
-//! * A drive that the winner marks failed is evicted, whatever it says itself. If the highest
+//! * A drive that the winner marks failed is evicted, whatever its own record says. If the highest
 //!   generation is on a drive that another copy, at most one generation behind, marks failed, then
 //!   that other copy wins: it was written without the drive.
-//! * Two halves of which each went on without the other are never merged: that is refused, and
-//!   both are shown. Also refused: copies of one generation that differ, drives that the format
-//!   cannot tell apart, and a damaged copy that claims to be newer than every readable one.
+//! * If the container was split in two halves that were each used without the other, they are never merged: the
+//!   container is refused and both halves are reported. Also refused: copies of one generation that differ, drives that
+//!   the format cannot tell apart, and a damaged copy that claims to be newer than every readable one.
 //! * A damaged copy on a drive that the winner lists as healthy is an interrupted update, if its
-//!   header agrees; the drive serves and is written again.
-//! * Where every member's record is torn, the private second copies serve ([`Shadow`]), if they agree
+//!   header matches; the drive serves and its copy is written again.
+//! * If every member's record is torn, the private second copies are used ([`Shadow`]), if they agree
 //!   and nothing was written after them.
-//! * A drive that should be a member but carries no record, a spare's, or another container's is
-//!   evicted: its place goes by what the winner records, never by what can be read.
+//! * A drive that should be a member but has no record, a spare's, or another container's is
+//!   evicted: the winner decides which drive belongs in a slot, not what can be read from the drive.
 //!
 //! The result is an [`Assembly`] or a [`Refusal`] for each container. Nothing is written.
 
@@ -44,10 +44,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A drive that was looked at.
+/// A drive that has been examined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// What messages call the drive, such as its path.
+    /// The drive's name in messages, such as its path.
     pub name: String,
     /// Its serial in stored form.
     pub serial: Serial,
@@ -55,13 +55,13 @@ pub struct Candidate {
     pub total_sectors: u64,
     /// Its logical sector size.
     pub sector: SectorSize,
-    /// What lies in its metadata region.
+    /// The content of its metadata region.
     pub content: Content,
-    /// Its shadow, if there is a whole one.
+    /// Its shadow, if it has a whole one.
     pub shadow: Option<Box<Shadow>>,
 }
 
-/// What a drive's metadata region holds.
+/// The content of a drive's metadata region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// No IMSM signature.
@@ -77,7 +77,7 @@ impl Candidate {
         format!("{} (serial {})", self.name, self.serial)
     }
 
-    /// The record if it is one of a container with volumes.
+    /// The record, if it is that of a container with volumes.
     fn container_record(&self) -> Option<&Mpb> {
         match &self.content {
             Content::Record(mpb) if !mpb.is_spare() => Some(mpb),
@@ -106,11 +106,11 @@ pub struct Choice {
 pub struct Found {
     /// Its identity, see [`Mpb::container_family`].
     pub container_family: u32,
-    /// What is to be done with it.
+    /// How it can be assembled, or why not.
     pub outcome: Result<Assembly, Refusal>,
 }
 
-/// Groups drives into containers and decides for each what the truth is.
+/// Groups drives into containers and decides for each container which record to use.
 #[must_use]
 pub fn choose(candidates: &[Candidate]) -> Choice {
     let records = candidates.iter().filter_map(Candidate::container_record);

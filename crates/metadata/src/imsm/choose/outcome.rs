@@ -12,26 +12,26 @@ use core::fmt;
 /// A container that can be assembled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assembly {
-    /// The truth, dirty marks united. Its generation is the highest seen.
+    /// The chosen record, with the dirty marks of all copies. Its generation is the highest seen.
     pub mpb: Mpb,
     /// Sector size of all members.
     pub sector: SectorSize,
-    /// For each row of the disk table, who serves it.
+    /// For each row of the disk table, the drive in it and whether it serves.
     pub members: Vec<MemberState>,
     /// Drives with a record of this container that its disk table no longer lists.
     pub outsiders: Vec<(usize, Eviction)>,
-    /// Evicted drives that volumes have waited for ([`Assembly::take_back`]).
+    /// Evicted drives for which volumes have waited ([`Assembly::take_back`]).
     pub returned: Vec<Returned>,
-    /// Those of them that have been taken back.
+    /// Drives that were in `returned` and have been taken back.
     pub taken_back: Vec<usize>,
     /// Spares that are large enough and have the right sector size.
     pub spares: Vec<usize>,
-    /// The last update, if it has not reached every member that serves. It must be finished before the
-    /// next one begins, or two of them could be cut off in a row and leave copies two generations apart.
+    /// The last update, if it has not reached every member that serves. It must be completed before the
+    /// next one begins. Otherwise two updates in a row could be interrupted and leave copies two generations apart.
     pub unfinished: Option<Unfinished>,
     /// The record must be written to all members before the first volume is started.
     pub rewrite_needed: bool,
-    /// What the user should know, a sentence each.
+    /// Notes for the user, a sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -40,16 +40,16 @@ pub struct Assembly {
 pub struct Unfinished {
     /// The record as the update wrote it.
     pub record: Box<Mpb>,
-    /// Drives that serve but do not carry it.
+    /// Drives that serve but do not have this record.
     pub drives: Vec<usize>,
-    /// It was found in the shadows only, so these must stay until the drives' own copies are whole.
+    /// The record was found in the shadows only, so these must stay until the drives' own copies are whole.
     pub from_shadows: bool,
 }
 
-/// Who serves a row of the disk table. Drives are indexes into the candidates.
+/// The drive of a row of the disk table, and whether it serves. Drives are indexes into the candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
-    /// The drive is here and its place is sure.
+    /// The drive is here and serves.
     Present {
         /// The drive.
         drive: usize,
@@ -70,18 +70,18 @@ pub enum MemberState {
 /// Why a drive that is here must not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// The truth marks it failed.
+    /// The chosen record marks it failed.
     MarkedFailed,
     /// Its record is outdated although it was never marked failed.
     Stale {
         /// Its generation.
         generation: u32,
-        /// That of the truth.
+        /// The generation of the chosen record.
         newest: u32,
     },
     /// Another drive has taken its place.
     Replaced,
-    /// Its own record does not list its serial: a copy, or behind an adapter that changes serials.
+    /// Its own record does not list its serial: it is a copy of a drive, or behind an adapter that changes serials.
     NotInOwnRecord,
     /// It has no record.
     NoRecord,
@@ -91,7 +91,7 @@ pub enum Eviction {
     OtherContainer,
     /// Its record is damaged and does not look like an interrupted update.
     DamagedRecord,
-    /// It is smaller than the record says, and too small.
+    /// It is smaller than the record says, and too small for the volumes.
     TooSmall,
 }
 
@@ -120,8 +120,8 @@ impl fmt::Display for Eviction {
 }
 
 impl Assembly {
-    /// For each row of the disk table whether its drive serves; what
-    /// [`start_mode`](crate::imsm::start::start_mode) wants.
+    /// For each row of the disk table whether its drive serves: the argument of
+    /// [`start_mode`](crate::imsm::start::start_mode).
     #[must_use]
     pub fn present(&self) -> Vec<bool> {
         self.members
@@ -138,7 +138,7 @@ impl Assembly {
         })
     }
 
-    /// The drive in each slot of a volume's map; `None` where nobody serves. Slots that are out of
+    /// The drive in each slot of a volume's map; `None` if no drive serves there. Slots that are out of
     /// sync are included: see [`Volume::current_map`].
     #[must_use]
     pub fn slot_drives(&self, volume: &Volume) -> Vec<Option<usize>> {
@@ -155,16 +155,16 @@ impl Assembly {
     }
 
     /// Marks in the record every listed drive that does not serve: missing ones as missing, evicted
-    /// ones as failed. To be done, and made durable, before a volume is started without them.
+    /// ones as failed. This must be done and durable before a volume is started without them.
     /// Returns whether anything changed.
     ///
-    /// `starts` says by their number which volumes start. What is on record of the others stays as it is, and so do
-    /// drives that only those use: nothing is written to them, so whoever is away misses nothing. It is different
-    /// with a drive that is here with an outdated record. What has been written without it nobody knows, so it is out
-    /// of sync everywhere.
+    /// `starts` says by number which volumes start. The record of the other volumes is not changed, nor are drives
+    /// marked that only those use: nothing is written to these volumes, so an absent drive misses nothing. The
+    /// exception is a drive that is here with an outdated record and that a starting volume uses: it is not known what
+    /// has been written without it, so it is marked out of sync in all volumes.
     ///
     /// # Errors
-    /// None in a record that was chosen; the type is that of the operations used.
+    /// None in a record that was chosen; the type comes from the operations used.
     pub fn record_absences(&mut self, starts: impl Fn(usize) -> bool) -> Result<bool, BuildError> {
         let before = self.mpb.clone();
         for row in 0..self.members.len() {
@@ -191,7 +191,7 @@ impl Assembly {
         Ok(changed)
     }
 
-    /// A volume that has waited for a drive goes on without it after all.
+    /// Marks a drive lost in volumes that have waited for it and now start without it.
     fn lose_row(&mut self, row: usize, starts: impl Fn(usize) -> bool) -> Result<(), BuildError> {
         let waits = |volume: &Volume| {
             let mut entries = volume.maps().flat_map(|map| &map.order);
@@ -201,7 +201,7 @@ impl Assembly {
         self.mpb.mark_failed_in(row, |at| waiting[at] && starts(at))
     }
 
-    /// Whether a drive has a place in this container, serving or not.
+    /// Whether a drive belongs to this container, serving or not.
     pub(super) fn lists(&self, wanted: usize) -> bool {
         self.outsiders.iter().any(|(drive, _)| *drive == wanted)
             || self.members.iter().any(|state| match state {
@@ -232,7 +232,7 @@ impl Assembly {
     }
 }
 
-/// One side of a container that went separate ways.
+/// One side of a container whose halves were used separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Half {
     /// Drives that carry this side's record.
@@ -272,14 +272,14 @@ pub enum Refusal {
         /// The drives.
         drives: Vec<String>,
     },
-    /// Each side went on without the other.
+    /// The two sides were each used without the other.
     SplitHalves {
         /// The side with the higher generation.
         first: Half,
-        /// The other.
+        /// The other side.
         second: Half,
     },
-    /// Records contradict each other about who has failed, in a way no crash explains.
+    /// Records contradict each other about which drives have failed, in a way that no crash explains.
     Contradiction {
         /// One side.
         first: Half,
@@ -297,40 +297,40 @@ pub enum Refusal {
     DamagedIsNewer {
         /// The drive.
         drive: String,
-        /// What its header says.
+        /// The generation in its header.
         claimed: u32,
         /// The highest readable generation.
         newest: u32,
     },
-    /// Every member's record is torn, and the shadows must not serve.
+    /// Every member's record is torn, and the shadows cannot be used.
     ShadowsInDoubt {
         /// Drives with a whole shadow.
         drives: Vec<String>,
-        /// Why they must not.
+        /// Why they cannot be used.
         why: ShadowDoubt,
     },
 }
 
-/// Why the shadows of a container must not serve although no member's record is whole.
+/// Why the shadows of a container cannot be used although no member's record is whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShadowDoubt {
-    /// They, or what a lost drive carries, contradict each other.
+    /// The shadows, or the copies on a lost drive, contradict each other.
     Disagree {
-        /// The newest.
+        /// The side with the newest shadow.
         first: Half,
-        /// The other.
+        /// The other side.
         second: Half,
     },
-    /// A member's record is not torn but gone, or another's.
+    /// A member's record is not torn, but missing or that of another container.
     NotTorn {
         /// The drive.
         drive: String,
     },
-    /// A member's torn record is not one that the newest shadow knows.
+    /// A member's torn record is not one that the newest shadow names.
     Overtaken {
         /// The drive.
         drive: String,
-        /// What the torn record's header says.
+        /// The generation in the torn record's header.
         generation: u32,
         /// Generation of the newest shadow.
         shadow_generation: u32,

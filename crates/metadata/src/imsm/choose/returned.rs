@@ -1,10 +1,10 @@
-//! Drives that are marked failed, are here, and hold something that nobody else has.
+//! Drives that are marked failed, are present, and hold current data that no other drive has.
 //!
-//! A volume that cannot go on without a drive stands still while that is away, and its slot stays in sync on record
-//! ([`Mpb::mark_failed_in`]), although another volume goes on and the drive is marked failed for it. So what the
-//! drive holds of the first volume is current still, if it is the drive that left, as it was then. That cannot be
-//! told from the records: whoever started another copy of the drive in between, or puts back one from before, has
-//! a record like this too. So somebody has to say it
+//! A volume that cannot work without a drive is stopped while the drive is away, and the drive's slot stays in sync on
+//! record ([`Mpb::mark_failed_in`]), although another volume continues and the drive is marked failed for it. So what
+//! the drive holds of the first volume is still current, provided that this is the drive that left and that it has not
+//! been changed since. The records cannot prove that: another copy of the drive that was used in the meantime, or a
+//! copy restored from an earlier time, has such a record too. So the operator has to confirm it
 //! ([`TRUST_RETURNED_FLAG`](crate::imsm::start::TRUST_RETURNED_FLAG)).
 
 use super::{Assembly, Candidate, Eviction, MemberState};
@@ -15,21 +15,21 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A drive that volumes have waited for.
+/// A drive for which volumes have waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Returned {
     /// Its row of the disk table.
     pub row: usize,
     /// The drive, an index into the candidates.
     pub drive: usize,
-    /// What messages call it.
+    /// The drive's name in messages.
     pub label: String,
     serial: Serial,
     /// Its own record.
     record: Box<Mpb>,
 }
 
-/// Which of the drives that must not serve are waited for by volumes of `truth`.
+/// Finds the evicted drives for which volumes of `truth` have waited.
 pub(super) fn find(
     truth: &Mpb,
     members: &[MemberState],
@@ -56,8 +56,8 @@ pub(super) fn find(
     members.iter().enumerate().filter_map(returned).collect()
 }
 
-/// Whether a volume has waited for the drive in `row`, and all that have find in the drive's `own` record what they
-/// left there.
+/// Whether at least one volume has waited for the drive in `row`, and for each volume that has, the drive's `own`
+/// record shows the volume as it was when the drive left.
 fn is_waited_for(truth: &Mpb, row: usize, own: &Mpb, serial: &Serial) -> bool {
     let Some(own_row) = own.disk_index_of(serial) else {
         return false;
@@ -79,13 +79,13 @@ fn is_waited_for(truth: &Mpb, row: usize, own: &Mpb, serial: &Serial) -> bool {
     is_waited_for
 }
 
-/// The slot of a volume in which the drive of this row holds what is current.
+/// The slot of a volume in which the drive of this row holds current data.
 fn current_slot(volume: &Volume, row: usize) -> Option<usize> {
     let mut order = volume.current_map().order.iter();
     order.position(|entry| entry.disk_index as usize == row && !entry.out_of_sync)
 }
 
-/// Whether two records mean the same volume in the same place.
+/// Whether two records describe the same volume in the same place.
 fn is_same(now: &Volume, then: &Volume) -> bool {
     let (map, other) = (now.current_map(), then.current_map());
     now.name == then.name
@@ -97,9 +97,9 @@ fn is_same(now: &Volume, then: &Volume) -> bool {
 }
 
 impl Assembly {
-    /// Takes back the drives that volumes have waited for, as if they had never been away for those; for the others
-    /// they are to be filled anew. They have to be written before all other drives: a record that lists them
-    /// means nothing as long as they carry the one from before.
+    /// Takes back the drives for which volumes have waited. For those volumes it is as if the drives had never been
+    /// away; for the others the drives are to be rebuilt. The record must be written to these drives before all others:
+    /// a record that lists them is of no use as long as they still have their old one.
     pub fn take_back(&mut self) {
         for returned in core::mem::take(&mut self.returned) {
             let Returned {

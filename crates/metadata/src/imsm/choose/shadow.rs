@@ -1,22 +1,23 @@
-//! When the shadows are the truth: only when nothing better is left.
+//! Decides when the shadows replace the records: only when nothing better is left.
 //!
-//! A [`Shadow`] may never bring back an older state over a newer one that was acknowledged. So the
-//! newest one serves only if, for every drive here that it lists as a healthy member:
+//! A [`Shadow`] must never bring back a state older than one that was acknowledged. So the
+//! newest one is used only if, for every drive here that it lists as a healthy member:
 //!
-//! * the drive's own record is torn: its header is there, its checksum is wrong. A record that is whole
-//!   decides by the ordinary rules, shadows or not; one that is gone was erased on purpose, and so was the
+//! * the drive's own record is torn: its header is there, its checksum is wrong. If a record is whole,
+//!   the ordinary rules decide, whatever the shadows say; if it is missing, it was erased on purpose, and so was the
 //!   array;
-//! * the torn record is the one that the shadow holds or the one that it replaced, by what its header
-//!   says. Any other was written later, by a program that keeps no shadows (md, firmware), and may have
+//! * by its header, the torn record is the one that the shadow holds or the one that it replaced.
+//!   Any other was written later, by a program that keeps no shadows (md, firmware), and may have
 //!   recorded a failure;
-//! * the drive's own shadow, if it is whole, is the same, or holds the record that the newest replaced.
+//! * the drive's own shadow, if it is whole, holds the same record, or the one that the newest shadow's record
+//!   replaced.
 //!
-//! A drive that the newest shadow marks failed, or does not list any more, is no member: what it carries
-//! was written before it was lost. But if that is not older, or calls one of the members failed, then
-//! the drives went two ways, and the shadows do not serve.
+//! A drive that the newest shadow marks failed, or does not list any more, is not a member: its copies
+//! were written before it was lost. But if they are not older, or mark one of the members failed, then
+//! the drives were used separately, and the shadows are not used.
 //!
-//! Where the shadows do not serve and no record of the container is whole, that is a [`Refusal`] which
-//! says why; where a record is whole, the ordinary rules go on as if there were no shadows.
+//! If the shadows are not used and no record of the container is whole, that is a [`Refusal`], which
+//! says why; if a record is whole, the ordinary rules apply as if there were no shadows.
 
 use super::container::{Roll, common_sector_size, refuse_duplicates};
 use super::winner::{RecordCopy, Standing, standing};
@@ -40,7 +41,7 @@ impl<'a> Carrier<'a> {
     fn of(drive: usize, candidate: &'a Candidate) -> Option<Self> {
         let shadow = candidate.shadow.as_deref()?;
         let header = torn_header(candidate)?;
-        // A drive that was taken for another container since may still have the shadow of the last.
+        // A drive that has since been used in another container may still have the shadow of the earlier one.
         let is_its_own = header.container_family == shadow.print.identity.container_family
             || shadow.explains(&header);
         let lists_itself = matches!(
@@ -76,12 +77,12 @@ fn carriers(candidates: &[Candidate]) -> impl Iterator<Item = Carrier<'_>> {
         .filter_map(|(drive, candidate)| Carrier::of(drive, candidate))
 }
 
-/// The containers that shadows speak of.
+/// The containers to which the shadows belong.
 pub(super) fn families(candidates: &[Candidate]) -> impl Iterator<Item = u32> {
     carriers(candidates).map(|carrier| carrier.shadow.print.identity.container_family)
 }
 
-/// Decides about container `family` by its shadows; `None` where the ordinary rules have to.
+/// Decides about container `family` by its shadows; `None` if the ordinary rules apply.
 pub(super) fn decide(candidates: &[Candidate], family: u32) -> Option<Result<Assembly, Refusal>> {
     let carriers: Vec<Carrier<'_>> = carriers(candidates)
         .filter(|carrier| carrier.shadow.print.identity.container_family == family)
@@ -105,7 +106,7 @@ pub(super) fn decide(candidates: &[Candidate], family: u32) -> Option<Result<Ass
     }
 }
 
-/// Everything that is known of one container.
+/// Everything that is known about one container.
 struct Case<'a> {
     candidates: &'a [Candidate],
     family: u32,
@@ -139,7 +140,7 @@ impl<'a> Case<'a> {
         own.map(|carrier| carrier.shadow)
     }
 
-    /// Whether a record is the newest shadow's, or one that its update was replacing.
+    /// Whether a record is the one in the newest shadow, or one that its update was replacing.
     fn is_known(&self, identity: &RecordIdentity) -> bool {
         let newest = self.newest.shadow.print.identity;
         self.carriers
@@ -148,7 +149,7 @@ impl<'a> Case<'a> {
             .any(|carrier| carrier.shadow.explains(identity))
     }
 
-    /// The first reason why the shadows must not serve.
+    /// The first reason why the shadows cannot be used.
     fn doubt(&self) -> Option<ShadowDoubt> {
         let mut drives = self.candidates.iter().enumerate();
         drives.find_map(|(drive, candidate)| {

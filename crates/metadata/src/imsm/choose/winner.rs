@@ -1,4 +1,4 @@
-//! Finding the record that is the truth, and seeing when there is none.
+//! Finds the record to use (the winner), and detects when there is none.
 
 use super::{Candidate, Half, Refusal};
 use crate::imsm::record::Mpb;
@@ -55,7 +55,7 @@ impl<'a> RecordCopy<'a> {
         matches!(self.considers(other), Standing::MarkedFailed(_))
     }
 
-    /// Neither generation is more than one ahead of the other.
+    /// Whether the generations differ by at most one.
     fn is_near(&self, other: &RecordCopy<'a>) -> bool {
         self.mpb.generation.abs_diff(other.mpb.generation) <= 1
     }
@@ -73,9 +73,10 @@ fn half(copies: &[RecordCopy<'_>], like: &RecordCopy<'_>) -> Half {
     }
 }
 
-/// The copy that is the truth: of the highest generation, unless a copy at most one generation
-/// behind marks its drive failed. Of several it is one whose drive nobody calls failed: a drive that comes
-/// back has the record that takes it back before all those have it that called it failed.
+/// The winner: the copy with the highest generation, unless a copy at most one generation
+/// behind marks its drive failed. Among several copies with the highest generation, one is preferred whose drive no
+/// copy marks failed: a drive that is taken back gets the new record before the drives whose old record marks it
+/// failed do.
 pub(super) fn find<'a>(copies: &[RecordCopy<'a>]) -> Result<RecordCopy<'a>, Refusal> {
     let highest = copies.iter().map(|copy| copy.mpb.generation).max();
     let is_highest = |copy: &&RecordCopy<'_>| Some(copy.mpb.generation) == highest;
@@ -87,7 +88,7 @@ pub(super) fn find<'a>(copies: &[RecordCopy<'a>]) -> Result<RecordCopy<'a>, Refu
         .or_else(|| candidates.next())
         .ok_or(Refusal::NoUsableRecord { drives: Vec::new() })?;
     for _ in 0..=copies.len() {
-        // The newest accuser: what an older record accuses may since have been taken back.
+        // The newest copy that does so: failed marks in older records may have been revoked since.
         let accuser = copies
             .iter()
             .filter(|copy| copy.marks_failed(&winner) && winner.lists(copy))
@@ -100,7 +101,7 @@ pub(super) fn find<'a>(copies: &[RecordCopy<'a>]) -> Result<RecordCopy<'a>, Refu
         }
         winner = *accuser;
     }
-    // Drives accuse each other in a circle.
+    // Drives mark each other failed in a circle.
     let accuser = copies
         .iter()
         .find(|copy| copy.marks_failed(&winner))
@@ -119,7 +120,7 @@ fn contradiction(
     }
 }
 
-/// What the winner makes of another copy whose drive it lists as healthy.
+/// How another copy, whose drive the winner lists as healthy, relates to the winner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Agreement {
     /// The same record.
@@ -145,18 +146,19 @@ pub(super) fn compare(
         }),
         Some(1) => Ok(Agreement::Interrupted),
         Some(_) => Ok(Agreement::Stale),
-        // Only where the winner is not the highest: the newer record was written with a drive
-        // that the winner had failed.
+        // This happens only if the winner does not have the highest generation: the newer record was written with a
+        // drive that the winner had marked failed.
         None => Err(contradiction(copies, winner, copy)),
     }
 }
 
-/// Refuses if a copy that does not serve went on by itself.
+/// Refuses the container if a copy that does not serve was used separately.
 ///
-/// A copy is merely old if a drive that it lists as healthy now carries the winner's record, or a newer one
-/// that is merely old itself: that drive went on and the copy stayed behind. Otherwise, if it marks one of the winner's drives
-/// failed, or if all drives it lists are here with its own record, it went its own way. One of the winner's
-/// generation whose drive the winner does not know is not old: one of the two is wrong.
+/// A copy is merely old if a drive that it lists as healthy now carries the winner's record, or a newer record
+/// that is itself merely old: that drive stayed in use and the copy was left behind. Otherwise the copy was used
+/// separately if it marks one of the winner's drives failed, or if all drives it lists are here with nearly the same
+/// record. A copy with the winner's generation whose drive the winner does not list cannot be merely old: one of the
+/// two records is wrong.
 pub(super) fn refuse_split(
     copies: &[RecordCopy<'_>],
     winner: &RecordCopy<'_>,
@@ -192,8 +194,8 @@ pub(super) fn refuse_split(
     Ok(())
 }
 
-/// The drives of copies that stayed behind. What one of them lists as healthy, and is newer, may have stayed behind
-/// later: several drives that were lost one after the other lead to the winner step by step.
+/// The drives whose copies are merely old. A copy counts as old, too, if it lists as healthy the drive of a newer
+/// copy that is old: if several drives were lost one after the other, each such step leads closer to the winner.
 fn merely_old(serving: &[RecordCopy<'_>], idle: &[RecordCopy<'_>]) -> Vec<usize> {
     let mut newest_first = idle.to_vec();
     newest_first.sort_by_key(|copy| core::cmp::Reverse(copy.mpb.generation));

@@ -1,4 +1,4 @@
-//! Bytes to values.
+//! Decodes bytes into values.
 
 use super::layout::{
     BAD_BLOCK_LOG_HEAD_BYTES, BAD_BLOCK_LOG_MAGIC, HEADER_BYTES, NO_FAILED_SLOT, RawBadBlock,
@@ -20,7 +20,7 @@ pub(in crate::imsm) fn has_signature(bytes: &[u8]) -> bool {
     bytes.starts_with(&SIGNATURE_PREFIX)
 }
 
-/// The length a header gives, if it can be one.
+/// The length that a header states, if it is a possible one.
 pub(in crate::imsm) fn record_length(header: &[u8]) -> Result<usize, DecodeError> {
     let too_short = DecodeError::TooShort {
         bytes: header.len(),
@@ -37,10 +37,10 @@ impl Mpb {
     /// Decodes a record from its bytes in logical order (header first, contiguous).
     ///
     /// Bytes after the record's own length are ignored. `sector` is the logical sector size of
-    /// the drive it was read from; the record itself does not say it.
+    /// the drive it was read from, which the record does not contain.
     ///
     /// # Errors
-    /// Any [`DecodeError`]; a bad checksum carries what the header claims.
+    /// Any [`DecodeError`]; that of a bad checksum contains what the header states.
     pub fn decode(bytes: &[u8], sector: SectorSize) -> Result<Self, DecodeError> {
         if bytes.len() < HEADER_BYTES {
             return Err(DecodeError::TooShort { bytes: bytes.len() });
@@ -173,7 +173,7 @@ struct Reader<'a> {
     end: usize,
     offset: usize,
     units: Units,
-    /// High words of drives and maps count.
+    /// The high words of the numbers of drives and maps are valid.
     large: bool,
 }
 
@@ -199,8 +199,8 @@ impl Reader<'_> {
         T::read_from_bytes(bytes).map_err(|_| DecodeError::Truncated { part, offset })
     }
 
-    /// A stored 64-bit number of a drive or map, in sectors. The high word only counts when the
-    /// record says so; mdadm clears it otherwise.
+    /// A stored 64-bit number of a drive or map, in sectors. The high word is used only if the
+    /// record says that it is valid; mdadm clears it otherwise.
     fn wide(&self, low: zerocopy::little_endian::U32, high: zerocopy::little_endian::U32) -> u64 {
         if self.large {
             join(low, high)

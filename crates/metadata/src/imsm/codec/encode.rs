@@ -1,4 +1,4 @@
-//! Values to bytes.
+//! Encodes values into bytes.
 
 use super::layout::{
     BAD_BLOCK_LOG_HEAD_BYTES, BAD_BLOCK_LOG_MAGIC, CHECKSUM_OFFSET, NO_FAILED_SLOT, RawBadBlock,
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
-/// Disk table rows that the low 24 bits of a slot entry can name.
+/// Bits of a slot entry that hold the row of the disk table.
 const DISK_INDEX_BITS: u32 = 24;
 
 /// Bits of a bad block's start sector.
@@ -22,12 +22,12 @@ impl Mpb {
     /// `sector`.
     ///
     /// Length, checksum and those attribute bits that follow from content
-    /// ([`Mpb::attributes_on_disk`]) are computed; everything else is stored as it is. On
-    /// 4096-byte sectors the migration checkpoint is rounded down to what can be stored (some work
+    /// ([`Mpb::attributes_on_disk`]) are computed; everything else is stored unchanged. On
+    /// 4096-byte sectors the migration checkpoint is rounded down to whole units (some work
     /// is then repeated) and bad blocks are rounded outwards.
     ///
     /// # Errors
-    /// Any [`EncodeError`]: something does not fit the format.
+    /// Any [`EncodeError`]: a value does not fit the format.
     pub fn encode(&self, sector: SectorSize) -> Result<Vec<u8>, EncodeError> {
         let units = Units::of(sector);
         let mut tables = Vec::new();

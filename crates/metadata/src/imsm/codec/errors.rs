@@ -1,4 +1,4 @@
-//! What can be wrong with bytes that should be a record, or with a record that should be bytes.
+//! Errors of decoding bytes into a record, and of encoding a record into bytes.
 
 use super::RecordIdentity;
 use core::fmt;
@@ -11,7 +11,7 @@ pub enum DecodeError {
         /// Bytes given.
         bytes: usize,
     },
-    /// The signature is not there.
+    /// There is no signature.
     NoSignature,
     /// The header's length field is out of range or not a multiple of 4.
     BadLength {
@@ -27,16 +27,16 @@ pub enum DecodeError {
     },
     /// The checksum does not match: the record is torn or damaged.
     Checksum {
-        /// Of the bytes.
+        /// Checksum of the bytes.
         computed: u32,
-        /// What the header says. Not to be trusted, but a record torn by an interrupted write usually
+        /// What the header states. It cannot be relied on, but a record torn by an interrupted write usually
         /// has an intact first sector.
         claims: RecordIdentity,
     },
-    /// The checksum matches, but the bytes are not those of the record that the header belongs to: one part
-    /// is from before an interrupted write, another from after it.
+    /// The checksum matches, but the bytes are not those of the record to which the header belongs: one part
+    /// is from before an interrupted write, the other from after it.
     Mixed {
-        /// What the header says.
+        /// What the header states.
         claims: RecordIdentity,
     },
     /// A table reaches past the end of the record.
@@ -66,15 +66,15 @@ pub enum DecodeError {
         slot: usize,
         /// The row named.
         disk_index: u32,
-        /// Rows there are.
+        /// Number of rows.
         disks: usize,
     },
-    /// The bad block log does not have the form it must have.
+    /// The bad block log has an invalid form.
     BadBlockLog {
         /// Which rule is broken.
         problem: &'static str,
     },
-    /// A value does not fit once scaled to 512-byte sectors.
+    /// A value overflows when it is scaled to 512-byte sectors.
     ValueTooLarge {
         /// Which field.
         field: &'static str,
@@ -84,7 +84,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// What the header of a torn record says; `None` if the record is not one that was torn.
+    /// What the header of a torn record states; `None` if the error does not mean a torn record.
     #[must_use]
     pub fn torn(&self) -> Option<RecordIdentity> {
         match self {
@@ -164,13 +164,13 @@ impl core::error::Error for DecodeError {}
 /// Why a record cannot be written as bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
-    /// A table has more entries than its counter can say.
+    /// A table has more entries than its counter can express.
     TooMany {
         /// Which table.
         what: &'static str,
-        /// Entries it has.
+        /// Number of entries.
         count: usize,
-        /// Most it may have.
+        /// Maximum number of entries.
         limit: usize,
     },
     /// A number of sectors is not a whole number of 4096-byte units.

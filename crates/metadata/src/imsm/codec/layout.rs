@@ -1,4 +1,4 @@
-//! The fixed parts of a record exactly as they lie on disk.
+//! The fixed parts of a record exactly as they are on disk.
 //!
 //! Offsets of the base structures are documented in FreeBSD's `md_intel.c`; the newer fields
 //! (64-bit halves, write-hole policy, bad block log) are those of mdadm's format.

@@ -1,13 +1,13 @@
-//! Bytes of a record to values and back.
+//! Decodes records from bytes and encodes them again.
 //!
 //! A record starts with a 216-byte header that carries its length and a checksum. The disk table,
 //! the volumes (each with one or two maps of variable length) and the bad block log follow without
 //! padding. All integers are little-endian.
 //!
-//! Decoding trusts nothing: the length is bounded before anything else is looked at, the checksum
-//! comes next, and every table is checked against the length. It allocates at most in proportion
-//! to the bytes it was given. Encoding refuses what would not fit the fields, so that a record is
-//! never silently cut.
+//! Decoding trusts nothing: first the length is checked against its bounds, then the
+//! checksum is verified, and every table is checked against the length. It allocates at most in proportion
+//! to the bytes it was given. Encoding refuses values that do not fit their fields, so that a record is
+//! never silently truncated.
 //!
 //! On drives with 4096-byte sectors, sector numbers are stored in units of 4096 bytes; here, and
 //! only here, they are scaled to the 512-byte sectors used in memory.
@@ -29,7 +29,7 @@ use super::record::SectorSize;
 
 /// Sum, modulo 2^32, of the little-endian words of a record, without the checksum word itself.
 ///
-/// `record` is the whole record; a rest of fewer than four bytes does not count.
+/// `record` is the whole record; a remainder of fewer than four bytes is ignored.
 #[must_use]
 pub fn checksum(record: &[u8]) -> u32 {
     let sum = record.chunks_exact(4).fold(0u32, |sum, word| {

@@ -1,4 +1,4 @@
-//! Bytes with a meaning, to their enums and back. Unknown values survive.
+//! Converts bytes with a meaning to enums and back. Unknown values are preserved.
 
 use crate::imsm::record::{MapState, MigrationKind, Volume, WriteHolePolicy};
 

@@ -1,9 +1,9 @@
-//! What an existing record says about the place and size of its volumes, and whether it can be
-//! believed.
+//! The place and size of volumes according to an existing record, and checks whether they are
+//! possible.
 //!
-//! A record with a valid checksum can still make no sense: another program's mistake, or bytes
-//! made on purpose. Before a volume is started, [`check_volume`] makes sure that every address
-//! that will be computed from its maps lies on the drives and in no other volume.
+//! A record with a valid checksum can still make no sense, by another program's mistake or by
+//! intent. Before a volume is started, [`check_volume`] makes sure that every address
+//! computed from its maps is on the drives and in no other volume.
 
 use super::level::Level;
 use super::limits::{MAX_STRIP_SECTORS, MIN_STRIP_SECTORS};
@@ -12,11 +12,11 @@ use crate::imsm::{MAX_RECORD_BYTES, SECTOR_BYTES, WRITE_HOLE_LOG_SECTORS};
 use core::fmt;
 
 /// Sectors at the end of a drive that no data may reach: the longest record, and two 4096-byte
-/// sectors. Less than we reserve ourselves, because firmware reserves less.
+/// sectors. This is less than new volumes leave free, because firmware leaves less.
 const METADATA_SECTORS: u64 = MAX_RECORD_BYTES as u64 / SECTOR_BYTES + 16;
 
-/// How far, on each data member, a volume's size may be from what its stripes say before the
-/// stripes are not believed.
+/// How far a volume's size may differ, per data member, from the size that follows from its stripes, before the
+/// number of stripes is ignored.
 const STRIPES_TOLERANCE_SECTORS: u64 = 2048;
 
 /// A range of sectors on each member.
@@ -107,7 +107,7 @@ impl Volume {
 }
 
 impl Mpb {
-    /// Sectors behind the data of volume number `index` that nothing else uses, on every drive: up to the next
+    /// Free sectors after the data of volume number `index`, available on every drive: up to the next
     /// volume or the metadata. 0 if there is no such volume.
     #[must_use]
     pub fn write_hole_log_room_sectors(&self, index: usize) -> u64 {
@@ -131,10 +131,10 @@ impl Mpb {
     }
 }
 
-/// Why a volume's record makes no sense.
+/// Why a volume's record is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeometryProblem {
-    /// No such level with so many members.
+    /// The level does not exist with this number of members.
     UnknownLevel {
         /// Level byte.
         stored_level: u8,
@@ -146,7 +146,7 @@ pub enum GeometryProblem {
         /// Strip.
         sectors: u32,
     },
-    /// The `domains` byte does not belong to the level.
+    /// The `domains` byte does not fit the level.
     Domains {
         /// The byte.
         domains: u8,
@@ -227,7 +227,7 @@ impl fmt::Display for GeometryProblem {
     }
 }
 
-/// Checks that volume number `index` of `mpb` can be addressed by its maps, and returns its level.
+/// Checks that the maps of volume number `index` of `mpb` can be used for addressing, and returns its level.
 ///
 /// Volumes that are being reshaped have two different layouts on purpose and fail this check.
 ///
@@ -292,7 +292,7 @@ fn same_layout(map: &Map, other: &Map) -> bool {
         && map.members() == other.members()
 }
 
-/// Drives that are marked failed may share a row and have no size: their data is not used.
+/// Checks the drives. Several slots may refer to the same failed row, and its size may be 0: their data is not used.
 fn check_drives(mpb: &Mpb, map: &Map, level: Level, end: u64) -> Result<(), GeometryProblem> {
     let log_sectors = if level == Level::Raid5 {
         WRITE_HOLE_LOG_SECTORS

@@ -1,8 +1,8 @@
 //! Where a new volume starts and how large it becomes.
 //!
-//! A volume takes the same sectors on each member: its *component*, a multiple of 1 MiB. After the
-//! component come 1 MiB for the write-hole log and more unused sectors, until 8192 sectors after
-//! the component the next volume may start. At the end of the smallest drive 10402 sectors stay
+//! A volume uses the same sectors on each member: its *component*, a multiple of 1 MiB. The
+//! component is followed by 1 MiB for the write-hole log and by unused sectors; the next volume may start
+//! 8192 sectors after the end of the component. At the end of the smallest drive 10402 sectors stay
 //! free.
 
 use super::extent::Extent;
@@ -12,7 +12,7 @@ use crate::imsm::{
 };
 use alloc::vec::Vec;
 
-/// How large a new volume shall be. Sizes are rounded down to 1 MiB on each member (RAID 10 with
+/// The requested size of a new volume. Sizes are rounded down to 1 MiB on each member (RAID 10 with
 /// strips of 1 MiB: 2 MiB, because its stripes are counted in pairs of rows).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeRequest {
@@ -37,13 +37,13 @@ pub struct Layout {
     pub start_sector: u64,
     /// Sectors of data on each member.
     pub component_sectors: u64,
-    /// What the map states: component and write-hole log area.
+    /// The value for the map: component and write-hole log area.
     pub sectors_per_member: u64,
-    /// What the map states; for mirrored levels half of the rows.
+    /// The value for the map; for mirrored levels half the number of rows.
     pub data_stripes: u64,
     /// Usable size.
     pub size_sectors: u64,
-    /// What the map states.
+    /// The value for the map.
     pub strip_sectors: u32,
 }
 
@@ -59,7 +59,7 @@ impl Layout {
 /// the volumes that occupy `existing`.
 ///
 /// # Errors
-/// Any [`GeometryError`] but [`GeometryError::Wide`].
+/// Any [`GeometryError`] except [`GeometryError::Wide`].
 pub fn lay_out(
     shape: &Shape,
     size: SizeRequest,
@@ -69,7 +69,7 @@ pub fn lay_out(
     shape.check()?;
     let data_members = shape.level.data_members(shape.members);
     let strip_sectors = shape.stored_strip_sectors();
-    // The number of stripes must come out whole.
+    // The component must be a whole number of stripes.
     let granule = SECTORS_PER_MIB.max(u64::from(strip_sectors) * u64::from(shape.level.domains()));
     let round = |sectors: u64| sectors - sectors % granule;
     let gaps = gaps(smallest_drive_sectors, existing);
@@ -125,7 +125,7 @@ fn gaps(smallest_drive_sectors: u64, existing: &[Extent]) -> Vec<Extent> {
     let mut gaps = Vec::new();
     let mut start = 0u64;
     for extent in occupied {
-        // The gap's own log area and distance lie before the next volume.
+        // The log area and the distance after a volume in this gap must end before the next volume starts.
         let end = extent.start.saturating_sub(VOLUME_GAP_SECTORS);
         gaps.push(Extent {
             start,

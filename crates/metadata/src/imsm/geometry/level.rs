@@ -21,7 +21,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// The level stored as `stored` in a map of `members` members; `None` if there is none.
+    /// The level stored as `stored` in a map of `members` members; `None` if there is no such level.
     ///
     /// Stored level 1 is RAID 1 with two members and RAID 10 with more. Stored level 10 is RAID
     /// 10, also for four members, although nobody should write that.
@@ -58,7 +58,7 @@ impl Level {
         }
     }
 
-    /// How many members' worth of data a volume of `members` members holds.
+    /// The capacity of a volume with `members` members, in units of one member's component.
     #[must_use]
     pub fn data_members(self, members: usize) -> u64 {
         let members = members as u64;

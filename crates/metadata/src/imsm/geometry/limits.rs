@@ -1,9 +1,9 @@
 //! What the format cannot hold at all ([`GeometryError`]), and what it can hold but only some
 //! readers accept ([`WideReason`]).
 //!
-//! The safe set, which firmware, old and new mdadm read alike: RAID 0 of two or more, RAID 1 of
+//! The safe set is accepted by firmware and by old and new mdadm: RAID 0 of two or more drives, RAID 1 of
 //! two, RAID 10 of four, RAID 5 of three or more; strips of 4 to 128 KiB; at most two volumes; at
-//! most twelve drives. Outside of it, each reason says who can no longer read the array.
+//! most twelve drives. For a volume outside of it, each reason says which readers do not accept the array.
 
 use super::level::Level;
 use crate::imsm::record::VolumeName;
@@ -18,14 +18,14 @@ pub const MAX_STRIP_SECTORS: u32 = 2048;
 pub const MAX_SAFE_STRIP_SECTORS: u32 = 256;
 /// The strip field of every RAID 1, 64 KiB, although a mirror has no strips.
 pub const RAID1_STRIP_SECTORS: u32 = 128;
-/// Most volumes in the safe set.
+/// Largest number of volumes in the safe set.
 pub const MAX_SAFE_VOLUMES: usize = 2;
-/// Most drives of one NVMe array on a platform without VMD.
+/// Largest number of drives in one NVMe array on a platform without VMD.
 pub const MAX_SAFE_MEMBERS: usize = 12;
-/// Most members a map can count.
+/// Largest number of members that a map can hold.
 pub const MAX_MEMBERS: usize = 255;
 
-/// The shape of a volume: everything about it but its size.
+/// The shape of a volume: all its properties except its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// RAID level.
@@ -37,7 +37,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The strip that is stored.
+    /// The strip size that is stored.
     #[must_use]
     pub fn stored_strip_sectors(&self) -> u32 {
         if self.level == Level::Raid1 {
@@ -102,8 +102,8 @@ impl Shape {
     }
 }
 
-/// Why a volume is outside the set that every reader accepts. Prints what is unusual and who can
-/// no longer read the array.
+/// Why a volume is outside the set that every reader accepts. It is printed as what is unusual and which readers do
+/// not accept the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WideReason {
     /// RAID 0 of a single drive.
@@ -120,7 +120,7 @@ pub enum WideReason {
     },
     /// More than two volumes in the container.
     ManyVolumes {
-        /// Volumes with the new one.
+        /// Number of volumes, including the new one.
         volumes: usize,
     },
     /// More drives than a platform without VMD takes.
@@ -162,33 +162,33 @@ impl fmt::Display for WideReason {
 /// Why a volume cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GeometryError {
-    /// The level does not exist with so many members.
+    /// The level does not exist with this number of members.
     MemberCount {
         /// Level.
         level: Level,
-        /// Members asked for.
+        /// The number of members requested.
         members: usize,
     },
     /// The strip is not a power of two from 4 KiB to 1 MiB.
     Strip {
-        /// Strip asked for.
+        /// The strip requested.
         strip_sectors: u32,
     },
-    /// The shape is outside the safe set and that was not allowed.
+    /// The shape is outside the safe set, and the caller has not allowed that.
     Wide {
         /// Volume name.
         name: VolumeName,
         /// Every reason.
         reasons: Vec<WideReason>,
     },
-    /// Less than the smallest volume was asked for.
+    /// The requested size is below that of the smallest volume.
     TooSmall {
         /// Sectors that the smallest volume takes on each member.
         smallest_sectors: u64,
     },
     /// The drives have no gap of that size.
     NoSpace {
-        /// Sectors needed on each member; 0 if the largest possible was asked for.
+        /// Sectors needed on each member; 0 if the largest possible size was requested.
         needed_sectors: u64,
         /// Sectors of the largest gap, rounded down to 1 MiB.
         largest_gap_sectors: u64,
@@ -207,7 +207,8 @@ impl fmt::Display for GeometryError {
                         "the metadata of an array cannot count {members} drives"
                     );
                 }
-                // How many an array can be served with is the engine's to say, which it does before this.
+                // Only the format's limits are checked here. The engine checks beforehand how many members it can
+                // serve.
                 let rule = match level {
                     Level::Raid0 => "at least 1 drive",
                     Level::Raid1 => "exactly 2 drives",

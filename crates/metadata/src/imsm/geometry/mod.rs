@@ -2,8 +2,8 @@
 //!
 //! * [`Level`]: the four levels and how the format stores them;
 //! * [`layout`]: where a new volume starts and how large it becomes;
-//! * [`limits`]: what the format cannot express, and what it can but only some readers accept;
-//! * [`extent`]: what an existing record says about place and size, checked before it is used.
+//! * [`limits`]: what the format cannot express, and what only some readers accept;
+//! * [`extent`]: place and size of a volume in an existing record, checked before they are used.
 
 pub mod extent;
 pub mod layout;

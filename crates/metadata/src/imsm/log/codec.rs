@@ -1,4 +1,4 @@
-//! A header as bytes. All numbers are little-endian.
+//! Encodes and decodes a header of the log. All numbers are little-endian.
 //!
 //! ```text
 //!  offset  bytes
@@ -34,19 +34,19 @@ const ENTRY_BYTES: usize = 24;
 
 const _: () = assert!(ENTRIES_AT + ENTRIES_MAX * ENTRY_BYTES <= HEADER_BYTES);
 
-/// Why bytes are no header of this log.
+/// Why bytes are not a header of this log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderProblem {
     /// The checksum is wrong: no header, a torn one, or damage.
     Checksum,
     /// It is the header of another container's log.
     Signature {
-        /// What it says.
+        /// The signature found.
         found: u32,
     },
     /// It claims more entries than fit.
     TooManyEntries {
-        /// What it says.
+        /// The number found.
         entries: u32,
     },
 }
@@ -68,11 +68,12 @@ impl fmt::Display for HeaderProblem {
 
 impl core::error::Error for HeaderProblem {}
 
-/// Writes a header into `bytes`, into all of them, without allocating. [`Entry::data_sector`] must be a multiple of the
-/// drives' sector size. `checksum_of` is CRC-32C: [`crc32c`], or one that uses the processor's instructions.
+/// Encodes a header into `bytes` without allocating; all of `bytes` is overwritten. [`Entry::data_sector`] must be a
+/// multiple of the drives' sector size. `checksum_of` computes CRC-32C: [`crc32c`], or a function that uses the
+/// processor's instructions.
 ///
 /// # Panics
-/// With more than [`ENTRIES_MAX`] entries.
+/// If there are more than [`ENTRIES_MAX`] entries.
 pub fn encode_header(
     bytes: &mut [u8; HEADER_BYTES],
     signature: u32,
@@ -103,10 +104,10 @@ pub fn encode_header(
 }
 
 impl Header {
-    /// The header as bytes.
+    /// Encodes the header.
     ///
     /// # Panics
-    /// With more than [`ENTRIES_MAX`] entries.
+    /// If there are more than [`ENTRIES_MAX`] entries.
     #[must_use]
     pub fn encode(&self, sector: SectorSize) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
@@ -122,7 +123,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header of the log that has `signature`.
+    /// Decodes a header of the log that has `signature`.
     ///
     /// # Errors
     /// A [`HeaderProblem`].
@@ -147,7 +148,7 @@ impl Header {
         let entry = |at: usize| {
             let at = ENTRIES_AT + at * ENTRY_BYTES;
             Entry {
-                // A place that no volume reaches stays one.
+                // A sector beyond every volume must stay beyond it, so the product saturates.
                 data_sector: get_long(bytes, at).saturating_mul(sector.scale()),
                 partial_parity_bytes: get(bytes, at + 8),
                 data_bytes: get(bytes, at + 12),

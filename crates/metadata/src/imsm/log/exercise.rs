@@ -1,6 +1,6 @@
-//! What the fuzzer does with any bytes as a log: lay them into the areas of small arrays, as they are and
-//! with what only stands in the way repaired (the checksums), and replay. Nothing may panic, and nothing but
-//! parity of the volume may be written, in the slot that the row says.
+//! The fuzz target for logs. It puts arbitrary bytes into the log areas of small arrays, both unchanged and with the
+//! checksums repaired, and replays them. Nothing may panic, and nothing but parity of the volume may be written, in the
+//! slot where the row has its parity.
 
 use super::codec::{COUNT_AT, RESERVED_BYTES};
 use super::{ENTRIES_MAX, HEADER_BYTES, LoggedVolume, Members, replay, walk};
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 const SIGNATURE: u32 = 0x5EED_0001;
 
-/// See the module's prose. `choice` picks the shape of the array.
+/// See the module's documentation. `choice` determines the shape of the array.
 pub fn exercise(bytes: &[u8], choice: u8, sector: SectorSize) {
     let volume = LoggedVolume {
         start_sector: u64::from(choice >> 6) * 8192,
@@ -39,7 +39,7 @@ pub fn exercise(bytes: &[u8], choice: u8, sector: SectorSize) {
     }
 }
 
-/// `bytes` as a chain of headers and entries with right checksums, as far as they go.
+/// `bytes` as a chain of headers and entries with correct checksums, as far as they reach.
 fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut area = bytes.to_vec();
     let mut at = 0;
@@ -54,7 +54,7 @@ fn repaired(bytes: &[u8]) -> Vec<u8> {
             .chunks_exact_mut(24)
             .take(count as usize)
         {
-            // Sizes that can be met, in sectors.
+            // Sizes small enough for the area, in sectors.
             let sectors = usize::from(entry[9]) % 64;
             entry[8..12].copy_from_slice(&(sectors as u32 * 512).to_le_bytes());
             let next = length_bytes + sectors * SECTOR_BYTES as usize;
@@ -71,7 +71,7 @@ fn repaired(bytes: &[u8]) -> Vec<u8> {
     area
 }
 
-/// Members that all have the same log and notice writes to the wrong place.
+/// Members that all have the same log and detect writes to a wrong place.
 struct Watched<'a> {
     volume: LoggedVolume,
     area: &'a [u8],

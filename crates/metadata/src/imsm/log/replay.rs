@@ -1,8 +1,8 @@
-//! Making parity fit its data again after a crash, by the newest unit of every member's log.
+//! Makes parity match its data again after a crash, with the newest unit of every member's log.
 //!
-//! Only parity is written, and what it is computed from is not: a replay that is interrupted is simply done
-//! again. The order around it: parity, flush, then the empty areas ([`initialise`]), then metadata that says
-//! clean.
+//! Only parity is written, and nothing that it is computed from: a replay that is interrupted is simply
+//! repeated. The caller must keep this order: parity, flush, then the areas are emptied ([`initialise`]), then the
+//! metadata says clean.
 
 use super::rows::Piece;
 use super::{AreaStart, Entry, HEADER_BYTES, Header, LoggedVolume, Newest, walk};
@@ -13,15 +13,15 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-/// What is read and written at a time: other writers log in this grain where they can, and if a sector of it
-/// cannot be read, no more than this goes without.
+/// The unit of reading and writing. Other writers log in units of this size where they can, and if one of its sectors
+/// cannot be read, parity of no more than this is left as it is.
 const BLOCK_BYTES: usize = 4096;
 
-/// Bytes written at a time where an area is made empty.
+/// Bytes written at a time when an area is emptied.
 const ZEROS_BYTES: usize = 64 * 1024;
 
-/// Access to members, in 512-byte sectors from the start of the drive. What `member` counts is the caller's:
-/// [`replay`] wants slots.
+/// Access to members, in 512-byte sectors from the start of the drive. The caller decides what `member` means; for
+/// [`replay`] it is a slot.
 pub trait Members {
     /// Why a drive could not be written or flushed.
     type Error;
@@ -29,46 +29,46 @@ pub trait Members {
     /// Fills `bytes`.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The member cannot be read.
     fn read(&mut self, member: usize, sector: u64, bytes: &mut [u8]) -> Result<(), Self::Error>;
 
     /// Writes `bytes`.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The member cannot be written.
     fn write(&mut self, member: usize, sector: u64, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// Makes durable what was written.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// It cannot be flushed.
+    /// The member cannot be flushed.
     fn flush(&mut self, member: usize) -> Result<(), Self::Error>;
 }
 
-/// What a replay did and what it had to leave.
+/// What a replay did, and what it could not do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Entries whose parity was written.
     pub entries_replayed: u32,
-    /// Entries whose partial parity is not as announced: the crash came while they were written to the log,
-    /// so their data writes were never begun.
+    /// Entries whose partial parity does not have the announced checksum: the crash came while they were being logged,
+    /// so their data writes had not begun.
     pub entries_not_begun: u32,
-    /// Entries left out because they changed a chunk of a member that is not here. That chunk is in
-    /// flight: nothing about it was acknowledged.
+    /// Entries left out because they changed a chunk of a member that is not here. The write of that chunk was in
+    /// flight and had not been acknowledged.
     pub entries_of_lost_members: u32,
-    /// Entries that make no sense for this volume.
+    /// Entries that are not valid for this volume.
     pub entries_senseless: u32,
     /// Blocks whose data or partial parity could not be read.
     pub blocks_unreadable: u32,
-    /// Slots whose area cannot be read or holds no log.
+    /// Slots whose area cannot be read or does not hold a log.
     pub slots_without_log: Vec<usize>,
-    /// Slots whose area has no header at its start, but only because writing one was interrupted.
+    /// Slots whose area has no header at its start because writing one was interrupted.
     pub slots_interrupted: Vec<usize>,
 }
 
 impl Report {
-    /// Whether parity fits its data wherever a write was interrupted, but for chunks of members that are not
-    /// here. If not, redundancy has to be established anew, and without a member it cannot be trusted.
+    /// Whether parity now matches its data wherever a write was interrupted, except for chunks of members that are not
+    /// here. If not, parity has to be computed anew, and without a member it cannot be trusted.
     #[must_use]
     pub fn is_conclusive(&self) -> bool {
         self.entries_senseless == 0
@@ -76,7 +76,7 @@ impl Report {
             && self.slots_without_log.is_empty()
     }
 
-    /// Entries that were left out.
+    /// Number of entries that were left out.
     #[must_use]
     pub fn entries_skipped(&self) -> u32 {
         self.entries_not_begun + self.entries_of_lost_members + self.entries_senseless
@@ -124,7 +124,7 @@ impl fmt::Display for Report {
 }
 
 /// Replays the logs of `volume` on the members in `slots`: those that are here and in sync. A member being
-/// rebuilt counts as lost; what it holds is written again anyway. Flushes the members in the end.
+/// rebuilt counts as lost; its content is written again anyway. Flushes the members at the end.
 ///
 /// # Errors
 /// Parity could not be written or flushed.
@@ -145,7 +145,7 @@ pub fn replay<M: Members>(
         work.log_of(slot)?;
     }
     let (report, wrote) = (work.report, work.wrote);
-    // Also for an entry of which only a part could be written: the log will be emptied all the same.
+    // Also if an entry could be written only in part, because the log will be emptied in any case.
     if wrote {
         for &slot in slots {
             members.flush(slot)?;
@@ -163,7 +163,7 @@ struct Replay<'a, M> {
     area: Vec<u8>,
 }
 
-/// What became of a piece.
+/// The result for a piece.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Written,
@@ -192,7 +192,7 @@ impl<M: Members> Replay<'_, M> {
         let mut at = newest.partial_parity_offset_bytes;
         for entry in &newest.header.entries {
             let from = at;
-            // What lies beyond the area is not read.
+            // Partial parity beyond the end of the area is not read.
             at = at.saturating_add(entry.partial_parity_sectors() as usize * SECTOR_BYTES as usize);
             self.entry(slot, entry, from..at)?;
         }
@@ -222,7 +222,7 @@ impl<M: Members> Replay<'_, M> {
         Ok(())
     }
 
-    /// Writes the parity of `piece`, in the member in `slot`.
+    /// Writes the parity of `piece` to the member in `slot`.
     fn piece(
         &mut self,
         slot: usize,
@@ -238,7 +238,7 @@ impl<M: Members> Replay<'_, M> {
         }
         let mut sector = piece.member_sectors.start;
         while sector < piece.member_sectors.end {
-            // Blocks end where they do on the drive.
+            // Blocks are aligned on the drive.
             let block_sectors = BLOCK_BYTES as u64 / SECTOR_BYTES;
             let end = (sector / block_sectors + 1) * block_sectors;
             let sectors = end.min(piece.member_sectors.end) - sector;
@@ -261,7 +261,7 @@ impl<M: Members> Replay<'_, M> {
         Ok(Outcome::Written)
     }
 
-    /// Adds the changed chunks to `parity`; whether all could be read.
+    /// XORs the changed chunks into `parity`; returns whether all could be read.
     fn add_changed(&mut self, piece: &Piece, sector: u64, parity: &mut [u8]) -> bool {
         let mut data = [0; BLOCK_BYTES];
         let data = &mut data[..parity.len()];
@@ -276,11 +276,11 @@ impl<M: Members> Replay<'_, M> {
     }
 }
 
-/// Makes the log of `volume` empty on `members`, durably. Whatever instant this is interrupted at, no unit
-/// that lay there is replayed but the newest one.
+/// Empties the log of `volume` on `members`, durably. If this is interrupted at any point, no older unit
+/// that was there can be replayed, at most the newest one.
 ///
 /// # Errors
-/// A member could not be written or flushed.
+/// A member cannot be written or flushed.
 pub fn initialise<M: Members>(
     volume: &LoggedVolume,
     members: &[usize],

@@ -1,10 +1,10 @@
-//! From an entry to the sectors it is about.
+//! Determines which sectors an entry covers.
 //!
-//! In a row, all chunks lie at the same sectors of their members, and parity as well. So a *piece* of an
+//! In a row, all chunks and the parity are at the same sectors of their members. So a *piece* of an
 //! entry is a range of sectors that is the same on every member, and the slots whose chunks were changed
-//! there. An entry has one piece where it changed the same part of each chunk. Entries of other writers
-//! with as much partial parity as a chunk has bytes can have up to three: their data begin and end anywhere
-//! in the row, and their partial parity begins where the data do and goes on at the start of the chunk.
+//! there. An entry that changed the same part of each chunk has one piece. Entries of other writers
+//! whose partial parity is as long as a chunk can have up to three: their data begin and end anywhere
+//! in the row, and their partial parity begins where the data do and continues at the start of the chunk.
 
 use super::Entry;
 use crate::imsm::geometry::{Level, check_volume};
@@ -13,7 +13,7 @@ use crate::imsm::{SECTOR_BYTES, SINGLE_WRITE_HOLE_LOG_SECTORS, WRITE_HOLE_LOG_SE
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// What has to be known of a RAID 5 volume to replay its log.
+/// The properties of a RAID 5 volume that are needed to replay its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggedVolume {
     /// First sector of the volume on every member.
@@ -22,32 +22,32 @@ pub struct LoggedVolume {
     pub component_sectors: u64,
     /// Sectors of a chunk.
     pub strip_sectors: u32,
-    /// Slots.
+    /// Number of slots.
     pub members: usize,
-    /// Sectors of the log, right behind the volume on every member.
+    /// Sectors of the log, right after the volume on every member.
     pub log_sectors: u64,
-    /// What its headers are signed with.
+    /// The signature in its headers.
     pub signature: u32,
-    /// The drives' sectors.
+    /// The drives' sector size.
     pub sector: SectorSize,
 }
 
-/// A part of an entry for which the same chunks were changed.
+/// A part of an entry in which the same chunks were changed throughout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// On every member, parity's included.
+    /// The sectors on every member, including the one with parity.
     pub member_sectors: Range<u64>,
     /// Slots of the changed chunks.
     pub changed_slots: Vec<usize>,
-    /// First byte of its partial parity, in that of the entry; `None` if all chunks were changed.
+    /// Offset of its partial parity within that of the entry; `None` if all chunks were changed.
     pub partial_parity_offset_bytes: Option<usize>,
 }
 
 impl LoggedVolume {
-    /// Volume number `index` of `mpb`, if it is a RAID 5 that makes sense and has room for a log behind it.
+    /// Volume number `index` of `mpb`, if it is a valid RAID 5 with room for a log after it.
     ///
-    /// The area is as long as its policy says; policies without a log on the members count as the current
-    /// one, because whatever policy follows, an area must not hold an old log.
+    /// The length of the area follows from the policy. Policies without a log on the members count as the current log
+    /// policy, because the area must not hold an old log, whatever policy is set later.
     #[must_use]
     pub fn of(mpb: &Mpb, index: usize, sector: SectorSize) -> Option<Self> {
         let volume = mpb.volumes.get(index)?;
@@ -87,8 +87,8 @@ impl LoggedVolume {
         self.members - 1 - (row % self.members as u64) as usize
     }
 
-    /// The pieces of `entry`, found in the log of the member in `slot`; `None` if it makes no sense: not
-    /// about a row with its parity there, beyond the volume, or with sizes that contradict each other.
+    /// The pieces of `entry`, found in the log of the member in `slot`; `None` if the entry is not valid: the row does
+    /// not have its parity there, or is beyond the volume, or the sizes contradict each other.
     #[must_use]
     pub fn pieces(&self, entry: &Entry, slot: usize) -> Option<Vec<Piece>> {
         let strip = u64::from(self.strip_sectors);
@@ -125,7 +125,7 @@ impl LoggedVolume {
         let fits = data_sectors == chunks * each
             && in_row / strip + chunks <= data_members
             && in_row % strip + each <= strip;
-        // A part of all chunks begins in the first of them, which the second condition says.
+        // If all chunks are changed, the entry begins in the first of them; the second condition ensures that.
         (fits && self.whole_units(each).is_some())
             .then(|| [place.same_part(chunks, each, partial_sectors > 0)].into())
     }
@@ -141,12 +141,12 @@ impl LoggedVolume {
     }
 }
 
-/// Where in its row an entry begins.
+/// The place in its row where an entry begins.
 struct Place {
     /// First sector of the row on every member.
     row_start: u64,
     parity_slot: usize,
-    /// First changed sector, in the row's data.
+    /// First changed sector, counted within the row's data.
     in_row: u64,
     strip: u64,
 }
@@ -158,7 +158,7 @@ impl Place {
         chunk + usize::from(chunk >= self.parity_slot)
     }
 
-    /// The same part of `chunks` consecutive chunks.
+    /// The piece with the same part of `chunks` consecutive chunks.
     fn same_part(&self, chunks: u64, sectors: u64, has_partial_parity: bool) -> Piece {
         let first = self.in_row / self.strip;
         let from = self.row_start + self.in_row % self.strip;
@@ -171,12 +171,12 @@ impl Place {
         }
     }
 
-    /// Consecutive `sectors` of the row, with partial parity for a whole chunk that begins where they do
-    /// and wraps around.
+    /// The pieces of `sectors` consecutive sectors of the row. Their partial parity covers a whole chunk, begins where
+    /// they do and wraps around.
     fn anywhere(&self, sectors: u64) -> Vec<Piece> {
         let begin = self.in_row % self.strip;
         let end = self.in_row + sectors;
-        // Between these borders the changed chunks are the same.
+        // Between two neighbouring borders the set of changed chunks does not change.
         let mut borders = [0, begin, end % self.strip, self.strip];
         borders.sort_unstable();
         let piece = |from: u64, to: u64| {

@@ -1,26 +1,26 @@
-//! Finding the newest unit of an area: from its start, each next header right behind the partial parity of
-//! the one before, until there is none or an older one.
+//! Finds the newest unit of an area: each header follows the partial parity of the one before, from the area's start,
+//! until there is no header or an older one.
 
 use super::codec::{COUNT_AT, RESERVED_BYTES, SIGNATURE_AT, get};
 use super::{ENTRIES_MAX, HEADER_BYTES, Header, HeaderProblem};
 use crate::imsm::SectorSize;
 
-/// What lies at the start of an area.
+/// What is at the start of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AreaStart {
     /// A header of this log.
     Header,
-    /// Zeros: initialising it was interrupted, after everything had been replayed.
+    /// Zeros: initialising the area was interrupted, after everything had been replayed.
     Blank,
-    /// Remains of a header of this log of which not all sectors were written. Nothing that it announces was
-    /// begun.
+    /// Remains of a header of this log of which not all sectors were written. None of the writes that it announces
+    /// had begun.
     Torn,
-    /// Nothing of this log. If writes were interrupted, nobody knows any more which.
+    /// Anything else. If writes were interrupted, it is not known which.
     Foreign(HeaderProblem),
 }
 
 impl AreaStart {
-    /// Whether what the area does not say was not under way either.
+    /// Whether it is certain that only writes that the area announces were under way.
     #[must_use]
     pub fn can_be_trusted(self) -> bool {
         !matches!(self, Self::Foreign(_))
@@ -30,24 +30,24 @@ impl AreaStart {
 /// The newest unit of an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newest {
-    /// Its header; without entries if nothing was under way.
+    /// Its header; without entries if no write was under way.
     pub header: Header,
-    /// First byte, in the area, of the partial parity. It need not lie inside of the area.
+    /// Offset of the partial parity in the area. It may be beyond the area's end.
     pub partial_parity_offset_bytes: usize,
 }
 
-/// What an area says.
+/// What was found in an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walk {
-    /// What lies at its start.
+    /// What is at its start.
     pub start: AreaStart,
-    /// Headers in the chain.
+    /// Number of headers in the chain.
     pub headers: usize,
-    /// The last of them.
+    /// The last unit of the chain.
     pub newest: Option<Newest>,
 }
 
-/// Goes through `area`, the log of one member, of the container with this `signature`.
+/// Walks through `area`, the log of one member, for the container with this `signature`.
 #[must_use]
 pub fn walk(area: &[u8], signature: u32, sector: SectorSize) -> Walk {
     let mut found = Walk {
@@ -56,7 +56,7 @@ pub fn walk(area: &[u8], signature: u32, sector: SectorSize) -> Walk {
         newest: None,
     };
     let mut at = 0;
-    // Each round moves on by a header at least.
+    // Each iteration advances by at least a header.
     while let Some(bytes) = area
         .get(at..)
         .and_then(|rest| rest.first_chunk::<HEADER_BYTES>())
@@ -95,7 +95,7 @@ pub fn walk(area: &[u8], signature: u32, sector: SectorSize) -> Walk {
     found
 }
 
-/// What the first bytes of an area are if not a header.
+/// Classifies the first bytes of an area that are not a header.
 fn without_header(
     bytes: &[u8; HEADER_BYTES],
     signature: u32,
@@ -105,7 +105,7 @@ fn without_header(
     if bytes.iter().all(|&byte| byte == 0) {
         return AreaStart::Blank;
     }
-    // All headers of a log agree in their first sector, and in what the second begins with.
+    // All headers of a log have the same first sector, and the same start of the second.
     let sector_of = |at: usize| &bytes[at * 512..(at + 1) * 512];
     let is_blank = |at: usize| sector_of(at).iter().all(|&byte| byte == 0);
     let first = is_blank(0) || bytes[..RESERVED_BYTES].iter().all(|&byte| byte == 0xFF);

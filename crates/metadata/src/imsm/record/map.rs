@@ -1,9 +1,9 @@
-//! Maps: which drive serves which slot of a volume, where the data lies, and in which state it is.
+//! Maps: which drive serves which slot of a volume, where the data is, and the volume's state.
 
 use crate::imsm::geometry::Level;
 use alloc::vec::Vec;
 
-/// How one volume lies on its members.
+/// How one volume is laid out on its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
     /// First sector of the data, the same on every member.
@@ -11,7 +11,7 @@ pub struct Map {
     /// Data plus write-hole log area on each member. Informative: see
     /// [`Map::component_sectors`].
     pub sectors_per_member: u64,
-    /// Rows of strips; for mirrored levels half of them.
+    /// Number of rows of strips; for mirrored levels half of it.
     pub data_stripes: u64,
     /// Sectors of a strip (chunk).
     pub sectors_per_strip: u32,
@@ -23,7 +23,7 @@ pub struct Map {
     pub domains: u8,
     /// Lowest failed slot, if any.
     pub failed_slot: Option<u8>,
-    /// For each slot the drive that serves it.
+    /// The drive in each slot.
     pub order: Vec<SlotEntry>,
     /// Bytes that nothing here interprets.
     pub uninterpreted: MapBytes,
@@ -36,7 +36,7 @@ impl Map {
         self.order.len()
     }
 
-    /// The RAID level, or `None` if the format has no such level with so many members.
+    /// The RAID level, or `None` if the format has no such level with this number of members.
     ///
     /// Stored level 1 with two members is RAID 1, with any other number RAID 10.
     #[must_use]
@@ -74,7 +74,7 @@ pub enum MapState {
     Degraded,
     /// Too many members lost (3).
     Failed,
-    /// A value this code does not know.
+    /// A value that is not known here.
     Unknown(u8),
 }
 
@@ -85,7 +85,7 @@ pub struct SlotEntry {
     pub disk_index: u32,
     /// The drive's content is not (yet) valid for this slot.
     pub out_of_sync: bool,
-    /// The other high bits of the entry, kept as read.
+    /// The other bits of the entry's high byte, kept as read.
     pub other_flags: u8,
 }
 

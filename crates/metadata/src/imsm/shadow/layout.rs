@@ -1,4 +1,4 @@
-//! The shadow's header as bytes; the module above has the table.
+//! The shadow's header as bytes; the parent module has the table.
 
 use super::{PLACE_BYTES, ShadowError};
 use crate::crc32c::crc32c;
@@ -35,13 +35,13 @@ struct RawHeader {
     replaced_crc: U32,
 }
 
-/// What the header says.
+/// The content of the header.
 pub struct Header {
     pub identity: RecordIdentity,
     pub replaced: Option<RecordPrint>,
 }
 
-/// Header and record, with the checksum over both.
+/// The header followed by the record, with the checksum over both.
 pub fn seal(header: &Header, record: &[u8]) -> Vec<u8> {
     let replaced = header.replaced.unwrap_or_default();
     let raw = RawHeader {
@@ -63,7 +63,7 @@ pub fn seal(header: &Header, record: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Reads and checks what [`seal`] made, at the start of `region`.
+/// Reads and checks the output of [`seal`] at the start of `region`.
 pub fn open(region: &[u8]) -> Result<(Header, &[u8]), ShadowError> {
     let (raw, rest) = RawHeader::read_from_prefix(region).map_err(|_| ShadowError::TooShort)?;
     let found = raw.version.get();

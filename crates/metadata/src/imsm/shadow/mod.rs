@@ -3,10 +3,10 @@
 //! # Why there is one
 //!
 //! The format keeps one copy of the record on each drive and overwrites it in place. A container that
-//! is down to one live drive (a mirror after a failure) has one copy in all, and a power cut while it
-//! is written leaves none. The shadow is there for that moment. It serves only when every member's own
-//! record is torn; [`choose`](super::choose) has the rules. Whenever a record is whole, the shadow is
-//! not even looked at, so a reader that knows nothing of it agrees with one that does.
+//! has only one live drive left (a mirror after a failure) has only one copy in all, and a power cut while that
+//! is being written leaves none. The shadow is for this case. It is used only if every member's own
+//! record is torn; [`choose`](super::choose) has the rules. If any record is whole, the shadow is
+//! not even considered, so a reader that does not know shadows comes to the same result as one that does.
 //!
 //! # Where it lies
 //!
@@ -21,11 +21,11 @@
 //!     -129 ..    -1   the longest record          -1   migration record
 //! ```
 //!
-//! mdadm leaves everything between the last volume's log and the copy area alone: it is what its
-//! 8192 sectors of reserve are for. The place is as near to the end as the copy area allows, because
-//! firmware is known to reserve less than mdadm (about 5800 sectors on a 4 TB drive). Where a volume or
-//! its log reaches into the place, or a reshape is on record (on a drive larger than the smallest the
-//! copy area lies elsewhere), [`has_room`] says no and the drive goes without a shadow. It starts and ends on a
+//! mdadm does not use the space between the last volume's log and the copy area: it is what its
+//! 8192 sectors of reserve are for. The shadow is as near to the end as the copy area allows, because
+//! firmware is known to reserve less than mdadm (about 5800 sectors on a 4 TB drive). If a volume or
+//! its log reaches into the place, or a reshape is on record (on drives larger than the smallest one the
+//! copy area is elsewhere), [`has_room`] is false and the drive has no shadow. The place starts and ends at a
 //! multiple of 4096 bytes from the end.
 //!
 //! # What it holds
@@ -47,19 +47,19 @@
 //!
 //! # When it is written
 //!
-//! On each drive before the record itself, and durable before that is touched. So at any instant each
-//! member has a whole record or a whole shadow, and neither is older than what has been acknowledged:
+//! On each drive it is written before the record itself, and is durable before the record is changed. So at any time
+//! each member has a whole record or a whole shadow, and neither is older than what has been acknowledged:
 //! while the shadow is being written, the record of the update before is whole; while the record is
-//! being written, the shadow of this update is whole. And a record torn that way shows, in its first
-//! sector, the header of one of the two records that the shadow names. Any other header was written by
-//! a program that does not keep shadows, later than the shadow, which is then outdated and ignored.
+//! being written, the shadow of this update is whole. A record torn in this way has, in its first
+//! sector, the header of one of the two records that the shadow names. Any other header was written
+//! later than the shadow, by a program that does not keep shadows; the shadow is then outdated and ignored.
 //!
-//! # A record that is torn and does not show it
+//! # Torn records with a correct checksum
 //!
-//! The format's checksum is a sum of words. Where an update lets words of one sector change places, such as a
-//! table in which two drives do, the new sector beside the old rest has the sum that the old header
-//! names. The shadow knows better: it has a CRC of both records, and a record whose header is that of one
-//! of them and whose bytes are not is torn like any other ([`Shadow::disproves`]).
+//! The format's checksum is a sum of words. If an update only exchanges words of one sector, for example the
+//! rows of two drives in a table, the new sector together with the rest of the old record has the sum in the old
+//! header. The shadow can detect this: it has a CRC of both records. A record with the header of one
+//! of them but other bytes counts as torn ([`Shadow::disproves`]).
 
 mod layout;
 #[cfg(test)]
@@ -79,38 +79,38 @@ pub(super) use layout::MAGIC;
 
 /// First sector of the shadow, from the end of the drive.
 pub(super) const START_SECTORS_FROM_END: u64 = 2352;
-/// Sectors kept for it: a header and the longest record, in whole 4096-byte sectors.
+/// Sectors reserved for it: a header and the longest record, in whole 4096-byte sectors.
 pub(super) const SECTORS: u64 = 136;
 
-/// A shadow that was found whole.
+/// A shadow that was read whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shadow {
-    /// The record it holds.
+    /// The record in it.
     pub mpb: Mpb,
-    /// What tells that record from others.
+    /// Distinguishes that record from others.
     pub print: RecordPrint,
-    /// The record that the drive's own copy held when the shadow was written; none on a drive that had
+    /// The record that the drive's own copy held when the shadow was written; `None` if the drive had
     /// no record then.
     pub replaced: Option<RecordPrint>,
 }
 
 impl Shadow {
-    /// Whether `found`, the header of a torn record on the same drive, is what an update leaves that
+    /// Whether `found`, the header of a torn record on the same drive, can be the result of an update that
     /// was interrupted after this shadow had been written.
     #[must_use]
     pub fn explains(&self, found: &RecordIdentity) -> bool {
         self.print_of(found).is_some()
     }
 
-    /// Of the record held or the one replaced, whichever has this header, what is known.
+    /// The print of the record held or of the one replaced, whichever has this header.
     #[must_use]
     pub fn print_of(&self, header: &RecordIdentity) -> Option<RecordPrint> {
         let known = [Some(self.print), self.replaced].into_iter().flatten();
         known.into_iter().find(|print| print.identity == *header)
     }
 
-    /// Whether `found`, a record on the same drive that looks whole, has the header of one that this shadow
-    /// knows, and other bytes.
+    /// Whether `found`, a record on the same drive that looks whole, has the header of a record that this shadow
+    /// names, but other bytes.
     #[must_use]
     pub fn disproves(&self, found: &RecordPrint) -> bool {
         self.print_of(&found.identity)
@@ -118,13 +118,13 @@ impl Shadow {
     }
 }
 
-/// Whether a drive whose places are `placement` has room for a shadow beside what `mpb` puts on it.
+/// Whether a drive with the places `placement` has room for a shadow beside everything that `mpb` puts on it.
 #[must_use]
 pub fn has_room(placement: &Placement, mpb: &Mpb) -> bool {
     is_free(placement, mpb, START_SECTORS_FROM_END, SECTORS)
 }
 
-/// Whether nothing that `mpb` puts on a drive reaches into the `sectors` that begin `from_end` sectors
+/// Whether nothing that `mpb` puts on a drive reaches into the `sectors` sectors that begin `from_end` sectors
 /// before its end, in the reserve.
 pub(super) fn is_free(placement: &Placement, mpb: &Mpb, from_end: u64, sectors: u64) -> bool {
     let start = placement.total_sectors() - from_end;
@@ -148,8 +148,8 @@ pub(super) fn is_free(placement: &Placement, mpb: &Mpb, from_end: u64, sectors: 
     })
 }
 
-/// The shadow of `mpb` as it lies on a drive, in whole sectors, for [`Placement::shadow`]. `replaced`
-/// is what the drive's own copy holds now.
+/// The shadow of `mpb` in its form on a drive, in whole sectors, for [`Placement::shadow`]. `replaced`
+/// is the record that the drive's own copy holds now.
 ///
 /// # Errors
 /// Those of [`Mpb::encode`].
@@ -163,7 +163,7 @@ pub fn encode(
     Ok(bytes)
 }
 
-/// A record's bytes behind the header that belongs to them.
+/// The header that belongs to a record's bytes, followed by these bytes.
 pub(super) fn seal(record: &[u8], replaced: Option<RecordPrint>) -> Vec<u8> {
     let header = Header {
         identity: RecordIdentity::of_header(record).unwrap_or_default(),
@@ -172,11 +172,11 @@ pub(super) fn seal(record: &[u8], replaced: Option<RecordPrint>) -> Vec<u8> {
     layout::seal(&header, record)
 }
 
-/// Looks for a shadow in `region`, the bytes of [`Placement::shadow`] of the same drive. `None` if there
+/// Decodes the shadow in `region`, the bytes of [`Placement::shadow`] of the same drive. `None` if there
 /// is none.
 ///
 /// # Errors
-/// A [`ShadowError`] if there is the mark of one but not a whole one behind it.
+/// A [`ShadowError`] if there is the mark of a shadow but no whole one.
 pub fn decode(
     region: &[u8],
     placement: &Placement,
@@ -203,13 +203,13 @@ pub fn decode(
     }))
 }
 
-/// Whether `region` starts like a shadow, whole or not.
+/// Whether `region` starts with the mark of a shadow, whole or not.
 #[must_use]
 pub fn has_mark(region: &[u8]) -> bool {
     region.starts_with(MAGIC)
 }
 
-/// Why bytes with the mark of a shadow are none that could serve.
+/// Why bytes with the mark of a shadow cannot be used as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShadowError {
     /// The header is cut off.
@@ -219,7 +219,7 @@ pub enum ShadowError {
         /// The version found.
         found: u32,
     },
-    /// The length is more than there is room for.
+    /// The length is more than the reserved space.
     Length {
         /// The value found.
         length_bytes: u32,
@@ -228,16 +228,16 @@ pub enum ShadowError {
     Checksum,
     /// The record in it is not valid.
     Record(DecodeError),
-    /// The record in it is not the one that its header names.
+    /// The record in it is not the one named in its header.
     Contradiction,
-    /// The record in it puts data where the shadow lies: what was read is somebody's data.
+    /// By the record in it, the place of the shadow is part of a volume: what was read is a user's data.
     Misplaced,
 }
 
 impl ShadowError {
-    /// Whether a newer version of this program wrote it, which may know what to do with it when it comes back:
-    /// then the place is not written to, and the drive goes without a shadow of ours. An old shadow does no
-    /// harm beside newer records, whoever wrote those: that is what its header is for.
+    /// Whether a newer version of this program wrote it. Such a shadow may be needed when that version runs again, so
+    /// the place is not written to, and the drive has no shadow of this version. An outdated shadow does no harm beside
+    /// newer records, whichever program wrote those, because its header names the records to which it applies.
     #[must_use]
     pub fn is_newer(&self) -> bool {
         matches!(self, Self::Version { found } if *found > VERSION)

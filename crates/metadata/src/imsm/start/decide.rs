@@ -1,4 +1,4 @@
-//! The questions of [`start`](super), asked in order.
+//! Answers the questions in [`start`](super), in their order.
 
 use super::{
     ACCEPT_UNSYNCED_FLAG, ACCEPT_WRITE_HOLE_FLAG, DEGRADED_FLAG, ReadOnlyReason, RefusedReason,
@@ -14,15 +14,15 @@ use alloc::vec::Vec;
 ///
 /// `present[row]` says whether the drive of that row of the disk table is here and serves
 /// ([`Assembly::present`](crate::imsm::choose::Assembly::present)); rows beyond its end are absent.
-/// Where a write-hole log is to be replayed first, this is what follows if that succeeds. What a write-intent
-/// bitmap says ([`crate::imsm::bitmap`]) is not known here: it narrows what is synchronised.
+/// If a write-hole log is to be replayed first, this is the mode once that has succeeded. The content of a write-intent
+/// bitmap ([`crate::imsm::bitmap`]) is not considered here: it narrows what is synchronised.
 #[must_use]
 pub fn start_mode(mpb: &Mpb, index: usize, present: &[bool], options: StartOptions) -> StartMode {
     mode(mpb, index, present, options, LogTrust::Trusted)
 }
 
 /// As [`start_mode`], after a replay that did not settle everything
-/// ([`Report::is_conclusive`](crate::imsm::log::Report::is_conclusive)): the same as if there had been no log.
+/// ([`Report::is_conclusive`](crate::imsm::log::Report::is_conclusive)): the log is disregarded.
 #[must_use]
 pub fn start_mode_without_log(
     mpb: &Mpb,
@@ -33,7 +33,7 @@ pub fn start_mode_without_log(
     mode(mpb, index, present, options, LogTrust::Useless)
 }
 
-/// Whether a log says all that has to be known.
+/// Whether a log is relied on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LogTrust {
     Trusted,
@@ -99,7 +99,7 @@ fn decide(
     })
 }
 
-/// Questions 1 and 2: features, reshapes, and sense.
+/// Questions 1 and 2: features, reshapes, and valid maps.
 fn require_understood(mpb: &Mpb, index: usize, volume: &Volume) -> Result<Level, Refused> {
     let unsupported = mpb.attributes.unsupported();
     if unsupported != Attributes::default() {
@@ -125,14 +125,14 @@ fn require_understood(mpb: &Mpb, index: usize, volume: &Volume) -> Result<Level,
     Ok(level)
 }
 
-/// What a slot is good for.
+/// The state of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
     /// Its member is here and in sync.
     InSync,
     /// Its member is here and being rebuilt.
     Rebuilding,
-    /// Nobody serves, and the record says so.
+    /// No drive serves in it, and the record says so.
     Lost,
     /// Its member is healthy but not here.
     MissingUnmarked,
@@ -183,7 +183,7 @@ impl Slots {
         self.0.iter().all(|&slot| slot == Slot::InSync)
     }
 
-    /// Whether two in-sync members mirror each other somewhere.
+    /// Whether at least one mirror has both its members in sync.
     fn has_whole_pair(&self) -> bool {
         self.0
             .chunks_exact(2)
@@ -191,7 +191,7 @@ impl Slots {
     }
 }
 
-/// Question 3: enough members, and a decision about missing ones.
+/// Question 3: whether there are enough members, and whether missing ones have been accepted.
 fn require_members(
     volume: &Volume,
     level: Level,
@@ -214,7 +214,7 @@ fn require_members(
     Ok(())
 }
 
-/// What the record says is in progress or was never done.
+/// What is in progress, or was never done, according to the record.
 enum Progress {
     Done,
     InitialSync { from_sector: u64 },
@@ -224,7 +224,7 @@ enum Progress {
 
 impl Progress {
     fn of(volume: &Volume) -> Self {
-        // Where the position cannot be told, everything is done again.
+        // If the position is unknown, everything is done again.
         let from_sector = volume.checkpoint_sector().unwrap_or_default();
         match volume.migration.as_ref().map(|migration| migration.kind) {
             Some(MigrationKind::InitialSync) => Self::InitialSync { from_sector },
@@ -233,15 +233,15 @@ impl Progress {
             None if volume.map.state == MapState::Uninitialised => {
                 Self::InitialSync { from_sector: 0 }
             }
-            // An unfinished verify has changed nothing.
+            // A verify changes nothing, so nothing is left to do if it is unfinished.
             _ => Self::Done,
         }
     }
 }
 
-/// Question 4, for a RAID 5 of which a slot is not in sync. A log that is replayed settles what a crash
-/// interrupted, but neither what a repair has not reached nor parity that was never computed, and then
-/// nothing is written, the replay's parity included.
+/// Question 4, for a RAID 5 with a slot that is not in sync. Replaying a log settles the writes that a crash
+/// interrupted. It settles neither the rows that a repair has not reached nor parity that was never computed; in these
+/// cases nothing may be written, not even by the replay.
 fn require_valid_parity(
     volume: &Volume,
     progress: &Progress,
@@ -268,14 +268,14 @@ fn require_valid_parity(
     Ok(())
 }
 
-/// Question 5: whether there is a log, and to which policy to switch; or why nothing may be written.
+/// Question 5: whether there is a log, and to which policy to switch; or why the volume may not be written.
 fn check_policy(
     mpb: &Mpb,
     index: usize,
 ) -> Result<(bool, Option<WriteHolePolicy>), ReadOnlyReason> {
     let room_sectors = mpb.write_hole_log_room_sectors(index);
     let with_room = |sectors: u64| room_sectors >= sectors;
-    // Without room for the log of today there is none.
+    // Without room for a log of the present format there is no log.
     let current = if with_room(WRITE_HOLE_LOG_SECTORS) {
         WriteHolePolicy::Log
     } else {
@@ -288,7 +288,7 @@ fn check_policy(
             Ok((switch.is_none(), switch))
         }
         WriteHolePolicy::LogSingle => Ok((with_room(SINGLE_WRITE_HOLE_LOG_SECTORS), Some(current))),
-        // A bitmap that is not maintained, for want of room, would mislead the next reader.
+        // If there is no room to maintain the bitmap, its old content would mislead the next reader.
         WriteHolePolicy::Bitmap => {
             let is_kept = with_room(WRITE_HOLE_LOG_SECTORS);
             Ok((false, (!is_kept).then_some(WriteHolePolicy::Off)))
@@ -299,8 +299,8 @@ fn check_policy(
     }
 }
 
-/// Question 6. A dirty volume starts over at sector 0, whatever its checkpoint says: writes may
-/// have been interrupted anywhere. If its log is replayed, and nothing was in progress, that is all.
+/// Question 6. A dirty volume is synchronised from sector 0, whatever its checkpoint says, because writes may
+/// have been interrupted anywhere. If its log is replayed and nothing was in progress, nothing has to be synchronised.
 fn required_sync(
     volume: &Volume,
     level: Level,

@@ -1,20 +1,20 @@
 //! Whether and how a volume may be started.
 //!
-//! A volume is started read-write only if every sector that will be returned is right, or its
-//! redundancy is honestly known to be incomplete. The order of the questions:
+//! A volume is started read-write only if every sector that will be returned is right. Its
+//! redundancy may be incomplete, provided that this is known. The order of the questions:
 //!
-//! 1. Does the record use features that are not supported, and do its maps make sense?
-//! 2. Is the volume being reshaped? Its data lies in two layouts then; not started.
+//! 1. Does the record use features that are not supported, and are its maps valid?
+//! 2. Is the volume being reshaped? Then its data is in two layouts, and it is not started.
 //! 3. Are enough members here? A member that is missing without a failed mark needs a decision.
 //! 4. Can data be reconstructed from what is here? A RAID 5 that lacks a member **and** has parity
 //!    that may be outdated (dirty, an unfinished repair) or was never computed (unfinished initial
-//!    synchronisation) returns wrong bytes for the missing member; md starts some of these. A write-hole
-//!    log that is replayed answers for what a crash interrupted.
-//! 5. Is a write-hole log or bitmap in use that we do not maintain, or for which there is no room? The volume
-//!    is switched to a policy that we do maintain before its first write.
+//!    synchronisation) returns wrong bytes for the missing member; md starts some of these. If a write-hole
+//!    log is replayed, the writes that a crash interrupted are not a reason to refuse.
+//! 5. Is a write-hole log or bitmap in use that is not supported, or for which there is no room? Then the volume
+//!    is switched to a supported policy before its first write.
 //! 6. What has to be synchronised, and from where?
 //!
-//! Sectors in the bad block log are no reason to refuse: whoever reads members treats them as unreadable
+//! Sectors in the bad block log are not a reason to refuse: code that reads members treats them as unreadable
 //! ([`Mpb::bad_ranges`](crate::imsm::Mpb::bad_ranges)).
 
 mod decide;
@@ -34,12 +34,12 @@ pub const DEGRADED_FLAG: &str = "--degraded";
 /// Option that accepts that a RAID 5 lacking a member may return outdated or wrong bytes where
 /// writes were interrupted.
 pub const ACCEPT_WRITE_HOLE_FLAG: &str = "--accept-write-hole";
-/// Option that accepts that a RAID 5 lacking a member is only right where it was synchronised or
+/// Option that accepts that a RAID 5 lacking a member returns correct bytes only where it was synchronised or
 /// written.
 pub const ACCEPT_UNSYNCED_FLAG: &str = "--accept-unsynced";
 
-/// Option that accepts that drives which are back hold what they held when they left: nothing was written
-/// meanwhile to volumes that could not go on without them.
+/// Option that accepts that drives that are back hold what they held when they left, and that nothing was written
+/// meanwhile to volumes that could not work without them.
 pub const TRUST_RETURNED_FLAG: &str = "--trust-returned-drive";
 
 /// What the user has accepted.
@@ -66,8 +66,8 @@ pub enum StartMode {
         /// durable before the first write.
         lost_slots: Vec<usize>,
         /// The write-hole log must be replayed before anything else. If that settles everything
-        /// ([`Report::is_conclusive`](super::log::Report::is_conclusive)) the volume is as good as clean but
-        /// for `sync`; if not, [`start_mode_without_log`] says how it goes on.
+        /// ([`Report::is_conclusive`](super::log::Report::is_conclusive)), the volume counts as clean, except for what
+        /// `sync` says; if not, [`start_mode_without_log`] gives the mode.
         replay: bool,
         /// The write-hole policy must be switched to this one, durably, after the replay and before
         /// the first write.
@@ -75,16 +75,16 @@ pub enum StartMode {
     },
     /// For reading only.
     ReadOnly {
-        /// Why not for writing.
+        /// Why it may not be written.
         reason: ReadOnlyReason,
         /// Slots without a member that serves.
         lost_slots: Vec<usize>,
     },
-    /// Not at all.
+    /// It is not started.
     Refused {
         /// Why.
         reason: RefusedReason,
-        /// The option with which it would go on, if there is one.
+        /// The option with which it would be started, if there is one.
         override_flag: Option<&'static str>,
     },
 }
@@ -97,21 +97,21 @@ pub enum SyncWork {
     None,
     /// Parity or mirrors have never been valid from `from_sector` on.
     InitialSync {
-        /// Where to go on.
+        /// Where to continue.
         from_sector: u64,
     },
     /// Parity or mirrors may be inconsistent from `from_sector` on.
     Resync {
-        /// Where to go on.
+        /// Where to continue.
         from_sector: u64,
     },
     /// Slots are being rebuilt.
     Rebuild {
         /// The slots.
         slots: Vec<usize>,
-        /// Where to go on.
+        /// Where to continue.
         from_sector: u64,
-        /// The other mirrors need a resync afterwards; the dirty mark must stay until then.
+        /// Mirrors that are not rebuilt need a resync afterwards; the dirty mark must stay until then.
         then_resync: bool,
     },
 }

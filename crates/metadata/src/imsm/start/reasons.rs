@@ -1,4 +1,4 @@
-//! Why a volume is not started, or not for writing; a sentence each.
+//! Reasons why a volume is not started, or may only be read; each is printed as a sentence.
 
 use crate::imsm::attributes::Attributes;
 use crate::imsm::geometry::{GeometryProblem, Level};
@@ -43,9 +43,9 @@ pub enum RefusedReason {
     NoSuchVolume,
     /// The container uses features that are not supported.
     Attributes(Attributes),
-    /// Its maps make no sense.
+    /// Its maps are not valid.
     Geometry(GeometryProblem),
-    /// It is being reshaped or doing something unknown.
+    /// It is being reshaped, or an unknown operation is in progress.
     Migrating(MigrationKind),
     /// Its state byte is unknown.
     UnknownState(u8),
@@ -58,7 +58,7 @@ pub enum RefusedReason {
     },
     /// It is recorded as failed.
     RecordedAsFailed,
-    /// Members are missing that nobody marked failed.
+    /// Members are missing that are not marked failed.
     MissingMembers {
         /// Their slots.
         slots: Vec<usize>,
@@ -74,8 +74,8 @@ pub enum RefusedReason {
 }
 
 impl RefusedReason {
-    /// Whether it says that the container's record is not understood, or that a part of it is being moved: then
-    /// nothing may be written to any of its drives, whichever volume it is about.
+    /// Whether the reason is that the container's record is not understood, or that a part of it is being moved. Then
+    /// nothing may be written to any of its drives, whichever volume the reason is about.
     #[must_use]
     pub fn concerns_container(&self) -> bool {
         match self {
@@ -96,7 +96,7 @@ impl RefusedReason {
 }
 
 impl RefusedReason {
-    /// Whether it says that drives are missing.
+    /// Whether the reason is that drives are missing.
     #[must_use]
     pub fn lacks_members(&self) -> bool {
         matches!(

@@ -1,5 +1,6 @@
-//! The one fitted constant of Linux md: what its RAID 5 thread takes to look at a stripe head once. It is what a page's
-//! commands, copies and sums leave of the rate at which one core wrote RAID 5 (I-06).
+//! The one fitted constant of Linux md: the cycles of one pass of its RAID 5 thread over a stripe head. One core wrote
+//! RAID 5 at a published rate (I-06); the constant is the time per page at that rate, less the known costs of commands,
+//! copies and parity sums.
 
 use crate::predict::library::Library;
 use crate::predict::point::{Point, Start};
@@ -9,12 +10,13 @@ use models::fit::LeftOut;
 use models::tables::Tables;
 use timed::run::Window;
 
-/// The row, what it says, and the constant.
+/// The row, its published value, and the constant.
 const ROW: (&str, f64) = ("I-06", 1.25e9);
 const CONSTANT: &str = "work.stripe_pass_cycles";
-/// What it would be without a fit: as much as hooking a page to a head, two locks and a miss or two, is said to take.
+/// The value without a fit: the assumed cost (a prior) of attaching a page to a stripe head, with two locks and a cache
+/// miss or two.
 const OTHERWISE: &str = "work.page_add_cycles";
-/// What I-06 was measured on.
+/// The configuration that I-06 was measured on.
 const MEASURED: &str = r#"
 schema = 1
 [setup.parity]
@@ -27,19 +29,19 @@ stack = "md-2018"
 [points]
 writes = { setup = "parity", state = "steady", workload = { op = "randwrite", bs = "64k", threads = 32, qd = 128 } }
 "#;
-/// Steps of the fit: each halves what is left of the range.
+/// Steps of the fit; each halves the remaining range.
 const STEPS: u32 = 10;
-/// The fit looks for whole multiples of this.
+/// The fit looks for a multiple of this.
 const GRAIN_CYCLES: f64 = 10.0;
 
-/// What is measured: requests wait for a fifth of a second behind each other.
+/// The measured window. It begins at a fifth of a second, because requests wait so long behind each other.
 const WINDOW: Window = Window {
     from_ns: 200_000_000,
     until_ns: 300_000_000,
 };
 
-/// Bytes per second with so many cycles a look, in the long run: drives are not what binds, so one seed is as good as
-/// another.
+/// Bytes per second in the long run with `cycles` cycles per pass. The drives are not the limit, so any seed gives the
+/// same result.
 fn bytes_per_s(library: &mut Library, measured: &Configuration, cycles: f64) -> Option<f64> {
     library.md.figure_mut(CONSTANT)?.value = cycles;
     let point = Point::new(measured, library).ok()?;
@@ -55,7 +57,7 @@ fn measured() -> Result<(Library, Configuration), Refusal> {
     Ok((library, point.expect("there is one").1))
 }
 
-/// Fits again: the cycles that give what was published, in whole tens. The more, the slower.
+/// Fits again: the cycles that reproduce the published rate, in multiples of ten. More cycles mean a lower rate.
 ///
 /// # Errors
 ///
@@ -73,7 +75,7 @@ pub fn fit() -> Result<f64, Refusal> {
     Ok(least)
 }
 
-/// The row, left out.
+/// The row left out: predicts it with the value that the constant would have without a fit.
 ///
 /// # Errors
 ///

@@ -1,14 +1,14 @@
-//! Many events that tell the same of the same thing, folded into one that says how many they were.
+//! Folds many events of one kind about the same thing into one event, which says how many they were.
 //!
-//! A region of bad blocks has an event for each block, and a volume that is written to now and then has two for each
-//! time. Kept one by one they would push out what they come from: the failure of the drive. So where room is needed
-//! the older ones of a kind that comes in numbers are folded. Nothing else ever is.
+//! A region of bad blocks causes an event for each block, and a volume that is written to now and then causes two
+//! events each time. If all of them were kept, they would push out the event that explains them: the failure of the
+//! drive. So when room is needed, older events of such frequent kinds are folded. Other kinds never are.
 
 use crate::api::schema::{Folded, NumberedEvent};
 use crate::events::Told;
 use std::collections::HashMap;
 
-/// Reports of single blocks: kinds that come in numbers.
+/// The frequent kinds that report single blocks.
 const REPORTS: [&str; 5] = [
     "mismatch",
     "read-repaired",
@@ -16,15 +16,15 @@ const REPORTS: [&str; 5] = [
     "bad-blocks-recorded",
     "bad-blocks-cleared",
 ];
-/// The mark that writes are under way, which comes and goes.
+/// The frequent kind that reports the dirty mark of a volume, which is set and cleared again and again.
 const MARK: &str = "dirty-mark";
-/// Fewer entries about one thing are left as they are.
+/// Events about one thing are only folded if there are at least this many.
 const ENTRIES_MIN: usize = 3;
 
 /// What an event is about.
 type Subject = (String, Option<String>, Option<String>);
 
-/// Whether an event is about a single block, one of perhaps many.
+/// Whether an event is about a single block, perhaps one of many.
 #[must_use]
 pub fn is_report(told: &Told) -> bool {
     REPORTS.contains(&told.kind.as_str())
@@ -36,8 +36,8 @@ fn subject(entry: &NumberedEvent) -> Option<Subject> {
         .then(|| (told.kind.clone(), told.volume.clone(), told.member.clone()))
 }
 
-/// Folds `entries`, oldest first, by what they are about. What is folded stands where the newest of it stood, with that
-/// one's number, so that who has heard all up to a number within still hears of the rest.
+/// Folds `entries`, oldest first, by what they are about. A folded event takes the place and the number of the newest
+/// event in it, so that a reader that had seen only some of these events still gets the folded one.
 #[must_use]
 pub fn fold(entries: Vec<NumberedEvent>) -> Vec<NumberedEvent> {
     let mut counts: HashMap<Subject, usize> = HashMap::new();
@@ -61,7 +61,7 @@ pub fn fold(entries: Vec<NumberedEvent>) -> Vec<NumberedEvent> {
     all
 }
 
-/// Lets `entry` stand for `next` too.
+/// Extends `entry` to stand for `next` too.
 fn append(entry: &mut NumberedEvent, next: &NumberedEvent) {
     let so_far = entry.span();
     let more = next.span();

@@ -1,11 +1,11 @@
-//! Writes that have been begun and not answered: at a power cut, each may or may not have been carried out.
+//! Writes that have begun but are not answered. At a power cut, each may or may not have been carried out.
 
 use super::super::Machine;
 use super::{Payload, gather};
 use engine::plan::StepKind;
 
 impl Machine {
-    /// Each with its bay, its first byte and what it writes.
+    /// The writes in flight, each with its bay, its first byte and its payload.
     #[must_use]
     pub fn writes_on_their_way(&self) -> Vec<(usize, u64, Vec<u8>)> {
         let commands = self.commands.iter().flatten();

@@ -1,9 +1,9 @@
-//! Linux md of 2018 by what it does, with arithmetic of its own: a small model, none of its code.
+//! A small behavioural model of Linux md of 2018, without any of md's code.
 //!
-//! Whoever makes a request does its work, on that thread's core: RAID 0, 1 and 10, and reads of RAID 5, which go by
-//! the stripe cache. Writes of RAID 5 are cut into pages and left to one thread ([`stripes`]). Every request changes
-//! a counter of the whole array, and all levels but RAID 0 have a lock as well ([`SharedLine`]). What each is and where
-//! its numbers come from: `docs/model.md`.
+//! The work of a request is done on the requesting thread's core for RAID 0, 1 and 10, and for reads of RAID 5,
+//! which bypass the stripe cache. Writes of RAID 5 are cut into pages and left to one thread ([`stripes`]). Every
+//! request changes a counter of the whole array, and all levels but RAID 0 also take a lock ([`SharedLine`]).
+//! `docs/model.md` explains each part and the sources of its numbers.
 
 mod stripes;
 
@@ -25,12 +25,12 @@ use stripes::Stripes;
 
 /// Inputs that a client's core takes in one turn.
 const INPUTS_MAX: usize = 16;
-/// Changes of the array's counter by a request on its way down: it is held while it is passed on.
+/// Changes of the array's counter by a request: up before the request is passed on, and down afterwards.
 const PASSING_CHANGES: u64 = 2;
-/// Changes by a lock that is taken: its word, and what it guards.
+/// Changes for each time that a lock is taken: its own word, and the data that it protects.
 const LOCK_CHANGES: u64 = 2;
 
-/// A piece of a request in one chunk: the place of its data among those of the row, and where on the member.
+/// A piece of a request in one chunk: the index of its data chunk in the row, and the range on the member.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     slot: u64,
@@ -38,8 +38,8 @@ struct Piece {
     length_bytes: u64,
 }
 
-/// What read balancing knows of a member: commands under way, and where one ends: RAID 1 notes that of a command that
-/// it passes on, RAID 10 that of one that has been answered.
+/// State of a member for read balancing: the number of commands in flight, and the end offset of the last
+/// command. RAID 1 notes the offset when it passes a command on, RAID 10 when a command has been answered.
 #[derive(Clone, Copy, Default, Debug)]
 struct Head {
     pending: u64,
@@ -74,11 +74,11 @@ pub struct Md2018 {
 }
 
 impl Md2018 {
-    /// An array that so many threads use.
+    /// An array that is used by this many threads.
     ///
     /// # Errors
     ///
-    /// When there can be no such array, or a member is missing.
+    /// When such an array is impossible, or a member is missing or being rebuilt.
     pub fn new(array: &Array, costs: MdCosts, threads: u32) -> Result<Md2018> {
         let geometry = array
             .geometry()
@@ -139,8 +139,9 @@ impl Md2018 {
         first as usize..(first + copies) as usize
     }
 
-    /// The copy to read. RAID 10 takes the first that is idle, or else the one whose head is nearest; RAID 1 the one
-    /// whose head is there, or one that is idle, or else the one with the least to do.
+    /// The copy to read. RAID 10 takes the first idle member, or else the one with the nearest head. RAID 1 takes
+    /// a member whose head is at the offset, or else an idle one, or else the one with the fewest commands in
+    /// flight.
     fn copy(&self, holders: Range<usize>, offset_bytes: u64) -> usize {
         let first = holders.start;
         let distance = |at: &usize| self.heads[*at].at_bytes.abs_diff(offset_bytes);
@@ -158,11 +159,11 @@ impl Md2018 {
         chosen.unwrap_or(first)
     }
 
-    /// A request is passed on. Returns when that is over.
+    /// Passes a request on. Returns the time when that is done.
     fn take(&mut self, core: usize, request: &Request, now_ns: u64, at_ns: u64) -> Result<u64> {
         let is_write = count_request(&mut self.stats, request)?;
         let is_redundant = self.level != Level::Raid0;
-        // What has to be marked dirty counts its writes, too.
+        // A redundant array also counts its writes, for its dirty mark.
         let changes = PASSING_CHANGES + u64::from(is_write && is_redundant);
         let mut at_ns = at_ns + self.costs.map_ns;
         at_ns = self.counter.change(now_ns, at_ns, core, changes);
@@ -223,7 +224,7 @@ impl Md2018 {
         self.worlds[core].commands.push(io);
     }
 
-    /// A member has answered a command.
+    /// Notes that a member has answered a command.
     fn note_answer(&mut self, member: usize, tag: u64) {
         self.heads[member].pending -= 1;
         if self.level == Level::Raid10 {
@@ -234,7 +235,8 @@ impl Md2018 {
         }
     }
 
-    /// A part of a request is done; after the last one the client is told. Returns when that is over.
+    /// Notes that a part of a request is done, and answers the client after the last one. Returns the time when
+    /// that is done.
     fn answer(&mut self, core: usize, tag: u64, now_ns: u64, mut at_ns: u64) -> u64 {
         let waiting = &mut self.requests[tag as usize];
         waiting.answers -= 1;

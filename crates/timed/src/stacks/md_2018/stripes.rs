@@ -1,6 +1,6 @@
-//! RAID 5's stripe cache and the one thread that works on it. A stripe head is a page of each member. Writes hook
-//! their pages to heads; the thread looks at a head again and again: it asks for what is missing, computes parity,
-//! writes, answers. Where no head is free, threads wait in line until a quarter is free again.
+//! RAID 5's stripe cache and the one thread that works on it. A stripe head holds a page of each member. Writes
+//! attach their pages to heads. The thread handles a head in several passes: it reads missing pages, computes
+//! parity, writes, and answers. If no head is free, threads queue until a quarter of the heads is free again.
 
 use super::Piece;
 use engine::plan::StepKind;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 const PAGE_BYTES: u64 = 4096;
 
-/// What a head is at.
+/// The stage of a head.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 enum Stage {
     #[default]
@@ -23,18 +23,19 @@ enum Stage {
     Writes,
 }
 
-/// Sets of pages are bits by data slot; parity's bit comes after the last.
+/// A stripe head. Sets of pages are bit sets by data slot; the bit of parity comes after the last data slot.
 #[derive(Clone, Default, Debug)]
 struct Head {
     page: Option<u64>,
     stage: Stage,
     is_active: bool,
-    /// Pages that are as on the members; to be written; of the commands under way, and how many of these.
+    /// Sets of pages: as on the members; to be written; of the commands in flight. And the number of these
+    /// commands.
     known: u64,
     wanted: u64,
     moving: u64,
     unanswered: u32,
-    /// Requests that wait for `wanted`, and for what is being written.
+    /// Requests that wait for `wanted` pages, and requests whose pages are being written.
     waiting: Vec<u64>,
     writing: Vec<u64>,
 }
@@ -47,16 +48,16 @@ pub struct Stripes {
     costs: MdCosts,
     heads: Vec<Head>,
     by_page: BTreeMap<u64, usize>,
-    /// Heads to be looked at, and those at rest, the longest first.
+    /// Heads to be handled, and idle heads, the longest idle first.
     to_handle: VecDeque<usize>,
     inactive: VecDeque<usize>,
-    /// By thread: page, slot and request that have no head yet.
+    /// By thread: the queue of page, slot and request without a head yet.
     lines: Vec<VecDeque<(u64, u64, u64)>>,
     first: usize,
     is_short: bool,
     /// Requests of which a page has been written.
     pub written: Vec<u64>,
-    /// Threads that waited for heads and have got some.
+    /// Threads that waited for heads and have received some.
     pub woken: Vec<u16>,
 }
 
@@ -78,8 +79,8 @@ impl Stripes {
         }
     }
 
-    /// The member of a slot: parity goes from the last member to the first, data take the others in order, as IMSM
-    /// has it.
+    /// The member of a slot, as in IMSM: parity moves from the last member to the first, and data fill the others
+    /// in order.
     pub fn member(&self, slot: u64, offset_bytes: u64) -> u64 {
         let last = self.members - 1;
         let parity = last - offset_bytes / self.chunk_bytes % self.members;
@@ -93,7 +94,7 @@ impl Stripes {
         !self.to_handle.is_empty()
     }
 
-    /// A thread wants a piece written. Returns its pages.
+    /// Queues a piece that a thread writes. Returns the number of its pages.
     pub fn write(&mut self, thread: usize, piece: Piece, tag: u64) -> u64 {
         let end_bytes = piece.offset_bytes + piece.length_bytes;
         let pages = piece.offset_bytes / PAGE_BYTES..end_bytes.div_ceil(PAGE_BYTES);
@@ -104,7 +105,7 @@ impl Stripes {
         pages.end - pages.start
     }
 
-    /// Serves the first page of a thread's line, if it can be. Returns whether it was.
+    /// Attaches the first page of a thread's queue to a head, if possible. Returns whether it did.
     fn serve_line(&mut self, thread: usize) -> bool {
         let Some(&(page, slot, tag)) = self.lines[thread].front() else {
             return false;
@@ -129,7 +130,7 @@ impl Stripes {
         true
     }
 
-    /// The head that has been at rest for longest, for another page.
+    /// Takes the head that has been idle for longest, for another page.
     fn take_head(&mut self, page: u64) -> Option<usize> {
         let free = self.inactive.len();
         self.is_short = free == 0 || self.is_short && free * 4 <= self.heads.len();
@@ -142,7 +143,7 @@ impl Stripes {
         Some(at)
     }
 
-    /// A member has answered a command of a head.
+    /// Notes that a member has answered a command of a head.
     pub fn answered(&mut self, token: Token) {
         let at = token.0 as usize;
         self.heads[at].unanswered -= 1;
@@ -151,7 +152,7 @@ impl Stripes {
         }
     }
 
-    /// The thread looks at a few heads. Returns what that takes.
+    /// Handles a batch of heads. Returns the time that it takes.
     pub fn handle(&mut self, commands: &mut Vec<Io>) -> u64 {
         let count = self.costs.stripe_batch.min(self.to_handle.len());
         let mut takes_ns = count as u64 * self.costs.stripe_pass_ns;
@@ -163,7 +164,7 @@ impl Stripes {
         takes_ns
     }
 
-    /// Serves all lines, a page of each in turn, another one first each time.
+    /// Serves all queues, one page of each in turn, beginning with a different queue at each call.
     fn serve_lines(&mut self) {
         let threads = self.lines.len();
         self.first = (self.first + 1) % threads;
@@ -199,7 +200,8 @@ impl Stripes {
             self.inactive.push_back(at);
             return 0;
         }
-        // Read what is to be overwritten, and parity; or the rest of the row: whichever is less, the latter if equal.
+        // Read the pages to be overwritten and parity, or else the rest of the row: whichever is less; if equal,
+        // the rest of the row.
         let parity = 1 << (self.members - 1);
         let modify = (head.wanted | parity) & !head.known;
         let reconstruct = (parity - 1) & !head.wanted & !head.known;
@@ -209,7 +211,7 @@ impl Stripes {
             head.stage = Stage::Reads;
             return self.command(at, StepKind::Read, commands);
         }
-        // Copied, and added to parity: old and new data, or the row.
+        // The written pages are copied; old and new data, or the whole row, are xored into parity.
         let written = u64::from(head.wanted.count_ones());
         let added = if is_modify {
             2 * written
@@ -223,7 +225,7 @@ impl Stripes {
         (written + added) * self.costs.page_ns
     }
 
-    /// Commands for the pages that are to move, and what they take.
+    /// Issues commands for the `moving` pages. Returns the time that this takes.
     fn command(&mut self, at: usize, kind: StepKind, commands: &mut Vec<Io>) -> u64 {
         let moving = self.heads[at].moving;
         let offset_bytes = self.heads[at].page.unwrap_or(0) * PAGE_BYTES;
