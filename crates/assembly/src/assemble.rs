@@ -109,7 +109,7 @@ pub fn assemble<M: Member>(
     initialise_all(&logged_volumes(&mpb, assembly.sector), &back)?;
     notes.extend(back.iter().map(|drive| {
         format!(
-            "{} comes back: it gets what has been written without it",
+            "{} comes back: only what was written without it is rebuilt",
             drive.name()
         )
     }));

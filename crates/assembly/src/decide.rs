@@ -146,7 +146,7 @@ impl Decision {
         if let Some(report) = &self.replays[at]
             && *reason != RefusedReason::ReplayWrites
         {
-            why += &format!(", and its write-hole log does not settle that ({report})");
+            why += &format!(", and its write-hole log cannot repair that ({report})");
         }
         let order = &self.assembly.mpb.volumes[at].current_map().order;
         let listed = order.iter().filter_map(|entry| {

@@ -97,7 +97,7 @@ pub fn replay_all(
         let name = mpb.volumes[at].name;
         if report.is_conclusive() {
             notes.push(format!(
-                "volume {name} was not stopped cleanly; its write-hole log has made parity right: {report}"
+                "volume {name} was not stopped cleanly; its write-hole log has corrected parity: {report}"
             ));
             continue;
         }
@@ -111,11 +111,11 @@ pub fn replay_all(
                 format!("; {flag} starts it all the same")
             });
             bail!(
-                "volume {name} is not started: {reason}, and its write-hole log does not settle that ({report}){hint}"
+                "volume {name} is not started: {reason}, and its write-hole log cannot repair that ({report}){hint}"
             );
         }
         notes.push(format!(
-            "volume {name} was not stopped cleanly, and its write-hole log does not settle everything: {report}"
+            "volume {name} was not stopped cleanly, and its write-hole log could not repair everything: {report}"
         ));
     }
     Ok(notes)

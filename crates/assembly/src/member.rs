@@ -125,8 +125,8 @@ pub fn left_alone(drive: &impl Member, mpb: &Mpb) -> Vec<String> {
     let mut sentences = Vec::new();
     if drive.shadow().is_newer() {
         sentences.push(format!(
-            "{name}: a newer version of this program wrote the shadow copy of its metadata; that is left as it \
-             is, and the drive goes without one"
+            "{name}: a newer version of this program wrote the shadow copy of its metadata; it is left \
+             alone, and none is kept there by this version"
         ));
     }
     let placement = drive.placement();
@@ -136,8 +136,8 @@ pub fn left_alone(drive: &impl Member, mpb: &Mpb) -> Vec<String> {
     };
     if notes::has_room(&placement, mpb) && placement.notes().iter().any(is_newer) {
         sentences.push(format!(
-            "{name}: a newer version of this program wrote the notes on it; they are left as they are, and scrubs \
-             are not remembered there"
+            "{name}: a newer version of this program wrote the notes on it; they are left alone, and scrubs \
+             are not recorded there"
         ));
     }
     sentences

@@ -100,7 +100,7 @@ pub fn in_time<T: Send + 'static>(
     })?;
     receiver.recv_timeout(ANSWERS_WITHIN).map_err(|_| {
         anyhow!(
-            "{name} does not answer for {} s; leave it out, or look for the reason in the kernel's log",
+            "{name} has not answered for {} s; leave it out, or look for the reason in the kernel's log",
             ANSWERS_WITHIN.as_secs()
         )
     })

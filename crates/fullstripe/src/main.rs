@@ -1,6 +1,6 @@
 //! The `fullstripe` command: see `fullstripe --help`.
 
-// They panic where nobody reads any more; `terminal::print` prints.
+// `println!` and `eprintln!` panic when the reader has closed the pipe; `terminal::print` does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use clap::{ArgMatches, ColorChoice, FromArgMatches, Parser, Subcommand};
@@ -17,7 +17,7 @@ mod help;
 mod manual;
 mod terminal;
 
-/// `bench` shows how often a request takes memory from the allocator: never.
+/// Counts allocations, so that `bench` can show that requests make none.
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
@@ -27,14 +27,14 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Colours: auto (on terminals, without NO_COLOR), always or never
+    /// Colours: always, never, or auto (on terminals, unless NO_COLOR is set)
     #[arg(long, global = true, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_possible_values = true, hide_default_value = true)]
     color: ColorChoice,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a volume on drives
+    /// Create a volume on drives
     Create(commands::create::CreateArgs),
     /// Serve an array until SIGTERM, SIGINT or `fullstripe stop`
     Serve(commands::serve::ServeArgs),
@@ -50,33 +50,33 @@ enum Command {
     Explain(commands::explain::ExplainArgs),
     /// Delete a volume
     Destroy(commands::destroy::DestroyArgs),
-    /// Switch the write-hole protection of a RAID 5 that nobody serves
+    /// Change the write-hole protection of a volume that is not being served
     WriteHole(commands::write_hole::WriteHoleArgs),
-    /// Look at this machine: what it offers for arrays, and what to change
+    /// Check whether this machine suits an array, and say what to change
     Doctor(commands::doctor::DoctorArgs),
-    /// Keep a copy of the metadata of drives, or bring it back
+    /// Save the metadata of drives to a file, or restore it
     Metadata(commands::metadata::MetadataArgs),
-    /// Measure the engine in this process, on fresh members
+    /// Measure the engine's speed in this process, on newly created members
     Bench(commands::bench::BenchArgs),
-    /// Try the engine in virtual time over drives that fail in every way
+    /// Test the engine in virtual time against every kind of drive failure
     Sim(commands::sim::SimArgs),
-    /// Plan an array: what so many drives will do on a platform, and what limits them
+    /// Plan an array: predict its performance on a platform, and what limits it
     Plan(commands::plan::PlanArgs),
-    /// Predict what drives or arrays will do, in virtual time
+    /// Predict the performance of the setups in a file, in virtual time
     Predict(commands::predict::PredictArgs),
-    /// Score predictions against what others have published
+    /// Score predictions against published measurements
     Claims(commands::claims::ClaimsArgs),
-    /// Show on files that drives can die and processes crash, and that speed scales
+    /// Show, on files, that data survives failed drives and crashes, and that speed scales
     Demo(demo::DemoArgs),
-    /// Print what makes a shell complete commands, options and drives
+    /// Print the script that makes a shell complete commands, options and drives
     Completions(manual::CompletionsArgs),
     /// Write a manual page for each command
     Man(manual::ManArgs),
 }
 
-/// A file that may not grow so far (`ulimit -f`) gives its writer an error, which names the file. The signal
-/// that comes with it would end the process instead; a handler keeps it from that, and unlike ignoring is not
-/// passed on to the commands of hooks.
+/// A write beyond the file size limit (`ulimit -f`) then fails with an error, which names the file. Without a handler
+/// the signal SIGXFSZ would end the process. The signal is not ignored instead, because the commands of hooks would
+/// inherit that.
 fn outlive_file_size_limit() {
     const SIGXFSZ: i32 = 25;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -84,7 +84,7 @@ fn outlive_file_size_limit() {
         .build();
     if let Ok(runtime) = runtime {
         let _entered = runtime.enter();
-        // It stays installed when this returns.
+        // The handler stays installed when this function returns.
         let _ = tokio::signal::unix::signal(SignalKind::from_raw(SIGXFSZ));
     }
 }
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What `--color` says of help and of lines that are not understood: nothing has been parsed then.
+/// The choice of `--color` for help texts and usage errors, which are printed before anything has been parsed.
 fn color_of(arguments: &[OsString]) -> ColorChoice {
     let words = || arguments.iter().take_while(|word| *word != "--");
     let after = words().zip(words().skip(1));
@@ -121,7 +121,7 @@ fn color_of(arguments: &[OsString]) -> ColorChoice {
         .unwrap_or_default()
 }
 
-/// Whether the command, or one below it, has an option `--json` and it was given.
+/// Whether `--json` was given to the command or to one of its subcommands.
 fn wants_json(matches: &ArgMatches) -> bool {
     let here = matches.try_get_one::<bool>("json").ok().flatten();
     let below = matches.subcommand().map(|(_, matches)| matches);

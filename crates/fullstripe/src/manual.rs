@@ -1,7 +1,7 @@
 //! Completions for shells and manual pages, both made from the command line's own definition.
 //!
-//! A shell asks the program itself while somebody types ([`offer_completions`]), because only a running array knows
-//! its drives; `completions` prints what makes the shell ask.
+//! While the user types, the shell runs this program to get completions ([`offer_completions`]), because only a running
+//! array knows its drives; `completions` prints the script that makes the shell do so.
 
 use crate::terminal::print::print_text;
 use anyhow::{Context, Result};
@@ -12,12 +12,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What users type.
+/// The name of the program as users type it.
 const NAME: &str = "fullstripe";
-/// By this variable of the environment a shell says that it asks.
+/// The shell sets this environment variable when it runs the program for completions.
 const VARIABLE: &str = "FULLSTRIPE_COMPLETE";
 
-/// Print what makes a shell complete commands, options and drives.
+/// Print the script that makes a shell complete commands, options and drives.
 #[derive(Args, Debug)]
 pub struct CompletionsArgs {
     /// The shell.
@@ -28,12 +28,12 @@ pub struct CompletionsArgs {
 /// Write a manual page for each command.
 #[derive(Args, Debug)]
 pub struct ManArgs {
-    /// Where to; made if it is not there.
+    /// Folder for the pages; created if it does not exist.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
-/// Prints what makes a shell ask for completions.
+/// Prints the script that makes a shell ask this program for completions.
 ///
 /// # Errors
 /// Standard output cannot be written.
@@ -47,13 +47,13 @@ fn registration(shell: Shell) -> Result<String> {
     let name = shell.to_string();
     let completer = shells
         .completer(&name)
-        .with_context(|| format!("nothing is known of {name}"))?;
+        .with_context(|| format!("the shell {name} is not supported"))?;
     let mut text = Vec::new();
     completer.write_registration(VARIABLE, NAME, NAME, NAME, &mut text)?;
     Ok(String::from_utf8(text)?)
 }
 
-/// Answers a shell that asks for completions, and ends the process then; else does nothing.
+/// If a shell asks for completions, prints them and ends the process; otherwise does nothing.
 pub fn offer_completions(command: fn() -> Command) {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }

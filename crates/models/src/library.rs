@@ -57,7 +57,7 @@ pub fn with_id(id: &str) -> Result<Profile, Refusal> {
         Some(at) => Ok(all.swap_remove(at)),
         None => {
             let offered = nearest(id, all.iter().map(|profile| profile.id.as_str()));
-            let rule = format!("is no drive that there is a profile of; nearest: {offered}");
+            let rule = format!("is no drive with a profile; nearest: {offered}");
             Err(Refusal::new("profiles/drives", format!("\"{id}\""), rule))
         }
     }
@@ -110,7 +110,7 @@ mod tests {
         }
         assert_eq!(
             with_id("p4510-3tb").unwrap_err().to_string(),
-            "profiles/drives: \"p4510-3tb\" is no drive that there is a profile of; nearest: \"p4510-1tb\", \
+            "profiles/drives: \"p4510-3tb\" is no drive with a profile; nearest: \"p4510-1tb\", \
              \"p4510-2tb\" or \"p4510-4tb\""
         );
     }

@@ -117,7 +117,9 @@ impl Remembered {
             Ok(_) => Ok(None),
             Err(error) => {
                 let path = path.display();
-                bail!("The remembered prediction {path} is not used, and made anew: {error:#}.")
+                bail!(
+                    "The cached prediction {path} cannot be used and is computed anew: {error:#}."
+                )
             }
         }
     }
@@ -282,7 +284,7 @@ mod tests {
             fs::write(&path, bytes).expect("it is written");
             let refused = remembered.recall("how fast?").unwrap_err().to_string();
             assert!(
-                refused.contains("is not used, and made anew: it "),
+                refused.contains("cannot be used and is computed anew: it "),
                 "{refused}"
             );
         }

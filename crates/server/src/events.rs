@@ -74,8 +74,8 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
         Event::CacheTurnedVolatile(member) => {
             let name = names.member(member);
             let text = format!(
-                "the write cache of {name} does not outlast the loss of power any more: it is flushed \
-                 from now on; what was flushed in the second before may be in it"
+                "the write cache of {name} does not survive the loss of power any more: it is flushed from now \
+                 on; what was acknowledged as flushed in the second before may still be in it"
             );
             told.set("cache-turned-volatile", text, true);
             told.member = Some(name);
@@ -128,12 +128,12 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
             return None;
         }
         Event::BadBlocksRecorded(range) => {
-            let text = "cannot be filled, and are on record as lost; reads of them are errors";
+            let text = "cannot be rebuilt and are recorded as lost; reads of them fail";
             told.set_range("bad-blocks-recorded", &range, text, names);
             told.warning = true;
         }
         Event::BadBlocksCleared(range) => {
-            let text = "have been written, and are not on record as bad any more";
+            let text = "have been written and are no longer recorded as bad";
             told.set_range("bad-blocks-cleared", &range, text, names);
         }
         Event::BadBlockLogFull(member) => {
@@ -161,7 +161,7 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
         Event::WritesStopped(volume) => (
             volume,
             "writes-stopped",
-            "refuses writes from now on, because what they depend on cannot be recorded; reads go on. \
+            "refuses writes from now on, because metadata that they need cannot be recorded; reads continue. \
              Copy its content to another array, and report what `status` gives as the cause"
                 .to_owned(),
             true,
@@ -178,7 +178,7 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             (
                 volume,
                 "spare-activated",
-                format!("{} takes slot {} and is to be filled", names.member(member), slot.0),
+                format!("{} takes slot {} and will be rebuilt", names.member(member), slot.0),
                 false,
             )
         }
@@ -204,7 +204,7 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             let how = if complete {
                 "finished"
             } else {
-                "ended before its time"
+                "ended early"
             };
             let mut text = format!("{} {how}", job_name(job));
             if mismatches > 0 {
@@ -216,7 +216,7 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
                 _ => {}
             }
             if failures > 0 {
-                text += &format!(", {} could not be done", count_of(failures, "stripe"));
+                text += &format!(", {} could not be processed", count_of(failures, "stripe"));
             }
             (
                 volume,
@@ -303,8 +303,8 @@ fn ending(end: VolumeEnd) -> &'static str {
             "is flushed and stays marked dirty, because the metadata cannot express that it is clean"
         }
         VolumeEnd::WritesStopped => {
-            "had stopped its writes, because the metadata cannot express what they depend on; it is flushed, and \
-             marked as it was"
+            "had stopped its writes, because the metadata cannot express what they need; it is flushed, and its \
+             dirty mark is unchanged"
         }
         VolumeEnd::OnlyRead => "was only read, and is left as it was",
         VolumeEnd::Failed => {
@@ -322,7 +322,7 @@ pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told 
     match notice {
         Notice::Silent => told.set(
             "member-silent",
-            format!("{name} does not say whether it is still there; its next I/O may hang"),
+            format!("{name} does not answer when asked whether it is still there; its next I/O may hang"),
             true,
         ),
         Notice::AnswersAgain => {
@@ -351,14 +351,14 @@ pub fn tell_not_expressible(error: &Inexpressible) -> Told {
 fn not_recorded(change: NotRecorded) -> &'static str {
     match change {
         NotRecorded::Checkpoint => {
-            "how far its background work has come cannot be recorded; after a restart it goes on from where the \
-             metadata says"
+            "the progress of its background work cannot be recorded; after a restart the work continues from the \
+             last checkpoint on record"
         }
         NotRecorded::Clean => {
             "it cannot be marked clean; it stays dirty, and its redundancy is established anew at the next start"
         }
         NotRecorded::SyncEnd => {
-            "that its redundancy is established cannot be recorded; `resume` establishes it once more"
+            "its redundancy is established, but that cannot be recorded; `resume` establishes it once more"
         }
         NotRecorded::RebuildBegin => {
             "a rebuild cannot be recorded and does not begin; `rebuild` tries it again"
@@ -369,7 +369,8 @@ fn not_recorded(change: NotRecorded) -> &'static str {
 /// The event that reports of blocks came faster than they could be passed on.
 #[must_use]
 pub fn tell_left_out(count: u64) -> Told {
-    let text = format!("{count} reports of single blocks were left out, there were too many");
+    let text =
+        format!("{count} reports of single blocks were left out because there were too many");
     Told::of_process("reports-left-out", text, true)
 }
 
@@ -417,10 +418,10 @@ pub(super) fn reason(class: ErrorClass, errno: i32) -> String {
     let class = match class {
         ErrorClass::Retryable => "it stays busy",
         ErrorClass::Media => "it cannot store data",
-        ErrorClass::Path => "the way to it failed",
+        ErrorClass::Path => "the path to it failed",
         ErrorClass::Gone => "it is gone",
         ErrorClass::Misuse => "it refuses valid commands",
-        ErrorClass::NotSupported => "it lacks an operation",
+        ErrorClass::NotSupported => "it does not support an operation",
     };
     let error = std::io::Error::from_raw_os_error(errno).to_string();
     format!("{class} ({})", without_error_number(&error))

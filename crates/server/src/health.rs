@@ -174,7 +174,7 @@ fn endangers(member: &MemberStatus) -> Option<String> {
 fn left_over(member: &MemberStatus) -> Option<String> {
     let name = &member.name;
     (member.state == "failed").then(|| {
-        format!("all volumes are whole without {name}, which has failed: `fullstripe remove {name}` lets go of it")
+        format!("all volumes are whole without {name}, which has failed: `fullstripe remove {name}` removes it")
     })
 }
 

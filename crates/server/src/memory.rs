@@ -52,7 +52,7 @@ pub(super) fn refuse_more_than_there_is(payload_bytes: u64, shards: u8) -> Resul
         return Ok(());
     }
     bail!(
-        "--memory {} does not fit: {} of memory can be had, and the array needs {} beside it",
+        "--memory {} does not fit: {} of memory is available, and the array needs {} besides",
         typed_size(payload_bytes),
         size(available),
         size(beside)

@@ -63,7 +63,7 @@ impl Remembering {
     pub fn choose_rate(&mut self, option: Option<u64>) -> u64 {
         let note = match (option, self.rate_bytes_per_s) {
             (Some(option), Some(ordered)) if option != ordered => format!(
-                "--rate counts: background work is {}; `fullstripe rate` has set it to be {}",
+                "--rate takes precedence: background work is {}; `fullstripe rate` had set it to be {}",
                 limit(option),
                 limit(ordered)
             ),
@@ -94,8 +94,7 @@ fn started(remembered: &Remembered) -> Told {
         env!("CARGO_PKG_VERSION")
     );
     if remembered.is_cut_short {
-        text +=
-            "; the one before has left no word of its end: it was killed, or the machine went down";
+        text += "; the process before it recorded no end: it was killed, or the machine went down";
     }
     Told::of_process("server-started", text, remembered.is_cut_short)
 }
@@ -142,8 +141,8 @@ mod tests {
         None Some(1048576): 1048576; .
         Some(209715200) None: 209715200; background work is limited to 200 MiB/s of each drive, as `fullstripe rate` has set it; `fullstripe rate unlimited` ends that.
         Some(0) None: 0; .
-        Some(209715200) Some(1048576): 1048576; --rate counts: background work is limited to 1 MiB/s of each drive; `fullstripe rate` has set it to be limited to 200 MiB/s of each drive.
-        Some(209715200) Some(0): 0; --rate counts: background work is unlimited; `fullstripe rate` has set it to be limited to 200 MiB/s of each drive.
+        Some(209715200) Some(1048576): 1048576; --rate takes precedence: background work is limited to 1 MiB/s of each drive; `fullstripe rate` had set it to be limited to 200 MiB/s of each drive.
+        Some(209715200) Some(0): 0; --rate takes precedence: background work is unlimited; `fullstripe rate` had set it to be limited to 200 MiB/s of each drive.
         Some(209715200) Some(209715200): 209715200; .
         ");
     }

@@ -249,7 +249,7 @@ impl Runtime {
         let kept = scrub_keeper.join();
         let failed = std::mem::take(&mut *lock(&shared.ended_failed));
         let left = end(&shared, threads)?;
-        kept.map_err(|_| anyhow!("the thread that writes down how far scrubs are panicked"))?;
+        kept.map_err(|_| anyhow!("the thread that records the progress of scrubs panicked"))?;
         Ok(Ended { left, failed })
     }
 }

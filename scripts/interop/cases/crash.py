@@ -195,7 +195,7 @@ def mds_logged(blocks):
         require(volume.report["dirty"], "the record says clean")
         with bench.serve() as server:
             text = server.text()
-            require("made parity right" in text, f"no replay: {text}")
+            require("corrected parity" in text, f"no replay: {text}")
             require("optimal" in text, f"a resync follows: {text}")
         require_no_wrong_rows(bench.volume())
         require_content(bench.volume(), content, "the volume holds something else now")
@@ -212,7 +212,7 @@ def mds_logged_and_degraded(bench):
     spoiled = spoil_logged_parity(bench.volume(), lost)
     drives = [drive for drive in range(len(bench.paths)) if drive != slots[lost]]
     with bench.serve("--degraded", drives=drives) as server:
-        require("made parity right" in server.text(), f"no replay: {server.text()}")
+        require("corrected parity" in server.text(), f"no replay: {server.text()}")
         found = server.read()
     written = require_old_or_new(found, old, new, at)
     return f"{written} sectors written, {spoiled} logged writes spoiled, slot {lost} computed"

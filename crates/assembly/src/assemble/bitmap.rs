@@ -54,7 +54,7 @@ impl FoundBitmap {
         let name = volume.name;
         if let Some(doubt) = &self.doubt {
             return Some(format!(
-                "volume {name}: its bitmap does not count, so all of it is in doubt: {doubt}"
+                "volume {name}: its bitmap cannot be used, so the whole volume is in doubt: {doubt}"
             ));
         }
         volume.is_dirty().then(|| {

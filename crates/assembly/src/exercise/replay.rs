@@ -134,7 +134,7 @@ fn a_replay_makes_parity_fit_and_then_nothing_is_left_to_do() {
     let log = container.record.volumes[0].log.expect("it goes on with it");
     let place = (log.offset_bytes, log.length_bytes as usize);
     assert_eq!(place, (logged.log_sector() * 512, logged.log_bytes()));
-    let said = "its write-hole log has made parity right";
+    let said = "its write-hole log has corrected parity";
     assert!(container.notes.iter().any(|note| note.contains(said)));
 }
 
@@ -194,7 +194,7 @@ fn where_a_replay_does_not_settle_everything_the_volume_starts_as_without_a_log(
     let volume = &container.record.volumes[0];
     assert!(volume.dirty && volume.sync == resync());
     assert_eq!(whole.page(whole.parity), scene.page(scene.parity));
-    let said = "its write-hole log does not settle everything";
+    let said = "its write-hole log could not repair everything";
     assert!(container.notes.iter().any(|note| note.contains(said)));
 
     let degraded = StartOptions {
@@ -211,7 +211,7 @@ fn where_a_replay_does_not_settle_everything_the_volume_starts_as_without_a_log(
     let refusal = refusal.map(|_| ()).unwrap_err().to_string();
     for said in [
         "volume fuzz is not started",
-        "its write-hole log does not settle that",
+        "its write-hole log cannot repair that",
         "1 blocks unreadable",
         "--accept-write-hole starts it all the same",
     ] {

@@ -148,7 +148,7 @@ fn a_dirty_array_is_replayed_and_served_with_an_empty_log() {
     assert_eq!(
         container.notes,
         [
-            "volume one was not stopped cleanly; its write-hole log has made parity right: 1 entry replayed"
+            "volume one was not stopped cleanly; its write-hole log has corrected parity: 1 entry replayed"
         ]
     );
     drop(container);
@@ -188,7 +188,7 @@ fn a_log_that_does_not_settle_everything_is_followed_by_a_resync_or_refused() {
     bench.put(1, COMPONENT, &[0x66; 4096]);
     let error = bench.start(&[1, 2], DEGRADED).unwrap_err().to_string();
     assert!(
-        error.contains("does not settle that (")
+        error.contains("cannot repair that (")
             && error.contains("no log in slot 1")
             && error.contains("--accept-write-hole"),
         "{error}"

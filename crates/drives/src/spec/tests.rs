@@ -137,7 +137,7 @@ fn every_error_is_a_sentence_that_names_the_key() {
         ("a,serial=a,serial=b", "serial= is given twice"),
         (
             "a,model=p4510-3tb",
-            "profiles/drives: \"p4510-3tb\" is no drive that there is a profile of; nearest: \"p4510-1tb\"",
+            "profiles/drives: \"p4510-3tb\" is no drive with a profile; nearest: \"p4510-1tb\"",
         ),
         (
             "a,model=",

@@ -92,7 +92,7 @@ fn listen(address: &Address, anyone: bool) -> Result<Listening> {
                 .with_context(|| format!("{host} has no address"))?;
             if !address.ip().is_loopback() && !anyone {
                 bail!(
-                    "{address} can be reached from other machines and NBD asks nobody who they are; --listen allows it"
+                    "{address} can be reached from other machines and NBD has no authentication; --listen allows it"
                 );
             }
             let socket = TcpListener::bind(address).map_err(|error| match error.kind() {

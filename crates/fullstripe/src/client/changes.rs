@@ -1,13 +1,11 @@
-//! What has changed between two looks at a status, a line each: for logs and pipes, where a panel
-//! cannot be drawn over.
+//! The changes between two statuses, a line each: for logs and pipes, where a panel cannot be redrawn in place.
 
 use super::panel::{member_state, reached};
 use crate::terminal::Paper;
 use server::status::{JobStatus, Status};
 use std::collections::BTreeMap;
 
-/// Lines about everything in `now` that is not as it was in `before`; all of it when there is no
-/// before.
+/// A line for each fact that differs between `before` and `now`, or for every fact of `now` if there is no `before`.
 #[must_use]
 pub fn changes(before: Option<&Status>, now: &Status) -> Vec<String> {
     let known = before.map(facts).unwrap_or_default();
@@ -21,7 +19,7 @@ pub fn changes(before: Option<&Status>, now: &Status) -> Vec<String> {
     ended.into_iter().chain(changed).collect()
 }
 
-/// Everything that is told, by what it is told about.
+/// All facts that are reported, by their subject.
 fn facts(status: &Status) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     for volume in &status.volumes {
@@ -48,7 +46,7 @@ fn facts(status: &Status) -> BTreeMap<String, String> {
     facts
 }
 
-/// Whether work goes on.
+/// A word for the state of a job.
 fn course(job: &JobStatus) -> &'static str {
     match (job.paused, job.running) {
         (true, _) => "paused",
@@ -57,7 +55,7 @@ fn course(job: &JobStatus) -> &'static str {
     }
 }
 
-/// How far work is that goes on now, a line for each volume.
+/// The progress of running jobs, a line for each volume.
 #[must_use]
 pub fn reached_lines(status: &Status) -> Vec<String> {
     let running = status.volumes.iter().filter_map(|volume| {

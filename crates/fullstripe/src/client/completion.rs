@@ -1,6 +1,6 @@
-//! What the shell offers behind an order: the drives of the array that is being served.
+//! Completions that the shell offers for the arguments of orders: the drives of the array that is being served.
 //!
-//! The shell asks while somebody types, so nobody is waited for in vain: without an array there is nothing to offer, and
+//! The shell asks while the user types, so this must not wait: without a running array there is nothing to offer, and
 //! that is no error.
 
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
@@ -9,13 +9,13 @@ use server::client::Client;
 use server::status::Status;
 use std::ffi::OsStr;
 
-/// The drives, by name and by place, that begin like `typed`.
+/// The drives whose name or place (VOLUME:SLOT) begins with `typed`.
 pub fn drives(typed: &OsStr) -> Vec<CompletionCandidate> {
     let status = Client::connect(None).and_then(|client| client.get::<Status>("/v1/status"));
     status.map_or(Vec::new(), |status| offered(&status, typed))
 }
 
-/// The same, and files.
+/// The same drives, and files.
 pub fn drives_and_files(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = drives(typed);
     all.extend(PathCompleter::any().complete(typed));
@@ -28,7 +28,7 @@ fn offered(status: &Status, typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = Vec::new();
     for member in present {
         let places = places(status, member);
-        // Many a drive is called by its serial.
+        // A drive that is named by its serial number is offered once.
         let serial = Some(&member.serial).filter(|serial| **serial != member.name);
         let names = std::iter::once(&member.name).chain(serial);
         for name in names.chain(&places).cloned() {

@@ -1,7 +1,7 @@
-//! What an order will do to redundancy, said before it is given.
+//! What an order will do to redundancy, reported before the order is sent.
 //!
-//! The status says of every slot whether its volume goes on without it; from that the sentences here are made. The
-//! serving process decides again when it gets the order.
+//! The sentences are made from the status, which says for every slot whether its volume continues without it. The
+//! serving process decides again when it receives the order.
 
 use server::api::names::{places, slots_of};
 use server::status::{MemberStatus, Status, VolumeStatus};
@@ -11,11 +11,11 @@ use server::status::{MemberStatus, Status, VolumeStatus};
 pub struct Consequences {
     /// A line for each volume concerned.
     pub lines: Vec<String>,
-    /// A volume fails by it.
+    /// The order makes a volume fail.
     pub ends_volume: bool,
 }
 
-/// Of failing `drive`.
+/// The consequences of failing `drive`.
 #[must_use]
 pub fn of_fail(status: &Status, drive: &MemberStatus) -> Consequences {
     let mut found = Consequences::default();
@@ -42,7 +42,7 @@ pub fn of_fail(status: &Status, drive: &MemberStatus) -> Consequences {
             ));
         } else {
             found.lines.push(format!(
-                "{name} ({}) goes on without slot {at}, degraded until it is rebuilt; {}",
+                "{name} ({}) continues without slot {at}, degraded until it is rebuilt; {}",
                 level(volume),
                 next_drive(status, drive)
             ));
@@ -54,7 +54,7 @@ pub fn of_fail(status: &Status, drive: &MemberStatus) -> Consequences {
     found
 }
 
-/// Of removing `drive`.
+/// The consequences of removing `drive`.
 #[must_use]
 pub fn of_remove(status: &Status, drive: &MemberStatus) -> Consequences {
     let is_spare = drive.state == "spare";
@@ -65,7 +65,7 @@ pub fn of_remove(status: &Status, drive: &MemberStatus) -> Consequences {
     }
 }
 
-/// Of replacing `drive` by the one called `with`.
+/// The consequences of replacing `drive` by the one called `with`.
 #[must_use]
 pub fn of_replace(status: &Status, drive: &MemberStatus, with: &str) -> Consequences {
     let places = places(status, drive).join(" and ");
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(
             said.lines,
             [
-                "data (RAID 5) goes on without slot 1, degraded until it is rebuilt; the spare /dev/nvme2n1 can take its place"
+                "data (RAID 5) continues without slot 1, degraded until it is rebuilt; the spare /dev/nvme2n1 can take its place"
             ]
         );
         status.members.pop();

@@ -1,7 +1,7 @@
 //! `fail`, `remove` and `replace`: orders about one drive.
 //!
-//! The drive is named by what survives a restart ([`names::drive`]). What the order does to redundancy is said before it
-//! is given ([`super::consequences`]), and an order that ends a volume is asked about.
+//! The drive is identified by a name that survives a restart ([`names::drive`]). What the order does to redundancy is
+//! printed before it is sent ([`super::consequences`]), and an order that fails a volume needs the user's confirmation.
 
 use super::Reach;
 use super::consequences::{Consequences, of_fail, of_remove, of_replace};
@@ -19,7 +19,7 @@ use server::status::{MemberStatus, Status};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-/// How drives are named, for the help of every order.
+/// The help text of the drive argument, the same for every order.
 const NAMING: &str = "The drive: its path or serial as `status` shows them, or VOLUME:SLOT";
 
 /// A drive to fail.
@@ -27,7 +27,7 @@ const NAMING: &str = "The drive: its path or serial as `status` shows them, or V
 pub struct FailArgs {
     #[arg(value_name = "DRIVE", help = NAMING, add = ArgValueCompleter::new(super::completion::drives))]
     drive: String,
-    /// Fail it although a volume fails with it
+    /// Fail the drive even if a volume fails as a result
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub struct ReplaceArgs {
     /// The new drive: a spare by its path or serial, or the path of a drive to add
     #[arg(long, value_name = "DRIVE", add = ArgValueCompleter::new(super::completion::drives_and_files))]
     with: String,
-    /// Take the new drive although it holds something, which is lost
+    /// Use the new drive even if it holds data, which is lost
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub struct ReplaceArgs {
 /// The drive of the array that `name` means.
 fn find<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus> {
     let found = names::drive(status, name).or_else(|error| {
-        // One path may be typed here and known to the array as a whole one, or the other way round.
+        // Either of the two paths may be relative: the one typed here or the one that the array knows.
         let path = std::path::absolute(name).ok();
         let is_same = |one: &&MemberStatus| {
             one.state != "removed" && path.is_some() && std::path::absolute(&one.name).ok() == path
@@ -77,7 +77,7 @@ fn find<'a>(status: &'a Status, name: &str) -> Result<&'a MemberStatus> {
     })
 }
 
-/// Tells what an order does to redundancy, before it is given.
+/// Prints what an order does to redundancy, before it is sent.
 fn tell(reach: &Reach, consequences: &Consequences) {
     if !reach.json {
         let lines = &consequences.lines;
@@ -88,7 +88,7 @@ fn tell(reach: &Reach, consequences: &Consequences) {
 /// `fail`.
 ///
 /// # Errors
-/// See [`ClientError`](server::client::ClientError); a refusal if a volume would fail and nobody has agreed to it.
+/// See [`ClientError`](server::client::ClientError); a refusal if a volume would fail and the user has not confirmed.
 pub fn fail(args: &FailArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     let status: Status = client.get("/v1/status")?;
@@ -106,7 +106,7 @@ pub fn fail(args: &FailArgs) -> Result<ExitCode> {
     answered(&args.reach, &client.send(Method::POST, &path, &request)?)
 }
 
-/// Asks whoever sits at the terminal; a program that wants JSON is none.
+/// Asks the user at the terminal for confirmation; with `--json` or without a terminal the order is refused.
 fn agree(reach: &Reach, drive: &str, consequences: &Consequences) -> Result<()> {
     let lines = consequences.lines.join("; ");
     let is_asked = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
@@ -116,7 +116,7 @@ fn agree(reach: &Reach, drive: &str, consequences: &Consequences) -> Result<()> 
         )));
     }
     tell(reach, consequences);
-    write!(std::io::stderr(), "Fail {drive}? Type yes: ").context("nobody can be asked")?;
+    write!(std::io::stderr(), "Fail {drive}? Type yes: ").context("cannot ask on the terminal")?;
     let mut answer = String::new();
     std::io::stdin()
         .read_line(&mut answer)
@@ -157,7 +157,7 @@ pub fn replace(args: &ReplaceArgs) -> Result<ExitCode> {
     };
     let path = format!("/v1/volumes/{}/replace", encode(&volume));
     let done = client.send(Method::POST, &path, &request)?;
-    // Nothing is lost by it, so it is said of what goes on, not of what may be refused.
+    // A replacement loses nothing, so this is printed once the order has been accepted, not before.
     tell(&args.reach, &of_replace(&status, drive, &args.with));
     answered(&args.reach, &done)
 }
@@ -174,7 +174,7 @@ fn first_place(status: &Status, drive: &MemberStatus) -> Result<(String, u8)> {
     })
 }
 
-/// A drive of the array is meant by its name and given by its number; any other by its place in the file system.
+/// A drive of the array is found by its name and sent as its number; any other drive is sent as its path.
 fn replacement(status: &Status, with: &str) -> Result<String> {
     match names::drive(status, with) {
         Ok(drive) => Ok(drive.id.to_string()),

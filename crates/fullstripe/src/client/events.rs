@@ -1,4 +1,4 @@
-//! `fullstripe events`: what has happened, and what happens.
+//! `fullstripe events`: past events, and with `--follow` new ones.
 
 use super::Reach;
 use crate::terminal::print::{print_note, print_text};
@@ -13,7 +13,7 @@ use words::date;
 /// Which events.
 #[derive(Args, Debug)]
 pub struct EventsArgs {
-    /// Go on with events as they happen
+    /// Continue with new events as they happen
     #[arg(long)]
     follow: bool,
     /// Only events with a greater number
@@ -26,7 +26,7 @@ pub struct EventsArgs {
 /// Shows the events that the serving process remembers.
 ///
 /// # Errors
-/// Nobody serves.
+/// No array is being served.
 pub fn run(args: &EventsArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     let json = args.reach.json;
@@ -56,7 +56,7 @@ pub fn run(args: &EventsArgs) -> Result<ExitCode> {
         &format!("/v1/events/stream?since={}", args.since),
         |kind, data| {
             if kind == "forgotten" {
-                // In JSON the numbers say it.
+                // In JSON the events' numbers show the gap.
                 if !json {
                     print_note(&format!(
                         "fullstripe: {data} events before the next are not remembered"
@@ -75,8 +75,8 @@ pub fn run(args: &EventsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Events in a row that tell the same of the same thing: a failed volume has one for each read. Notes on the start are
-/// of one kind, and each says something else.
+/// Groups consecutive events of the same kind about the same object: a failed volume has one for each read. Start notes
+/// are not grouped, because each has a different text.
 fn runs(events: &[NumberedEvent]) -> Vec<&[NumberedEvent]> {
     let subject = |one: &NumberedEvent| {
         let told = &one.event;
@@ -87,7 +87,7 @@ fn runs(events: &[NumberedEvent]) -> Vec<&[NumberedEvent]> {
         .collect()
 }
 
-/// One line for a run of events; two are still told one by one.
+/// One line for a run of events; a run of two is printed as two lines.
 fn run_text(run: &[NumberedEvent]) -> String {
     let count: u64 = run.iter().map(|event| event.span().count).sum();
     match run {
@@ -96,7 +96,7 @@ fn run_text(run: &[NumberedEvent]) -> String {
     }
 }
 
-/// One line for `count` events, of which `first` tells the first and `last` the last.
+/// One line for `count` events, from `first` to `last`.
 fn run_line(first: &NumberedEvent, last: &NumberedEvent, count: u64) -> String {
     let only_first = NumberedEvent::new(first.span().first_number, first.event.clone());
     format!(

@@ -1,7 +1,6 @@
 //! `rebuild`, and waiting for the end of long work.
 //!
-//! While they wait they show on standard error how far it is ([`Bar`]); what they print in the end goes to standard
-//! output.
+//! While a command waits, it shows the progress on standard error ([`Bar`]); its result goes to standard output.
 
 use super::panel::pace;
 use super::{Reach, volume};
@@ -17,13 +16,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The same where what is waited for comes at once.
+/// Interval between two looks where the awaited change is imminent.
 const LOOK_SOON: Duration = Duration::from_millis(20);
-/// The status says a moment after its end that a job is gone; if it does not within this
-/// many looks, that is an error.
+/// The status drops a job a moment after its end; if it still shows the job after this many looks, that is an error.
 const LOOKS_AFTER_END_MAX: u32 = 500;
-/// A job is gone before its last event is told, and one that was ordered begins when the failure before it
-/// is on record; after this many looks neither will come any more.
+/// A job disappears from the status before its last event is reported, and an ordered job begins only when the
+/// preceding failure is on record. After this many looks neither is expected any more.
 const LOOKS_IN_VAIN_MAX: u32 = 25;
 
 /// Which volume, and whether to wait.
@@ -31,18 +29,18 @@ const LOOKS_IN_VAIN_MAX: u32 = 25;
 pub struct RebuildArgs {
     /// Name of the volume; may be left out where there is only one
     volume: Option<String>,
-    /// Return when the volume has its redundancy back, or a replacement is complete
+    /// Wait until the volume has its redundancy back, or the replacement is complete
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     reach: Reach,
 }
 
-/// Shows the job of a volume that is waited for.
+/// Shows the progress of the job that the command waits for.
 struct Shown<'a> {
     volume: &'a str,
     bar: Bar,
-    /// Its kind and whether it is paused, as shown last.
+    /// The job's kind and whether it is paused, as last shown.
     last: Option<(String, bool)>,
 }
 
@@ -82,7 +80,7 @@ fn is_restoring(volume: &VolumeStatus) -> bool {
 /// `rebuild`.
 ///
 /// # Errors
-/// The volume has no way back to redundancy, or with `--wait` did not get there.
+/// The volume cannot regain redundancy, or with `--wait` has not regained it.
 pub fn rebuild(args: &RebuildArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     let status: Status = client.get("/v1/status")?;
@@ -119,7 +117,7 @@ pub fn rebuild(args: &RebuildArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The volume's state and the work that changes it; a scrub does not.
+/// The volume's state and the job that changes it; a scrub is left out, because it does not change the state.
 fn outcome(volume: &VolumeStatus) -> String {
     let text = format!("volume {} is {}", volume.name, volume.state);
     match volume.job.as_ref().filter(|_| is_restoring(volume)) {
@@ -128,13 +126,13 @@ fn outcome(volume: &VolumeStatus) -> String {
     }
 }
 
-/// Whether anything is under way that ends with this volume whole, or that it has to wait for.
+/// Whether a job is under way that restores this volume, or that its own job has to wait for.
 fn is_working(status: &Status, volume: &VolumeStatus) -> bool {
     volume.job.is_some() || status.volumes.iter().any(|other| other.job.is_some())
 }
 
-/// Waits until the volume is whole or nothing is under way for it; what `is_ordered` may take a moment
-/// to begin.
+/// Waits until the volume is whole or no job is under way for it; a job that was just ordered (`is_ordered`) may take
+/// a moment to begin.
 fn wait_until_whole(client: &Client, name: &str, is_ordered: bool) -> Result<Status> {
     let mut shown = Shown::new(name);
     let mut looks_without_work = if is_ordered { LOOKS_IN_VAIN_MAX } else { 0 };
@@ -155,9 +153,9 @@ fn wait_until_whole(client: &Client, name: &str, is_ordered: bool) -> Result<Sta
     }
 }
 
-/// Waits for the end of the job on volume `name` and returns the event that tells of it. A volume
-/// has one job at a time, so the first end after event number `since` is the one. When this returns, the status
-/// says so too: orders that go by it find the volume idle.
+/// Waits for the end of the job on volume `name` and returns the event that reports it. A volume has one job at a
+/// time, so the first end after event number `since` is the one. When this returns, the status no longer shows the job,
+/// so that an order which depends on the status finds the volume idle.
 pub(super) fn wait_for_end(
     client: &Client,
     name: &str,

@@ -1,12 +1,12 @@
 //! The commands that talk to a serving process.
 //!
-//! Each is a thin client of the HTTP interface ([`server::api`]): it finds the socket, asks, and
-//! shows the answer, as text for people or with `--json` as what the interface said. What may be
-//! done is decided by the serving process alone.
+//! Each is a thin client of the HTTP interface ([`server::api`]): it finds the socket, sends the request, and
+//! prints the answer, as text for people or with `--json` as the interface returned it. Only the serving process
+//! decides what is allowed.
 //!
-//! [`server::client`] is the client itself. [`status`] and [`events`] look, [`drives`] gives orders about a drive and says
-//! their [`consequences`] first, [`orders`] gives the others, [`jobs`] orders long work and can wait for its end.
-//! [`panel`] and [`changes`] put a status into words; [`completion`] serves the shell.
+//! [`server::client`] is the client itself. [`status`] and [`events`] only read, [`drives`] sends orders about a drive
+//! and prints their [`consequences`] first, [`orders`] sends the other orders, [`jobs`] starts long work and can wait
+//! for its end. [`panel`] and [`changes`] put a status into words; [`completion`] answers the shell.
 
 mod changes;
 mod completion;
@@ -41,32 +41,32 @@ pub enum ClientCommand {
     Events(events::EventsArgs),
     /// Stop using a drive, as if it had failed
     Fail(drives::FailArgs),
-    /// Let go of a failed drive or a spare
+    /// Remove a failed drive or a spare from the array
     Remove(drives::RemoveArgs),
     /// Add a drive as a spare; a degraded volume takes it at once
     AddSpare(orders::AddSpareArgs),
-    /// Copy a drive to another one while it stays in service
+    /// Replace a drive by copying it to another one while it stays in service
     Replace(drives::ReplaceArgs),
-    /// Bring redundancy back: take a spare, resume what is paused; or wait for it
+    /// Restore redundancy: rebuild onto a spare, or resume paused work
     Rebuild(jobs::RebuildArgs),
     /// Read everything and compare data with redundancy
     Scrub(scrub::ScrubArgs),
-    /// Halt the background work of a volume
+    /// Pause the background work of a volume
     Pause(orders::VolumeArgs),
-    /// Let the background work of a volume go on
+    /// Resume the paused background work of a volume
     Resume(orders::VolumeArgs),
-    /// Give up the scrub or replacement of a volume
+    /// Cancel the scrub or replacement of a volume
     Cancel(orders::VolumeArgs),
     /// Limit background work
     Rate(orders::RateArgs),
-    /// End the serving process: flush, mark everything clean, let go of the drives
+    /// Stop the serving process: flush, mark volumes clean, release the drives
     Stop(orders::StopArgs),
 }
 
-/// How to reach the serving process, and how to answer.
+/// How to reach the serving process, and how to print its answer.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Reach {
-    /// Socket of the serving process; default: $FULLSTRIPE_SOCKET, or the user's own
+    /// Socket of the serving process; default: $FULLSTRIPE_SOCKET, or the user's default socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Print JSON
@@ -92,7 +92,7 @@ impl Reach {
 /// The volume that is meant: the one called `name`, or the only one.
 ///
 /// # Errors
-/// There is none of that name, or there are several and none is named; the sentence lists them.
+/// There is no volume of that name, or there are several and none is named; the sentence lists them.
 fn volume<'a>(status: &'a Status, name: Option<&str>) -> Result<&'a VolumeStatus> {
     match (name, &status.volumes[..]) {
         (None, [only]) => Ok(only),
@@ -107,7 +107,7 @@ fn volume<'a>(status: &'a Status, name: Option<&str>) -> Result<&'a VolumeStatus
     }
 }
 
-/// Its name, as the serving process has it now.
+/// The name of the meant volume, from the current status of the serving process.
 fn volume_name(client: &Client, name: Option<&str>) -> Result<String> {
     match name {
         Some(name) => Ok(name.to_owned()),
@@ -118,8 +118,8 @@ fn volume_name(client: &Client, name: Option<&str>) -> Result<String> {
 /// Runs `command`.
 ///
 /// # Errors
-/// One sentence: nobody serves, or what the serving process said. An order that it refuses for the
-/// sake of data has its own exit code.
+/// One sentence: no array is being served, or what the serving process answered. An order that is refused to protect
+/// data has its own exit code.
 pub fn run(command: &ClientCommand) -> Result<ExitCode> {
     let result = match command {
         ClientCommand::Status(args) => status::run(args),

@@ -1,4 +1,4 @@
-//! The commands that change something and are answered at once.
+//! The commands that change something and return at once.
 
 use super::{Reach, volume_name};
 use anyhow::{Context, Result, bail};
@@ -12,7 +12,7 @@ use server::status::Status;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long `stop --wait` waits; the serving process gives itself less.
+/// How long `stop --wait` waits; the serving process has shorter limits for its own end.
 const STOP_WITHIN: Duration = Duration::from_secs(180);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -31,7 +31,7 @@ pub struct AddSpareArgs {
     /// The drive: a path, with options like `,serial=NAME`
     #[arg(value_name = "DRIVE")]
     drive: String,
-    /// Take the drive although it holds something, which is lost
+    /// Use the drive even if it holds data, which is lost
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub struct AddSpareArgs {
 /// A limit.
 #[derive(Args, Debug)]
 pub struct RateArgs {
-    /// Bytes of each drive per second, like 200m; 0 or `unlimited`
+    /// Bytes of each drive per second, like 200m; 0 or `unlimited` for no limit
     #[arg(value_name = "RATE", value_parser = parse_rate)]
     bytes_per_s: u64,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub struct RateArgs {
 /// Whether to wait.
 #[derive(Args, Debug)]
 pub struct StopArgs {
-    /// Return when the process has ended
+    /// Wait until the process has ended
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -115,14 +115,14 @@ pub fn add_spare(args: &AddSpareArgs) -> Result<ExitCode> {
     )
 }
 
-/// The specification as the serving process needs it, which may work in another folder.
+/// The drive's specification with absolute paths, because the serving process may run in another folder.
 ///
 /// # Errors
 /// It is misspelt.
 pub fn absolute(spec: &str) -> Result<String> {
     let parsed: MemberSpec = spec.parse()?;
     let whole = |path: &str| -> Result<String> {
-        let path = std::path::absolute(path).context("the current folder cannot be found out")?;
+        let path = std::path::absolute(path).context("cannot determine the current folder")?;
         Ok(path.display().to_string())
     };
     let mut parts = spec.split(',').map(str::to_owned).collect::<Vec<String>>();
@@ -171,7 +171,7 @@ pub fn stop(args: &StopArgs) -> Result<ExitCode> {
         match client.get::<Status>("/v1/status") {
             Err(error) if matches!(error.downcast_ref(), Some(ClientError::Nobody(_))) => break,
             Ok(status) => last = status,
-            // An answer that broke off: it is just going.
+            // The answer broke off: the process is just ending.
             Err(_) => {}
         }
         std::thread::sleep(LOOK_EVERY);
@@ -186,7 +186,7 @@ pub fn stop(args: &StopArgs) -> Result<ExitCode> {
     answered(&args.reach, &Done { text, member: None })
 }
 
-/// What is said of an array that has ended; `last` is its status before.
+/// The sentence about an array that has ended; `last` is its last status.
 fn stopped(last: &Status) -> String {
     let failed = last
         .volumes

@@ -11,10 +11,10 @@ use words::{count_of, duration, size};
 /// Characters of a progress bar.
 const BAR_WIDTH: u64 = 30;
 
-/// Blanks before what a line is folded to.
+/// Blanks before the continuation of a folded line.
 const INDENT: usize = 2;
 
-/// The panel: how the array is, volumes with their slots and background work, then drives, then the rest.
+/// The panel: the array's health, volumes with their slots and background work, drives, and the rest.
 #[must_use]
 pub fn panel(status: &Status, paper: Paper) -> String {
     let tone = Tone::of_state(&status.health.state);
@@ -94,7 +94,7 @@ fn drive_row(status: &Status, member: &MemberStatus, paper: Paper) -> Vec<String
     ]
 }
 
-/// Its state, how much of it is on record as lost, and whether all of it will be.
+/// The member's state, how much of it is recorded as lost, and whether its deleted file will lose all of it.
 pub(super) fn member_state(member: &MemberStatus, paper: Paper) -> String {
     let mut text = paper.state(&member.state);
     if let Some(cause) = &member.cause {
@@ -114,7 +114,7 @@ fn volume_text(status: &Status, volume: &VolumeStatus, paper: Paper) -> String {
     let line = |text: String| paper.fold(&text, 2 * INDENT);
     let head = format!("{}: {}\n", volume.name, headline(volume, paper));
     let mut text = paper.fold(&head, INDENT);
-    // The first line says the worst already.
+    // The panel's first line already names the worst problem.
     let is_news = |text: &&String| !status.health.text.contains(text.as_str());
     if let Some(cause) = volume.cause.as_ref().filter(is_news) {
         text += &line(format!("  cause: {cause}\n"));
@@ -152,7 +152,7 @@ fn scrub_text(scrub: &ScrubStatus, now_s: u64) -> String {
         Some(ended_s) => {
             let how = match scrub.last_complete {
                 true => "last finished",
-                false => "last ended before its time",
+                false => "last ended early",
             };
             let found = match (scrub.last_mismatches, scrub.last_unrecoverable) {
                 (0, 0) => "all matched".to_owned(),
@@ -222,7 +222,7 @@ fn headline(volume: &VolumeStatus, paper: Paper) -> String {
     if volume.read_only {
         text += &format!(", {}", paper.state("read-only"));
     }
-    // The metadata is marked while clients write, and for a moment after.
+    // The volume is marked dirty while clients write and for a moment afterwards.
     if volume.dirty {
         text += ", in use";
     }
@@ -252,7 +252,7 @@ pub fn reached(job: &JobStatus) -> String {
     format!("{}.{} %, {}", tenths / 10, tenths % 10, pace(job))
 }
 
-/// How fast a job is, until when, and what it has found.
+/// A job's speed, the time left, and what it has found.
 #[must_use]
 pub fn pace(job: &JobStatus) -> String {
     let mut text = if job.paused {
@@ -269,7 +269,7 @@ pub fn pace(job: &JobStatus) -> String {
         text += &format!(", {} did not match", stripes(job.mismatches));
     }
     if job.failures > 0 {
-        text += &format!(", {} could not be done", stripes(job.failures));
+        text += &format!(", {} could not be processed", stripes(job.failures));
     }
     text
 }

@@ -1,4 +1,4 @@
-//! `scrub`: begins one, and waits for its end; or shows what is known of the last, sets the schedule,
+//! `scrub`: starts a scrub and can wait for its end; or shows the report of the last one, sets the schedule, or
 //! explains a stripe.
 
 use super::jobs::wait_for_end;
@@ -26,16 +26,16 @@ pub struct ScrubArgs {
     /// Correct redundancy that does not match the data
     #[arg(long)]
     repair: bool,
-    /// Return when the scrub has ended; it is a failure if anything did not match
+    /// Wait until the scrub has ended; exit code 1 if anything did not match
     #[arg(long)]
     wait: bool,
-    /// Begin none now, but one this long after the end of each, like 7d or 36h, or off; remembered on the drives
+    /// Start no scrub now, but one this long after each has ended, like 7d or 36h, or `off`; stored on the drives
     #[arg(long, value_name = "PERIOD", value_parser = parse_period, conflicts_with = "wait")]
     every: Option<Period>,
-    /// Begin none, but show what the running or the last one found
+    /// Start no scrub, but show what the running or the last one found
     #[arg(long, conflicts_with_all = ["repair", "wait", "every"])]
     report: bool,
-    /// Begin none, but read the stripe with this 512-byte sector of the volume from all drives and compare
+    /// Start no scrub, but read the stripe with this 512-byte sector of the volume from all drives and compare
     #[arg(long, value_name = "LBA", conflicts_with_all = ["repair", "wait", "every", "report"])]
     explain: Option<u64>,
     #[command(flatten)]
@@ -56,10 +56,10 @@ fn parse_period(text: &str) -> Result<Period, String> {
         .ok_or_else(|| format!("\"{text}\" is no period; give one like 7d or 36h, or off"))
 }
 
-/// Does what is asked.
+/// Runs `scrub`.
 ///
 /// # Errors
-/// It is refused, or with `--wait` something did not match or it did not get to its end.
+/// The order is refused, or with `--wait` something did not match or the scrub ended early.
 pub fn run(args: &ScrubArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     let volume = volume_name(&client, args.volume.as_deref())?;
@@ -134,7 +134,7 @@ fn report_text(report: &ScrubReport, paper: Paper) -> String {
     let how = match (report.ended_s, report.complete) {
         (None, _) => "unfinished".to_owned(),
         (Some(ended_s), true) => format!("finished {}", ago(ended_s, now_s)),
-        (Some(ended_s), false) => format!("ended before its time {}", ago(ended_s, now_s)),
+        (Some(ended_s), false) => format!("ended early {}", ago(ended_s, now_s)),
     };
     let mut text = format!(
         "{} of volume {}, begun {}, {how}\n",
@@ -163,7 +163,7 @@ fn report_text(report: &ScrubReport, paper: Paper) -> String {
         let rows: Vec<Vec<String>> = std::iter::once(head)
             .chain(report.findings.iter().map(place_row))
             .collect();
-        // Before the drives, or before what was found.
+        // Rows may be broken before the drives or before the findings.
         text += &folded(0, &rows, &[2, 3], paper.columns);
     }
     if report.left_out > 0 {

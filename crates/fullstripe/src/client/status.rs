@@ -1,4 +1,4 @@
-//! `fullstripe status`: once, or again and again.
+//! `fullstripe status`: once, or repeatedly.
 
 use super::Reach;
 use super::changes::{changes, reached_lines};
@@ -22,15 +22,16 @@ use words::date;
 /// What to show, and how often.
 #[derive(Args, Debug)]
 pub struct StatusArgs {
-    /// Say in one line how the array is, for scripts: exit code 0 if every volume has the redundancy of its level
-    /// (scrubs change nothing), 3 if one has not, 5 if one has failed or does not take writes, 1 if it cannot be told
+    /// Print the array's health in one line, for scripts: exit code 0 if every volume has the redundancy of its level
+    /// (even during a scrub), 3 if one lacks it or is about to lose it, 5 if one has failed, is not started or
+    /// refuses writes, 1 if unknown
     #[arg(long, conflicts_with = "watch")]
     check: bool,
-    /// Keep showing: redrawn in place on a terminal; otherwise a dated line for each change, and each minute one
-    /// about work that goes on
+    /// Keep showing the status: redrawn in place on a terminal; otherwise a dated line for each change, and a line
+    /// each minute about running background work
     #[arg(long)]
     watch: bool,
-    /// Seconds between two looks
+    /// Seconds between two updates
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     interval: Duration,
     #[command(flatten)]
@@ -48,7 +49,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 /// Shows the status.
 ///
 /// # Errors
-/// Nobody serves, or does not any more.
+/// No array is being served, or the serving process has ended.
 pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     if !args.watch {
@@ -79,7 +80,10 @@ fn check(reach: &Reach, health: &Health) -> Result<ExitCode> {
         WELL => 0,
         AT_RISK => DEGRADED,
         FAILED => FAILED_VOLUME,
-        _ => bail!("the serving process does not say how the array is; it is of an older version"),
+        _ => bail!(
+            "the serving process is of an older version and does not report the array's health; stop it, and \
+             serve again"
+        ),
     };
     if reach.json {
         print_json(health)?;
@@ -91,7 +95,7 @@ fn check(reach: &Reach, health: &Health) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Shows until the serving process ends or nobody reads any more.
+/// Shows the status until the serving process ends or the reader closes the output.
 fn watch(
     client: &Client,
     interval: Duration,
@@ -122,7 +126,7 @@ fn json_lines() -> Box<dyn FnMut(Status) -> String> {
     })
 }
 
-/// A dated line for each change, and now and then one for work that goes on.
+/// A dated line for each change, and now and then one for running work.
 fn dated_lines() -> Box<dyn FnMut(Status) -> String> {
     let mut before: Option<Status> = None;
     let mut pace = Pace::new(Instant::now());
@@ -143,7 +147,7 @@ fn dated_lines() -> Box<dyn FnMut(Status) -> String> {
     })
 }
 
-/// The panel, drawn over the one before.
+/// The panel, redrawn in place.
 fn panels() -> Box<dyn FnMut(Status) -> String> {
     let mut lines_before = 0;
     Box::new(move |now| {
@@ -158,14 +162,14 @@ fn panels() -> Box<dyn FnMut(Status) -> String> {
     })
 }
 
-/// `text` with words that are wider than the terminal torn, and no more lines than it has rows: what has scrolled away
-/// cannot be drawn over.
+/// `text` cut to the terminal: words wider than a row are split, and lines beyond its rows are left out, because lines
+/// that have scrolled away cannot be redrawn.
 fn on_screen(text: &str, rows: usize, columns: usize) -> String {
     let torn = text.lines().flat_map(|line| {
         if console::measure_text_width(line) <= columns {
             return vec![line.to_owned()];
         }
-        // Codes of colours must not be torn.
+        // Colour codes must not be split.
         let letters: Vec<char> = console::strip_ansi_codes(line).chars().collect();
         let parts = letters.chunks(columns.max(1));
         parts.map(|part| part.iter().collect()).collect()

@@ -64,7 +64,7 @@ fn a_panel_shows_volumes_drives_and_work() {
       slot 0  /dev/nvme0n1  in sync
       slot 1  -             missing
       slot 2  /dev/nvme3n1  rebuilding
-      rebuild [##########--------------------] 33.3 %, 210 MiB/s, 3m 20s left, 2 stripes could not be done
+      rebuild [##########--------------------] 33.3 %, 210 MiB/s, 3m 20s left, 2 stripes could not be processed
 
     DRIVE         SERIAL   SIZE     PLACE   STATE
     /dev/nvme0n1  SERIAL0  1.8 TiB  data:0  active
@@ -101,7 +101,7 @@ fn a_panel_fits_a_terminal_of_80_columns() {
       slot 1  -                                                  missing
       slot 2  /dev/disk/by-id/nvme-INTEL_SSDPE2KX020T8_PHLJ9117  rebuilding
       rebuild [##########--------------------] 33.3 %, 210 MiB/s, 3m 20s left,
-        2 stripes could not be done
+        2 stripes could not be processed
 
     DRIVE                         SERIAL   SIZE     PLACE   STATE
     /dev/disk…E2KX020T8_PHLJ9115  SERIAL0  1.8 TiB  data:0  active
@@ -165,7 +165,7 @@ fn changes_are_told_once_and_progress_when_asked_for() {
     now.volumes[0].job.as_mut().unwrap().paused = true;
     let paused = ["volume data rebuild: paused"];
     assert_eq!(changes(Some(&before), &now), paused);
-    insta::assert_snapshot!(reached_lines(&before).join("\n"), @"volume data rebuild: 33.3 %, 210 MiB/s, 3m 20s left, 2 stripes could not be done");
+    insta::assert_snapshot!(reached_lines(&before).join("\n"), @"volume data rebuild: 33.3 %, 210 MiB/s, 3m 20s left, 2 stripes could not be processed");
     now.volumes[0].job = None;
     now.volumes[0].slots[2].state = "in sync".to_owned();
     let ended = ["volume data rebuild: ended", "volume data slot 2: in sync"];

@@ -1,4 +1,4 @@
-//! How levels, sizes and chunks are read, with what was meant where one is typed wrongly.
+//! Parses levels, sizes and chunks; an error suggests what was probably meant.
 
 use engine::layout::Level;
 use engine::limits::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
@@ -7,7 +7,7 @@ use words::{did_you_mean, typed_size};
 /// A level as the user writes it: `0`, `raid0`, `RAID-10`.
 ///
 /// # Errors
-/// A sentence with the levels there are.
+/// A sentence that lists the possible levels.
 pub fn parse_level(text: &str) -> Result<Level, String> {
     let lower = text.to_ascii_lowercase();
     let digits = lower.strip_prefix("raid").unwrap_or(&lower);
@@ -19,7 +19,7 @@ pub fn parse_level(text: &str) -> Result<Level, String> {
 /// A size as the user writes it: bytes, or a number with `k`, `m`, `g` or `t`.
 ///
 /// # Errors
-/// A sentence with the forms there are.
+/// A sentence that lists the possible forms.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     drives::spec::parse_size(text).ok_or_else(|| {
         format!(
@@ -30,7 +30,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     })
 }
 
-/// What somebody meant whose text is no size, if only its unit is written otherwise: `64kb`, `64 KiB`.
+/// A suggestion for a text that is no size only because of the spelling of its unit: `64kb`, `64 KiB`.
 fn respelled(text: &str) -> String {
     let lower: String = text.to_ascii_lowercase().split_whitespace().collect();
     let short = lower.strip_suffix("ib").or(lower.strip_suffix('b'));
@@ -54,7 +54,7 @@ pub fn parse_chunk(text: &str) -> Result<u32, String> {
 /// A chunk is a power of two from 4k to 1m.
 ///
 /// # Errors
-/// A sentence with what is possible, and what was meant.
+/// A sentence that says what is possible, and what was probably meant.
 pub fn check_chunk(bytes: u64) -> Result<u32, String> {
     let possible = u64::from(CHUNK_BYTES_MIN)..=u64::from(CHUNK_BYTES_MAX);
     match u32::try_from(bytes) {

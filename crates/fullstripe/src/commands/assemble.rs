@@ -1,7 +1,7 @@
 //! `assemble`: what `serve` would do with these drives, without doing it.
 //!
-//! Which copy of the record is the truth, who is evicted and why, how each volume would be started, and
-//! which option would start one that is refused. Nothing is written.
+//! It reports which copy of the record is chosen, which drives are evicted and why, how each volume would be started,
+//! and which option would start a refused volume. Nothing is written.
 
 use super::describe::{self, ContainerReport, Report, text};
 use super::exit_codes::{DEGRADED, REFUSED};
@@ -37,17 +37,17 @@ pub struct Accepted {
     /// Accept that a RAID 5 without one member may return outdated bytes where writes were interrupted.
     #[arg(long)]
     accept_write_hole: bool,
-    /// Accept that a RAID 5 without one member is only right where it was synchronised or written.
+    /// Accept that a RAID 5 without one member holds correct data only where it was synchronised or written.
     #[arg(long)]
     accept_unsynced: bool,
-    /// Trust that nothing was written to a volume that could not go on without a drive while that was away, and take
-    /// the drive back.
+    /// Take back a drive that was marked failed and without which a volume cannot start, trusting that nothing was
+    /// written to that volume while the drive was away.
     #[arg(long)]
     trust_returned_drive: bool,
 }
 
 impl Accepted {
-    /// In the form that the rules want.
+    /// As the options of the start rules.
     #[must_use]
     pub fn options(self) -> StartOptions {
         StartOptions {
@@ -59,10 +59,11 @@ impl Accepted {
     }
 }
 
-/// Runs `assemble`. Exit code 0: everything starts as it should; [`DEGRADED`]; [`REFUSED`]: nothing starts.
+/// Runs `assemble`. Exit code 0: every volume starts writable and with full redundancy; [`REFUSED`]: nothing starts;
+/// [`DEGRADED`]: anything between.
 ///
 /// # Errors
-/// A drive cannot be looked at, or there is no array on any.
+/// A drive cannot be read, or none holds an array.
 pub fn run(args: &AssembleArgs) -> Result<ExitCode> {
     assemble(args)
 }

@@ -1,7 +1,7 @@
-//! How far long work is, on standard error: a bar on a terminal, elsewhere a dated line now and then, so that a log of
-//! many minutes shows that something still happens, and what.
+//! The progress of long work, on standard error: a bar on a terminal, elsewhere a dated line now and then, so that a
+//! log shows that work continues, and which.
 //!
-//! A thread of its own looks at the clock: one step may take minutes, and the time that has gone shows meanwhile.
+//! A thread of its own updates the elapsed time, because one step may take minutes.
 
 use crate::terminal::can_move;
 use crate::terminal::print::print_note;
@@ -12,16 +12,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use words::{date, duration};
 
-/// Shorter work shows nothing.
+/// Work that takes less than this shows no bar.
 const SHOWN_AFTER: Duration = Duration::from_secs(2);
-/// Between two looks at the clock.
+/// Time between two updates.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
-/// Until the first line where there is no terminal.
+/// Time until the first line where there is no terminal.
 const SAYS_AFTER: Duration = Duration::from_secs(5);
-/// Between two lines where there is no terminal.
+/// Time between two lines where there is no terminal.
 const SAYS_EVERY: Duration = Duration::from_secs(60);
 
-/// When to say how far work is where there is no terminal: after a few seconds, then each minute.
+/// When to print progress where there is no terminal: after a few seconds, then each minute.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     next: Instant,
@@ -36,7 +36,7 @@ impl Pace {
         }
     }
 
-    /// Whether it is time for a line, which is said then.
+    /// Whether a line is due now; if so, the next one is due later.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let is_due = now >= self.next;
         if is_due {
@@ -46,26 +46,26 @@ impl Pace {
     }
 }
 
-/// Who knows how long the work has taken, and how long it will take.
+/// Where the elapsed and the remaining time come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Clock {
-    /// The bar.
+    /// The bar measures and estimates them.
     Own,
-    /// Who says what is being done: it says that too.
+    /// The caller's message contains them.
     Message,
 }
 
-/// Shows how far some work is, until it is dropped.
+/// Shows the progress of some work until it is dropped.
 #[derive(Debug)]
 pub struct Bar {
     bar: ProgressBar,
-    /// Wakes the thread to say a line; dropped to end it.
+    /// Wakes the thread to print a line; dropped to end the thread.
     wake: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Bar {
-    /// For work of so many steps, 0 if that is not known; `what` names the steps or the work.
+    /// For work of `steps` steps (0: unknown); `what` names the steps or the work.
     #[must_use]
     pub fn new(what: &'static str, steps: u64) -> Bar {
         let bar = Bar::with_clock(Clock::Own, steps);
@@ -73,7 +73,7 @@ impl Bar {
         bar
     }
 
-    /// For work of somebody else, of which [`Bar::turn_to`] and [`Bar::say`] tell everything.
+    /// For work of another process: [`Bar::turn_to`] and [`Bar::say`] supply its name, progress and time left.
     #[must_use]
     pub fn of_others() -> Bar {
         Bar::with_clock(Clock::Message, 0)
@@ -91,7 +91,7 @@ impl Bar {
         let (wake, is_woken) = channel();
         let shown = bar.clone();
         let thread = std::thread::Builder::new().name("progress".to_owned());
-        // Without a thread to be had the work goes on all the same, and shows nothing.
+        // If no thread can be started, the work continues without showing progress.
         let thread = thread.spawn(move || show(clock, &shown, &is_woken)).ok();
         Bar {
             bar,
@@ -100,28 +100,28 @@ impl Bar {
         }
     }
 
-    /// So many steps are done.
+    /// Sets the number of steps that are done.
     pub fn at(&self, done: u64) {
         self.bar.set_position(done);
     }
 
-    /// So many steps more are done.
+    /// Adds steps that are done.
     pub fn advance(&self, steps: u64) {
         self.bar.inc(steps);
     }
 
-    /// There are so many steps in all.
+    /// Sets the total number of steps.
     pub fn set_steps(&self, steps: u64) {
         self.bar.set_length(steps);
     }
 
-    /// What is being done now.
+    /// Sets the message about what is being done now.
     pub fn say(&self, now: String) {
         self.bar.set_message(now);
     }
 
-    /// Another work follows, or it goes another way: where there is no terminal, a line says so at once. The first work
-    /// needs no line.
+    /// Switches to other work, or to another state of the work: where there is no terminal, this prints a line at once,
+    /// except for the first work.
     pub fn turn_to(&self, what: String, now: String) {
         let is_first = self.bar.prefix().is_empty();
         self.bar.set_prefix(what);
@@ -153,7 +153,7 @@ fn show(clock: Clock, bar: &ProgressBar, is_woken: &Receiver<()>) {
             Err(RecvTimeoutError::Disconnected) => return,
         };
         if !can_move {
-            // Work that has not begun has no name.
+            // No line before the work has begun, when it has no name yet.
             let is_due = pace.is_due(Instant::now()) && !bar.prefix().is_empty();
             if is_news || is_due {
                 print_note(&line(clock, bar, SystemTime::now(), began.elapsed()));
@@ -168,7 +168,7 @@ fn show(clock: Clock, bar: &ProgressBar, is_woken: &Receiver<()>) {
     }
 }
 
-/// The line where there is no terminal.
+/// The line that is printed where there is no terminal.
 fn line(clock: Clock, bar: &ProgressBar, now: SystemTime, gone: Duration) -> String {
     let unix_s = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let percent = match bar.length() {

@@ -1,5 +1,4 @@
-//! What is told of a container: the one description behind `list`, `assemble` and `create`, as JSON and as
-//! text ([`text`]).
+//! The description of a container that `list`, `assemble` and `create` share, as JSON and as text ([`text`]).
 
 pub mod text;
 mod volume;
@@ -42,23 +41,23 @@ pub struct DamagedReport {
 /// One container.
 #[derive(Clone, Debug, Serialize)]
 pub struct ContainerReport {
-    /// UUID as mdadm prints it; absent when the truth could not be chosen.
+    /// UUID as mdadm prints it; absent when no copy of the record could be chosen.
     pub uuid: Option<String>,
     /// Number of the last metadata update.
     pub generation: Option<u32>,
-    /// Why it is not assembled at all.
+    /// Why the container is not assembled at all.
     pub refused: Option<String>,
-    /// Its drives, in order of the disk table, then those that do not belong any more.
+    /// Its drives, in the order of the disk table, then those that no longer belong to it.
     pub members: Vec<MemberReport>,
     /// Spares that fit.
     pub spares: Vec<String>,
-    /// The processes that have its drives open, a word or two each: what the record says of volumes changes meanwhile.
+    /// The processes that have its drives open: what is reported of the volumes may change while they run.
     pub in_use_by: Vec<String>,
     /// Its volumes.
     pub volumes: Vec<VolumeReport>,
     /// The record must be written again before the first volume is started.
     pub rewrite_needed: bool,
-    /// Every member's record is torn; all of this is what their shadow copies say.
+    /// Every member's record is torn, and this report was read from their shadow copies.
     pub from_shadows: bool,
     /// What the user should know, a sentence each.
     pub notes: Vec<String>,
@@ -116,13 +115,13 @@ pub struct SlotReport {
 pub struct StartReport {
     /// `read-write`, `read-only` or `refused`.
     pub mode: &'static str,
-    /// Why not for writing, or not at all.
+    /// Why it is started read-only or not at all.
     pub reason: Option<String>,
-    /// The option of `serve` with which it would go on.
+    /// The option of `serve` with which it would start.
     pub option: Option<&'static str>,
     /// What would run in the background.
     pub work: Option<String>,
-    /// What would be replayed first of its write-hole log, where it was not stopped cleanly.
+    /// What a replay of its write-hole log would do first, if the volume was not stopped cleanly.
     pub replay: Option<ReplayReport>,
 }
 
@@ -133,7 +132,7 @@ pub struct ReplayReport {
     pub entries: u32,
     /// Entries that would be left out.
     pub skipped: u32,
-    /// Whether parity would be right everywhere then.
+    /// Whether parity would be valid everywhere afterwards.
     pub settles_everything: bool,
 }
 
@@ -186,7 +185,7 @@ pub fn report(drives: &[Probed], options: StartOptions) -> Report {
     }
 }
 
-/// Where a drive stands in the disk table.
+/// The drive's row in the disk table.
 fn place_of(assembly: &Assembly, drive: usize) -> Option<usize> {
     assembly.members.iter().position(|state| match state {
         MemberState::Present { drive: here } | MemberState::Evicted { drive: here, .. } => {
@@ -223,7 +222,7 @@ fn container(drives: &[Probed], found: &Found, options: StartOptions) -> Contain
     }
 }
 
-/// Who has some of the drives open, in words.
+/// The processes that have any of the drives open, in words.
 fn in_use_by<'a>(drives: impl Iterator<Item = &'a Probed>) -> Vec<String> {
     let users = users(drives.filter_map(Probed::path));
     users.into_iter().map(process_in_words).collect()
@@ -292,7 +291,7 @@ fn members(drives: &[Probed], assembly: &Assembly) -> Vec<MemberReport> {
     listed.chain(outsiders).collect()
 }
 
-/// The warnings of the choice, and drives that have become shorter than the record says.
+/// The warnings from choosing the record, and drives that are smaller than the record says.
 fn notes(drives: &[Probed], assembly: &Assembly) -> Vec<String> {
     let mut notes = assembly.warnings.clone();
     for probed in drives {
@@ -303,7 +302,7 @@ fn notes(drives: &[Probed], assembly: &Assembly) -> Vec<String> {
         let (now, recorded) = (probed.placement.total_sectors(), disk.total_sectors);
         if now < recorded && matches!(probed.found, Ok(None)) {
             notes.push(format!(
-                "{} has {} bytes but had {} when it joined: it was cut off, and its metadata with it",
+                "{} has {} bytes but had {} when it joined: it was truncated, and its metadata is lost",
                 probed.drive.name(),
                 now * SECTOR_BYTES,
                 recorded.saturating_mul(SECTOR_BYTES)
@@ -313,7 +312,7 @@ fn notes(drives: &[Probed], assembly: &Assembly) -> Vec<String> {
     notes
 }
 
-/// The number that people call a level by.
+/// The usual number of a level.
 #[must_use]
 pub fn level_number(level: metadata::imsm::Level) -> u8 {
     assembly::level::of_format(level).number()

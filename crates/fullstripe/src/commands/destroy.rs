@@ -1,8 +1,8 @@
 //! `destroy`: removes a volume from its container, and with the last volume the metadata itself.
 //!
-//! Only the metadata goes. What the volume held stays on the drives, unreachable and not erased. All drives
-//! of the container should be named: one that is not keeps a record that still lists the volume. Events and settings
-//! that its server has kept ([`container::state_folder`]) stay too: with the backup the array can be had back.
+//! Only the metadata is erased. The volume's data stays on the drives, no longer reachable but not erased. All drives
+//! of the container should be named: a drive that is not named keeps a record that still lists the volume. Events and
+//! settings that the server has kept ([`container::state_folder`]) stay too, so that the backup can restore the array.
 
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, bail};
@@ -31,10 +31,10 @@ pub struct DestroyArgs {
     /// All drives of its container: PATH[,serial=S][,sector=N].
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<String>,
-    /// Do it; without this option nothing is changed and what would go is printed.
+    /// Delete it; without this option nothing is changed and what would be deleted is printed.
     #[arg(long)]
     yes: bool,
-    /// Also where the container cannot be assembled: erases the records of all these drives.
+    /// If the container cannot be assembled, erase the records of all these drives.
     #[arg(long)]
     force: bool,
     /// Folder for the backup of the metadata.
@@ -62,7 +62,7 @@ enum Task {
 struct Destroyed {
     /// Version of this schema: 1.
     version: u32,
-    /// What is gone, in words.
+    /// What was destroyed, in words.
     destroyed: String,
     /// Drives whose metadata is changed.
     drives: Vec<String>,
@@ -70,7 +70,7 @@ struct Destroyed {
     left: Vec<String>,
     /// Copy of the metadata.
     backup: PathBuf,
-    /// Folders with events and settings of containers that are gone.
+    /// Folders with events and settings of the destroyed containers.
     remembered: Vec<PathBuf>,
 }
 
@@ -138,7 +138,7 @@ fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
 /// What is to be done.
 struct Plan {
     task: Task,
-    /// What goes, in words.
+    /// What will be destroyed, in words.
     what: String,
     /// Serial numbers of members that are not here.
     left: Vec<String>,
@@ -181,7 +181,7 @@ fn in_words(done: &Destroyed) -> String {
     text
 }
 
-/// Folders with what servers have kept of the containers of `drives`.
+/// Folders with the events and settings that servers have kept for the containers of `drives`.
 fn remembered(drives: &[&Probed]) -> Vec<PathBuf> {
     let Ok(program_folder) = state_folder::choose() else {
         return Vec::new();
@@ -280,7 +280,7 @@ fn remove(args: &DestroyArgs, drives: &[Probed], assembly: &Assembly) -> Result<
     });
     let outsiders = assembly.outsiders.iter().map(|(drive, _)| *drive);
     let family = assembly.mpb.container_family();
-    // Nothing is erased that belongs to another container.
+    // Records of other containers are not erased.
     let ours = |drive: &usize| match &drives[*drive].found {
         Ok(Some(found)) => found.mpb.is_spare() || found.mpb.container_family() == family,
         Ok(None) => false,
@@ -300,8 +300,7 @@ fn remove(args: &DestroyArgs, drives: &[Probed], assembly: &Assembly) -> Result<
     })
 }
 
-/// Erases whatever record each drive has, after checking that none belongs to a container without the
-/// volume.
+/// Erases the record of each drive, after checking that none belongs to a container that lacks the volume.
 fn erase_all(args: &DestroyArgs, drives: &[Probed]) -> Result<Plan> {
     for probed in drives {
         if let Ok(Some(found)) = &probed.found
@@ -334,7 +333,7 @@ fn erase(probed: &Probed) -> Result<()> {
     erase_notes(probed)?;
     erase_shadow(probed)?;
     let sector = probed.sector.bytes();
-    // Of a damaged record only the first sector is sure to be one.
+    // Of a damaged record only the first sector certainly belongs to the record.
     let image_bytes = match &probed.found {
         Ok(Some(found)) => encode_image(&found.mpb, probed.sector)?.len(),
         _ => sector,
@@ -348,8 +347,8 @@ fn erase(probed: &Probed) -> Result<()> {
         .with_context(|| format!("{}: cannot erase the metadata", probed.drive.name()))
 }
 
-/// Overwrites the first sector of the notes that a serving process left; not where the record says that
-/// user data lies.
+/// Overwrites the first sector of the notes that a serving process left, unless user data lies there according to the
+/// record.
 fn erase_notes(probed: &Probed) -> Result<()> {
     let has_room = |found: &Found| notes::has_room(&probed.placement, &found.mpb);
     if !matches!(&probed.found, Ok(Some(found)) if has_room(found)) {

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine offers for arrays, and what to change. The crate of this name looks; here it is printed.
+//! `doctor`: prints what the crate `doctor` has found out about this machine, and what to change.
 
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::{Paper, Tone};
@@ -8,11 +8,11 @@ use doctor::examine_this_machine;
 use doctor::finding::{Report, WORD_COLUMNS};
 use std::process::ExitCode;
 
-/// Look at this machine: what it offers for arrays, and what to change.
+/// Check whether this machine suits an array, and say what to change.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Each line is ok, note, warning or problem, and says what to do.\n\n\
-    Exit codes:\n  0  nothing prevents serving\n  1  something does: a line says problem"
+    Exit codes:\n  0  nothing prevents serving\n  1  something prevents it: a line says problem"
 )]
 pub struct DoctorArgs {
     /// Drives that are meant for an array: PATH[,serial=S][,sector=N]. Without any: every block device.
@@ -26,7 +26,7 @@ pub struct DoctorArgs {
 /// Runs `doctor`.
 ///
 /// # Errors
-/// A drive that cannot be understood, or standard output that cannot be written.
+/// A drive's specification is not understood, or standard output cannot be written.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let report = examine_this_machine(&args.drives)?;
     if args.json {

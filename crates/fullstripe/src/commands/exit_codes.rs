@@ -1,17 +1,17 @@
-//! How a command ends: the exit codes, the one kind of error that has its own, and how failures are said.
+//! How a command ends: the exit codes, and how failures are printed.
 //!
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
 //! | 1 | failed; the sentence on standard error says what and where, or the report of `demo` or `sim faults` |
 //! | 2 | the command line was not understood |
-//! | 3 | `assemble`: everything would start, but not all of it writable and with its full redundancy; `status --check`: a volume lacks redundancy |
+//! | 3 | `assemble`: the array can start, but not all volumes are writable and fully redundant; `status --check`: a volume lacks redundancy |
 //! | 4 | refused: it would have destroyed something or been unsafe; nothing was changed |
 //! | 5 | `status --check`: a volume has failed, is not started or refuses writes |
 //!
 //! With `--json` the sentence comes as an object on one line of standard error, like
-//! `{"error":{"kind":"refused","exit_code":4,"message":"…"}}`: standard output has results and nothing else, so
-//! that who reads one never mistakes one for the other.
+//! `{"error":{"kind":"refused","exit_code":4,"message":"…"}}`. Standard output holds nothing but results, so
+//! that a program never mistakes an error for a result.
 
 use crate::terminal::print::print_note;
 use container::refusal::Refused;
@@ -22,13 +22,13 @@ use words::without_error_number;
 
 /// Something went wrong.
 const FAILED: u8 = 1;
-/// The command line was not understood; clap's number, too.
+/// The command line was not understood; clap uses the same number.
 const USAGE: u8 = 2;
-/// Something can be started, but degraded, read-only or with work left to do before it is protected.
+/// The array can start, but a volume is degraded, read-only, not started or not yet protected.
 pub const DEGRADED: u8 = 3;
-/// Refused for the sake of data; nothing was changed.
+/// Refused to protect data; nothing was changed.
 pub const REFUSED: u8 = 4;
-/// A volume does not serve what it should.
+/// A volume has failed, is not started or refuses writes.
 pub const FAILED_VOLUME: u8 = 5;
 
 /// The table for the end of `--help`.
@@ -36,7 +36,7 @@ pub const HELP: &str = "Exit codes:
   0  done
   1  failed; the message says what and where
   2  the command line was not understood
-  3  assemble: it can be started, but not writable and with its full redundancy;
+  3  assemble: it can start, but not every volume is writable and redundant;
      status --check: a volume lacks redundancy
   4  refused, because data could be lost or wrong; nothing was changed
   5  status --check: a volume has failed, is not started or refuses writes";
@@ -56,7 +56,7 @@ struct Reason<'a> {
     message: &'a str,
 }
 
-/// Says on standard error why a command failed, with `json` as an object on one line, and returns its exit
+/// Prints on standard error why a command failed, with `json` as an object on one line, and returns its exit
 /// code: [`REFUSED`] for a refusal, else [`FAILED`].
 #[must_use]
 pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
@@ -87,14 +87,14 @@ fn in_words(exit_code: u8, message: &str, json: bool) -> String {
     serde_json::to_string(&Failure { error }).unwrap_or_else(|_| message.to_owned())
 }
 
-/// Ends a command whose line was not understood, or which only asked for help.
+/// Ends a command whose command line was not understood or only asked for help.
 ///
-/// What was to be done is not known then, so `--json` counts wherever it stands before a `--`.
+/// The command is not known in that case, so `--json` counts anywhere before a `--`.
 #[must_use]
 pub fn report_usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     let mut options = arguments.iter().take_while(|argument| *argument != "--");
     if error.exit_code() == 0 || !options.any(|argument| argument == "--json") {
-        // Nobody may be reading what it prints, which changes nothing.
+        // If the output cannot be written, the exit code stays the same.
         let _ = error.print();
         return ExitCode::from(error.exit_code() as u8);
     }
@@ -102,7 +102,7 @@ pub fn report_usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// What clap says before its tips and the usage, on one line.
+/// The first sentence of clap's message, without tips and usage, on one line.
 fn usage_sentence(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.lines().take_while(|line| !line.is_empty());

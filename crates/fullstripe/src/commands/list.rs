@@ -29,7 +29,7 @@ pub struct ListArgs {
 struct Listing {
     #[serde(flatten)]
     report: describe::Report,
-    /// Drives that could not be looked at, a sentence each.
+    /// Drives that could not be read, a sentence each.
     unreadable: Vec<String>,
 }
 
@@ -77,8 +77,9 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-/// The report of all drives of a machine, each container by itself: drives of different containers may have
-/// the same serial, as loop devices over files of the same name do. Drives without metadata are left out.
+/// The report of all drives of a machine. Each container is described separately, because drives of different
+/// containers may have the same serial, as loop devices over files of the same name do. Drives without metadata are
+/// left out.
 fn by_container(drives: Vec<Probed>) -> describe::Report {
     let mut groups: BTreeMap<Option<u32>, Vec<Probed>> = BTreeMap::new();
     for probed in drives {
@@ -106,8 +107,8 @@ fn family_of(probed: &Probed) -> Option<u32> {
     }
 }
 
-/// Paths of the block devices that can hold members: no RAM disks, no optical or floppy drives, nothing
-/// that is made of other devices, no loop device without a file, nothing without a size.
+/// Paths of the block devices that can be members: no RAM disks, no optical or floppy drives, no device stacked on
+/// other devices, no loop device without a file, no device of size 0.
 fn block_devices(folder: &Path) -> Result<Vec<String>> {
     const OTHERS: [&str; 7] = ["ram", "zram", "sr", "fd", "md", "dm-", "nbd"];
     let entries = fs::read_dir(folder)

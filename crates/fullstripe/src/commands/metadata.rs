@@ -1,7 +1,7 @@
 //! `metadata save` and `metadata restore`: a copy of the drives' RAID metadata in a file, and back.
 //!
-//! The file is that of [`container::backup`]; the backups that other commands make are restored the same way.
-//! A copy only goes back to the drive that it was made of, known by serial and size.
+//! The file's format is that of [`container::backup`]; backups of other commands are restored the same way. A copy is
+//! written back only to the drive from which it was made, identified by serial and size.
 
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, bail};
@@ -52,10 +52,10 @@ struct RestoreArgs {
     /// The drives in it: PATH[,serial=S][,sector=N].
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<String>,
-    /// Do it; without this option nothing is changed and what would be overwritten is printed.
+    /// Restore; without this option nothing is changed and what would be overwritten is printed.
     #[arg(long)]
     yes: bool,
-    /// Accept that drives in the file are not named; their records will be older or newer than the rest.
+    /// Restore only some of the drives in the file; the records of the others will be older or newer.
     #[arg(long)]
     partial: bool,
     /// Folder for the backup of what is overwritten.
@@ -141,7 +141,7 @@ fn restore(args: &RestoreArgs) -> Result<ExitCode> {
     for &(copy, drive) in &pairs {
         put_back(&file, copy, &drives[drive])?;
         if shadow_left(&file, copy, &drives[drive]).is_some() {
-            // It would belong to another record than the one that is there now.
+            // The old shadow would not match the restored record.
             erase_shadow(&drives[drive])?;
         }
     }
@@ -165,7 +165,7 @@ fn restore(args: &RestoreArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// For each drive its copy in the file: numbers of the copy and of the drive.
+/// For each drive, the number of its copy in the file and the number of the drive.
 fn pairs(args: &RestoreArgs, file: &Backup, drives: &[Probed]) -> Result<Vec<(usize, usize)>> {
     let shown = args.file.display();
     let copies = &file.header.drives;
@@ -227,7 +227,7 @@ fn overwritten(file: &Backup, drives: &[Probed], pairs: &[(usize, usize)]) -> St
     pairs.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// The drive's shadow, if the copy says nothing about its place.
+/// The place of the drive's shadow, if the copy does not cover it.
 fn shadow_left(file: &Backup, copy: usize, probed: &Probed) -> Option<ByteRange> {
     let areas = &file.header.drives[copy].areas;
     shadow_place(probed).filter(|place| areas.iter().all(|area| area.place() != *place))

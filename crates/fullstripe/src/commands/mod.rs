@@ -1,15 +1,15 @@
-//! The commands that look at or change metadata while no array runs on the drives.
+//! The commands that read or change metadata while no array runs on the drives.
 //!
-//! In the order of an array's life: [`create`], [`examine`] and [`list`], [`assemble`] (what `serve` would
-//! do, without doing it), [`explain`] (the plan of one request), [`metadata`] (a copy of the records, and
-//! back), [`write_hole`] (a RAID 5's protection), [`destroy`]. [`sim`] needs no drives: it tries the engine in
-//! virtual time. Nor do [`plan`], [`predict`] and [`claims`], which say what drives and arrays will do, and how far such
-//! predictions are from what others have published.
+//! In the order of an array's life: [`create`], [`examine`] and [`list`], [`assemble`] (what `serve` would do, without
+//! doing it), [`explain`] (the plan of one request), [`metadata`] (saves and restores the records), [`write_hole`] (the
+//! protection against interrupted writes), [`destroy`]. [`sim`] needs no drives: it tests the engine in virtual time.
+//! Nor do [`plan`] and [`predict`], which predict the performance of drives and arrays, and [`claims`], which compares
+//! predictions with published figures.
 //!
-//! The rules that all of them keep are those of [`container`]: drives that somebody else uses or claims are left alone;
-//! what a command would destroy is looked for first and named; it goes only by `--force` or `--yes`; and before a byte
-//! of existing metadata changes, what was there lies in a file whose path is printed. [`arguments`] says how sizes and
-//! levels are read, [`exit_codes`] how commands end, [`describe`] what is told of a container.
+//! All of them keep the rules of [`container`]: drives that somebody else uses or claims are left alone; a command
+//! looks for what it would destroy and names it; it destroys that only with `--force` or `--yes`; and before existing
+//! metadata is changed, it is saved to a file whose path is printed. [`arguments`] parses sizes and levels,
+//! [`exit_codes`] defines how commands end, [`describe`] how a container is described.
 
 pub mod arguments;
 pub mod assemble;

@@ -1,7 +1,7 @@
-//! `predict`: what drives or arrays will do, in virtual time.
+//! `predict`: predicts the performance of drives or arrays, in virtual time.
 //!
-//! A file names setups and points, in the form of the frozen claims; drives may be files of the user's.
-//! [`planner::points`] answers them; this command prints what came of it.
+//! A file lists setups and points, in the form of the frozen claims; drives may be the user's own profiles.
+//! [`planner::points`] predicts them; this command prints the results.
 
 use super::progress::{HowArgs, PointsBar};
 use crate::terminal::Paper;
@@ -22,7 +22,7 @@ pub struct PredictArgs {
     config: PathBuf,
     #[command(flatten)]
     how: HowArgs,
-    /// Print JSON; it holds no times of this machine.
+    /// Print JSON; it contains no times measured on this machine.
     #[arg(long)]
     json: bool,
 }
@@ -58,14 +58,14 @@ fn text(results: &Results, columns: Option<usize>) -> String {
             notes += &format!("{}: {note}\n", point.name);
         }
     }
-    // Before latencies, or before busy cores.
+    // Rows may be broken before the latencies or before the busy cores.
     folded(0, &rows, &[3, 6], columns) + &fold_within(&notes, columns, 2)
 }
 
 /// Runs `predict`. The exit code is 0 only if every point could be predicted.
 ///
 /// # Errors
-/// The configuration, or a drive that it names, is not there, not of its form or impossible.
+/// The configuration, or a drive that it names, does not exist, has the wrong form or is impossible.
 pub fn run(args: &PredictArgs) -> Result<ExitCode> {
     let content = std::fs::read_to_string(&args.config);
     let content = content.with_context(|| format!("cannot read {}", args.config.display()))?;

@@ -1,4 +1,4 @@
-//! How predictions are made, and a bar of how far they are ([`Bar`]).
+//! Options that all predictions share, and a bar that shows their progress ([`Bar`]).
 
 use super::bar::Bar;
 use crate::terminal::print::print_note;
@@ -6,26 +6,26 @@ use clap::builder::RangedU64ValueParser;
 use planner::work::{Watch, Work};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Threads at most: more than any machine has cores for.
+/// Most threads: more than any machine has cores.
 const JOBS_MAX: u64 = 1024;
 
-/// How predictions are made, whatever is predicted.
+/// Options of every prediction.
 #[derive(clap::Args, Debug)]
 pub struct HowArgs {
-    /// Run long enough for 99.999 %, which takes five times as long.
+    /// Run long enough to measure the 99.999th percentile, which takes five times as long.
     #[arg(long)]
     pub deep: bool,
     #[command(flatten)]
     pub work: WorkArgs,
 }
 
-/// What computing takes of the machine.
+/// How the machine is used for computing.
 #[derive(clap::Args, Debug)]
 pub struct WorkArgs {
-    /// Threads; as many as the machine has cores unless given. The result does not depend on it.
+    /// Number of threads; one per core unless given. The result does not depend on it.
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=JOBS_MAX))]
     jobs: Option<usize>,
-    /// Compute everything, and remember nothing for the next time (in ~/.cache/fullstripe).
+    /// Compute everything anew: neither use nor fill the cache of results (in ~/.cache/fullstripe).
     #[arg(long)]
     no_cache: bool,
 }

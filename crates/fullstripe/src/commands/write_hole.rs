@@ -1,8 +1,8 @@
-//! `write-hole`: switches what is kept for the case that a crash interrupts writes, while nobody serves the
-//! volume: a write-hole log, a write-intent bitmap, or nothing.
+//! `write-hole`: switches the protection of writes that a crash interrupts, while the volume is not being served: a
+//! write-hole log, a write-intent bitmap, or nothing.
 //!
-//! Only a clean volume is switched: what was under way in a dirty one is in its log or bitmap, or nowhere. Logs
-//! are made empty, and bitmaps written, on every member before the record says that they count.
+//! Only a clean volume is switched: the writes that were under way in a dirty volume are known only to its log or
+//! bitmap, if it has one. Empty logs or bitmaps are written to every member before the record enables them.
 
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, bail};
@@ -21,21 +21,21 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What is kept for the case that a crash interrupts writes.
+/// Protection of writes that a crash interrupts.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteHole {
-    /// A log on the members (what mdadm calls PPL): no resync after a crash, and a drive that is lost in it
-    /// takes nothing else with it
+    /// A log on the members of a RAID 5 (PPL in mdadm): no resync after a crash, and losing a drive in the
+    /// crash damages no data on the other drives
     Log,
-    /// A write-intent bitmap on the members, RAID 1, 10 and 5: after a crash only regions that were being
-    /// written to are synchronised, and a drive that comes back gets only what it missed
+    /// A write-intent bitmap on the members of a RAID 1, 10 or 5: after a crash only regions that were being
+    /// written are resynchronised, and a drive that returns is rebuilt only where it missed writes
     Bitmap,
-    /// Nothing: after a crash everything is read to make parity right
+    /// No protection: after a crash the whole volume is resynchronised
     Off,
 }
 
 impl WriteHole {
-    /// As the record says it.
+    /// The policy as the record stores it.
     #[must_use]
     pub fn policy(self) -> WriteHolePolicy {
         match self {
@@ -55,7 +55,7 @@ impl WriteHole {
 pub struct WriteHoleArgs {
     /// Name of the volume.
     name: String,
-    /// What protects it from now on.
+    /// The protection to use from now on.
     #[arg(value_enum)]
     protection: WriteHole,
     /// All drives of its container: PATH[,serial=S][,sector=N].
@@ -76,15 +76,15 @@ struct Switched {
     name: String,
     /// `log`, `bitmap` or `off`.
     write_hole: &'static str,
-    /// Copy of the metadata; none if nothing is changed.
+    /// Backup of the metadata; none if nothing was changed.
     backup: Option<PathBuf>,
 }
 
 /// Runs `write-hole`.
 ///
 /// # Errors
-/// There is no such volume, it is no RAID 5, or a drive fails. A drive in use, a volume that was not stopped
-/// cleanly and one without a member are refusals.
+/// There is no such volume, its level cannot have this protection, or a drive fails. A drive in use, a volume that was
+/// not stopped cleanly and one that lacks a member are refusals.
 pub fn run(args: &WriteHoleArgs) -> Result<ExitCode> {
     switch(args)
 }

@@ -1,4 +1,4 @@
-//! What has been checked: the demonstration is a list of claims, and it passes when all of them held.
+//! The results of checks: the demonstration is a list of claims, and it passes if all of them hold.
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -8,9 +8,9 @@ use serde::Serialize;
 pub(super) struct Check {
     /// Title of the step.
     pub step: String,
-    /// What should be.
+    /// What should be true.
     pub claim: String,
-    /// Whether it is.
+    /// Whether it is true.
     pub held: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Checks {
 pub(super) struct Failed {
     pub step: String,
     pub claim: String,
-    /// What shows it, and may help to find out why.
+    /// The output that shows it and may help to find the cause.
     pub evidence: String,
 }
 
@@ -41,7 +41,7 @@ impl std::fmt::Display for Failed {
 impl std::error::Error for Failed {}
 
 impl Checks {
-    /// What follows belongs to this step.
+    /// Begins a step, to which the following claims belong.
     pub fn step(&mut self, title: &str) {
         title.clone_into(&mut self.step);
     }
@@ -51,7 +51,7 @@ impl Checks {
         &self.step
     }
 
-    /// Notes a claim; `evidence` is asked for when it does not hold.
+    /// Records a claim; `evidence` is called if the claim does not hold.
     ///
     /// # Errors
     /// [`Failed`] when it does not hold.

@@ -5,12 +5,12 @@
 //! | `fill` | writes its region once, at random, in four sizes, and reads everything back |
 //! | `fill-check` | reads the same again and compares, in a process that has written nothing |
 //! | `load` | writes and reads back at once, again and again until it is stopped |
-//! | `crash` | writes until the server dies; notes which writes had been acknowledged |
-//! | `crash-check` | reads back those |
+//! | `crash` | writes until the server dies; records which writes had been acknowledged |
+//! | `crash-check` | reads back those writes |
 //!
-//! Each is a job file in the demonstration's folder. Which block holds what follows from fio's fixed seed,
-//! so that another process knows what to expect. The note of `crash` is fio's "verify state"; its name is
-//! that of the job, which is therefore the same in both files.
+//! Each is a job file in the demonstration's folder. fio's fixed seed determines the content of every block, so that
+//! another process knows what to expect. The record of `crash` is fio's "verify state". fio names it after the job, so
+//! the job has the same name in both files.
 
 use super::programs::{Ended, Programs};
 use anyhow::{Context, Result};
@@ -25,11 +25,11 @@ pub(super) struct Region {
 
 /// Requests that fio keeps outstanding.
 const DEPTH: u64 = 16;
-/// Writers when the server dies. Each has one request outstanding: then the order of its writes is that of
-/// their acknowledgements, and its note is exact. With more, a slow write could be unacknowledged behind
-/// any number of later ones, and fio's note has room for as many as it keeps outstanding.
+/// Writers when the server dies. Each has one request outstanding, so that its writes are acknowledged in order and its
+/// record is exact. With more, any number of later writes could be acknowledged before a slow one, and fio's record has
+/// room for only as many as it keeps outstanding.
 pub(super) const WRITERS: u64 = 8;
-/// fio ends with this when a signal stopped it.
+/// fio's exit code when a signal stopped it.
 const STOPPED_BY_SIGNAL: i32 = 128;
 
 /// A job file.
@@ -106,12 +106,12 @@ impl Job {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// What a user types.
+    /// The command line as a user types it.
     pub fn line(self) -> String {
         format!("fio {}.fio", self.name())
     }
 
-    /// Program and arguments. The report goes to a file: what fio says of errors would be in its way.
+    /// Program and arguments. The report goes to a file, because on standard output fio would mix errors into it.
     pub fn words(self) -> [String; 4] {
         [
             "fio".to_owned(),
@@ -127,7 +127,7 @@ impl Job {
 pub(super) struct Direction {
     pub io_bytes: u64,
     pub total_ios: u64,
-    /// Per second.
+    /// Requests per second.
     pub iops: f64,
     /// Bytes per second.
     #[serde(rename = "bw_bytes")]
@@ -146,7 +146,7 @@ pub(super) struct Report {
 /// The report of a job that has ended.
 ///
 /// # Errors
-/// There is none, or it cannot be understood.
+/// There is no report, or it cannot be understood.
 pub(super) fn report(programs: &Programs, job: Job, ended: &Ended) -> Result<Report> {
     let text = programs.read_log(&format!("{}.json", job.name()));
     parse(&text).with_context(|| format!("fio has left no report\n{}", ended.evidence()))

@@ -1,9 +1,9 @@
 //! Leaves nothing behind, however the demonstration ends.
 //!
-//! Everything that would outlive it is entered here: processes, loop devices, the folder. They are cleared
-//! away at the end, after a failure, and after SIGINT, SIGTERM or SIGHUP. A thread waits for those signals:
-//! it ends the processes at once, which wakes whoever waits for them, so that the story ends by itself. If
-//! it does not within [`PATIENCE`], the thread clears away and ends the process.
+//! Everything that would outlive it is registered here: processes, loop devices, the folder. They are removed at the
+//! end, after a failure, and after SIGINT, SIGTERM or SIGHUP. A thread waits for those signals. It ends the processes
+//! at once, which wakes the thread that waits for them, so that the story ends by itself. If the story does not end
+//! within [`PATIENCE`], the signal thread removes everything and ends the process.
 
 use super::programs::find;
 use crate::terminal::print::print_note;
@@ -19,13 +19,13 @@ use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 /// How long the story may take to end after a signal.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The one list of what has to be cleared away.
+/// The list of everything that has to be removed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guard(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The signal that ends the demonstration; 0 while there was none.
+    /// The signal that ends the demonstration; 0 if none has come.
     signal: AtomicI32,
     debts: Mutex<Debts>,
 }
@@ -33,7 +33,7 @@ struct Shared {
 /// What would be left behind.
 #[derive(Debug, Default)]
 struct Debts {
-    /// Process groups with a leader that has not been waited for, so that its number is not used again.
+    /// Process groups whose leader has not been waited for, so that the kernel cannot reuse its number.
     groups: Vec<Pid>,
     loop_devices: Vec<PathBuf>,
     folder: Option<PathBuf>,
@@ -55,7 +55,7 @@ impl Guard {
     /// Starts to watch for signals.
     ///
     /// # Errors
-    /// The system gives no thread or no signal handler.
+    /// No thread can be started, or no signal handler installed.
     pub fn watch() -> Result<Guard> {
         let guard = Guard::default();
         let watched = guard.clone();
@@ -93,7 +93,7 @@ impl Guard {
         });
     }
 
-    /// Whether the demonstration may go on.
+    /// Checks that no signal has ended the demonstration.
     ///
     /// # Errors
     /// [`Interrupted`] after a signal.
@@ -104,7 +104,7 @@ impl Guard {
         }
     }
 
-    /// Enters the leader of a new process group; after a signal it is ended at once.
+    /// Registers the leader of a new process group; if a signal has come, the group is ended at once.
     pub fn add_group(&self, leader: Pid) {
         let mut debts = self.debts();
         debts.groups.push(leader);
@@ -113,8 +113,8 @@ impl Guard {
         }
     }
 
-    /// Waits for a leader by `reap`, and strikes it out when it is gone. Both in one go: a number that
-    /// has been waited for may be somebody else's the next moment.
+    /// Waits for a leader with `reap`, and removes it from the list when it is gone. Both are done under the lock,
+    /// because the kernel may reuse the number as soon as it has been waited for.
     pub fn reap_group<T>(&self, leader: Pid, reap: impl FnOnce() -> Option<T>) -> Option<T> {
         let mut debts = self.debts();
         let reaped = reap();
@@ -124,7 +124,7 @@ impl Guard {
         reaped
     }
 
-    /// Enters a loop device.
+    /// Registers a loop device.
     pub fn add_loop_device(&self, device: &Path) {
         self.debts().loop_devices.push(device.to_owned());
     }
@@ -134,22 +134,22 @@ impl Guard {
         self.debts().detach_loop_devices();
     }
 
-    /// Enters the folder.
+    /// Registers the folder.
     pub fn add_folder(&self, folder: &Path) {
         self.debts().folder = Some(folder.to_owned());
     }
 
-    /// Strikes out the folder: it is to stay.
+    /// Removes the folder from the list, so that it is kept.
     pub fn keep_folder(&self) {
         self.debts().folder = None;
     }
 
-    /// Clears away everything entered.
+    /// Removes everything registered.
     pub fn clear(&self) {
         self.debts().clear();
     }
 
-    /// The same, unless the list is just being changed, perhaps by the calling thread.
+    /// Like [`Guard::clear`], but does nothing if the list is locked, perhaps by the calling thread.
     pub fn clear_if_free(&self) {
         if let Ok(mut debts) = self.0.debts.try_lock() {
             debts.clear();
@@ -199,7 +199,7 @@ impl Debts {
     }
 }
 
-/// The exit code of a process that a signal has ended, as shells know it.
+/// The exit code that shells report for a process ended by a signal.
 pub(super) fn exit_code(signal: i32) -> u8 {
     128u8.saturating_add(u8::try_from(signal).unwrap_or(0))
 }

@@ -1,9 +1,9 @@
 //! Lets Linux's own RAID tool read our metadata.
 //!
-//! mdadm reads block devices only, so the file is shown to it as a read-only loop device for a moment. It
-//! looks for a drive's serial number in the metadata; a loop device has none, and the two variables let it
-//! take the device's name instead of asking a platform that is not there. That name is not in the metadata,
-//! which keeps mdadm from telling which of the drives this is, and from nothing else.
+//! mdadm reads block devices only, so it gets the file as a temporary read-only loop device. It looks for the drive's
+//! serial number in the metadata. A loop device has none, so two environment variables let mdadm use the device's name
+//! instead, and skip the check of the platform. That name is not in the metadata, so mdadm cannot tell which of the
+//! drives this is, but it can read everything else.
 
 use super::programs::{Ended, Programs, find};
 use super::server::SHORTLY;
@@ -11,18 +11,18 @@ use anyhow::Result;
 use rustix::process::geteuid;
 use std::path::Path;
 
-/// What became of it.
+/// The outcome of an attempt to read.
 pub(super) enum Reading {
     /// mdadm ran.
     Done(Ended),
-    /// It could not be tried, and why.
+    /// mdadm could not be run, for this reason.
     Skipped(String),
 }
 
 /// Lets mdadm examine `file`.
 ///
 /// # Errors
-/// A program that is there cannot be started or does not end, or a signal came.
+/// An installed program cannot be started or does not end, or a signal came.
 pub(super) fn examine(programs: &Programs, file: &str) -> Result<Reading> {
     let skipped = |why: &str| Ok(Reading::Skipped(why.to_owned()));
     let Some(mdadm) = find("mdadm") else {
@@ -55,7 +55,7 @@ pub(super) fn examine(programs: &Programs, file: &str) -> Result<Reading> {
     Ok(Reading::Done(read?))
 }
 
-/// The values that mdadm prints behind `key`, in order: of the container first, then of its volumes.
+/// The values that mdadm prints after `key`, in order: first the container's, then those of its volumes.
 pub(super) fn values<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     text.lines()
         .filter_map(|line| line.split_once(" : "))

@@ -1,10 +1,10 @@
-//! `fullstripe demo`: what the array promises, shown on real files with real load, each claim checked.
+//! `fullstripe demo`: shows on real files under real load that the array keeps its promises, and checks each claim.
 //!
-//! Everything is done as a user would do it: this binary is run with the command lines that are printed,
-//! fio makes the load, and mdadm and nbdinfo look from outside where they are installed. In order: a
-//! [`place`] for the files is found, the [`story`] is told, and [`scaling`] compares measured speed with
-//! what the members allow. [`checks`] counts what held; the first claim that does not hold ends the
-//! demonstration with what shows it. Nothing stays behind, however it ends: [`guard`].
+//! Everything is done as a user would do it: this binary is run with the command lines that are printed, fio makes the
+//! load, and mdadm and nbdinfo check the result where they are installed. In order: [`place`] finds room for the files,
+//! [`story`] runs the steps, and [`scaling`] compares measured speed with what the members allow. [`checks`] counts the
+//! claims that hold; the first claim that does not hold ends the demonstration with the evidence. [`guard`] removes
+//! everything, however the demonstration ends.
 
 mod checks;
 mod fio;
@@ -34,7 +34,7 @@ use story::{Sizes, Story};
 /// Lines of a server's log that are shown when something has failed.
 const LOG_LINES: usize = 15;
 
-/// Show on files that drives can die and processes crash, and that speed scales; every claim is checked.
+/// Show, on files, that data survives failed drives and crashes, and that speed scales; every claim is checked.
 ///
 /// The files take 2.5 GiB at most, in $TMPDIR if it has room, else in /tmp or /var/tmp, or in /dev/shm if
 /// only that has room; they are removed at the end.
@@ -43,7 +43,7 @@ pub struct DemoArgs {
     /// Smaller files and fewer points: done in half a minute
     #[arg(long)]
     quick: bool,
-    /// Leave the folder with drives, job files and logs behind; it is made in $TMPDIR, or where there is room
+    /// Keep the folder with drives, job files and logs; it is in $TMPDIR, or elsewhere if that has no room
     #[arg(long)]
     keep: bool,
     /// Print a summary as JSON on standard output, and the story on standard error
@@ -57,27 +57,27 @@ struct Summary<'a> {
     /// Version of this schema: 1.
     version: u32,
     passed: bool,
-    /// Why not.
+    /// Why the demonstration failed.
     failure: Option<String>,
     seconds: f64,
     checks: &'a [Check],
     scaling: &'a [Point],
 }
 
-/// What a demonstration leaves in memory.
+/// What a demonstration has found out so far.
 #[derive(Default)]
 struct Seen {
     checks: Checks,
     points: Vec<Point>,
     folder: Option<PathBuf>,
-    /// The end of what the servers said, once something has failed.
+    /// The last lines of the servers' output, if something has failed.
     log: String,
 }
 
 /// Runs the demonstration. The exit code is 0 only if every claim held.
 ///
 /// # Errors
-/// A program that it needs is missing, or the system refuses what it cannot do without.
+/// A program that the demonstration needs is missing, or the system refuses something that it needs.
 pub fn run(args: &DemoArgs) -> Result<ExitCode> {
     require_fio()?;
     let began = Instant::now();
@@ -86,7 +86,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
     let mut seen = Seen::default();
     clear_after_panic(&guard);
     let played = play(args, &guard, &mut screen, &mut seen);
-    // A signal ends the processes: whatever came of that is its doing.
+    // A signal ends the processes, so any failure after a signal is reported as the signal.
     let result = played.map_err(|error| guard.check().err().unwrap_or(error));
     if args.keep {
         guard.keep_folder();
@@ -113,7 +113,7 @@ pub fn run(args: &DemoArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// A release build ends at a panic without unwinding; what was entered is cleared away before.
+/// Removes everything registered at a panic, because a release build then ends without unwinding.
 fn clear_after_panic(guard: &Guard) {
     let guard = guard.clone();
     let tell = std::panic::take_hook();
@@ -148,8 +148,8 @@ fn play(args: &DemoArgs, guard: &Guard, screen: &mut Screen, seen: &mut Seen) ->
     }
     let number = told? + 1;
     if !args.keep {
-        // Some file systems take long to give large files back. They are not needed any more, and the
-        // clearing away at the end waits for this one.
+        // Some file systems take long to delete large files, so this begins now, when they are no longer needed. The
+        // removal at the end waits for this one.
         let guard = guard.clone();
         std::thread::spawn(move || guard.clear());
     }
@@ -159,7 +159,7 @@ fn play(args: &DemoArgs, guard: &Guard, screen: &mut Screen, seen: &mut Seen) ->
     Plan::new(args.quick).run(screen, &mut seen.checks, guard, &mut seen.points)
 }
 
-/// Says how it ended.
+/// Prints how the demonstration ended.
 fn conclude(screen: &mut Screen, seen: &Seen, result: &Result<()>, seconds: f64) -> ExitCode {
     let Err(error) = result else {
         let count = seen.checks.all.len();
@@ -188,7 +188,7 @@ fn conclude(screen: &mut Screen, seen: &Seen, result: &Result<()>, seconds: f64)
     ExitCode::FAILURE
 }
 
-/// The last lines of what each server said.
+/// The last lines of each server's output.
 fn log_ends(programs: &Programs) -> String {
     let end = |name: &str| {
         let text = programs.read_log(name);
@@ -203,7 +203,7 @@ fn log_ends(programs: &Programs) -> String {
     ["serve-1.err", "serve-2.err"].map(end).concat()
 }
 
-/// fio, with its NBD engine, is what nothing here can do without.
+/// Checks that fio is installed with its NBD engine, which every step needs.
 fn require_fio() -> Result<()> {
     let Some(fio) = programs::find("fio") else {
         bail!("fio is not installed; apt-get install fio, or make setup, installs it");

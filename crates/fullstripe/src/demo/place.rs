@@ -1,7 +1,7 @@
-//! Where the demonstration's files lie: a new folder of its own on a disk with room, else in memory.
+//! Finds the place for the demonstration's files: a new folder on a disk with enough room, or else in memory.
 //!
-//! `$TMPDIR` is taken if it has room, because somebody chose it. Else tried are `/tmp`, `/var/tmp` and
-//! `/dev/shm`, in this order; a disk goes before memory.
+//! `$TMPDIR` is used if it has room, because the user chose it. Otherwise `/tmp`, `/var/tmp` and `/dev/shm` are tried
+//! in this order, and a disk is preferred to memory.
 
 use super::guard::Guard;
 use anyhow::{Context, Result, bail};
@@ -9,9 +9,9 @@ use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Free space beyond the files' size: file systems slow down and others get stuck when nothing is left.
+/// Free space required beyond the files' size: full file systems are slow, and other programs fail on them.
 const SPARE_BYTES: u64 = 256 << 20;
-/// Most names tried for the folder.
+/// Most names that are tried for the folder.
 const NAMES_MAX: u32 = 100;
 /// "TEMPFS" (linux/magic.h), the file system type of memory.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
@@ -22,7 +22,7 @@ struct Candidate {
     folder: PathBuf,
     free_bytes: u64,
     in_memory: bool,
-    /// Somebody has named it.
+    /// The user chose it with `$TMPDIR`.
     named: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Place {
     pub in_memory: bool,
 }
 
-/// Makes a new folder where `needed_bytes` fit, and enters it in `guard`.
+/// Makes a new folder where `needed_bytes` fit, and registers it with `guard`.
 ///
 /// # Errors
 /// There is no room anywhere, or the folder cannot be made.

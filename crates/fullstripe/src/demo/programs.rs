@@ -1,8 +1,8 @@
 //! Runs programs in the demonstration's folder: this very binary, fio, mdadm and small tools.
 //!
-//! Each gets a process group of its own, so that Ctrl-C on the terminal reaches only the demonstration,
-//! which then ends everything in order ([`super::guard`]). What programs print goes to files in the folder
-//! `log`, where the end of a story that failed is read from.
+//! Each gets a process group of its own, so that Ctrl-C on the terminal reaches only the demonstration, which then ends
+//! everything in order ([`super::guard`]). The output of programs goes to files in the folder `log`; if a step fails,
+//! the last lines are read from there.
 
 use super::guard::Guard;
 use anyhow::{Context, Result, bail};
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a running program is looked at.
+/// How often a running program is polled.
 const LOOK: Duration = Duration::from_millis(5);
 /// The folder with what programs print.
 const LOG: &str = "log";
 /// Where administrators' programs lie, which is not in every user's search path.
 const MORE_PATHS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// What starts programs.
+/// Starts programs.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
-    /// Where everything started is entered.
+    /// Every started program is registered here.
     pub guard: Guard,
-    /// Where programs run and paths begin.
+    /// The folder in which programs run, to which paths are relative.
     pub folder: PathBuf,
     fullstripe: PathBuf,
 }
@@ -41,7 +41,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Everything that helps to find out what went wrong.
+    /// Everything that helps to find the cause of a failure.
     pub fn evidence(&self) -> String {
         let mut text = format!("$ {}\n{}", self.line, self.status);
         for part in [&self.stdout, &self.stderr] {
@@ -54,7 +54,7 @@ impl Ended {
 }
 
 impl Programs {
-    /// For programs that run in `folder`.
+    /// A starter for programs that run in `folder`.
     ///
     /// # Errors
     /// The folder for logs cannot be made, or this binary cannot be found.
@@ -68,12 +68,12 @@ impl Programs {
         })
     }
 
-    /// The path of what is printed to `name`.
+    /// The path of the log `name`.
     pub fn log(&self, name: &str) -> PathBuf {
         self.folder.join(LOG).join(name)
     }
 
-    /// The content of a log; nothing if there is none.
+    /// The content of a log; empty if there is none.
     pub fn read_log(&self, name: &str) -> String {
         let bytes = std::fs::read(self.log(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -159,7 +159,7 @@ impl Running {
     /// How it ended, if it has.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system cannot report it.
     pub fn poll(&mut self) -> Result<Option<ExitStatus>> {
         if self.status.is_none() {
             let reap = || self.child.try_wait().transpose();
@@ -215,7 +215,7 @@ impl Running {
     /// Sends a signal to it and all it has started.
     pub fn signal(&mut self, signal: Signal) {
         let leader = self.leader;
-        // Looked up under the guard's lock: the number is valid as long as nobody has waited for it.
+        // Done under the guard's lock: the process number is valid until the process has been waited for.
         if self.status.is_none() {
             self.programs.guard.reap_group::<()>(leader, || {
                 let _ = kill_process_group(leader, signal);

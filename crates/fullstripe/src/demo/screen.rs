@@ -1,8 +1,8 @@
-//! What people see: steps with the command lines that a user would type, one line of result each, and a
-//! line that moves while something runs.
+//! The output for people: steps with the command lines that a user would type, one line of result each, and a progress
+//! line that is updated while something runs.
 //!
-//! The moving line appears on a terminal only; whether there are colours decides [`crate::terminal`]. No line is wider
-//! than [`WIDTH`].
+//! The progress line appears on a terminal only; [`crate::terminal`] decides whether there are colours. No line is
+//! wider than [`WIDTH`].
 
 use crate::terminal::redraw::{no_line, over_line};
 use crate::terminal::{Paper, Tone, can_move, has_colours};
@@ -11,16 +11,16 @@ use std::time::Duration;
 
 /// Columns.
 pub(super) const WIDTH: usize = 98;
-/// Blanks before what belongs to a step.
+/// Blanks before the lines of a step.
 const INDENT: &str = "    ";
 
-/// Where the story is told.
+/// The output to which the story is printed.
 pub(super) struct Screen {
     out: Box<dyn Write>,
     paper: Paper,
-    /// Whether there is a moving line.
+    /// Whether progress lines are shown.
     live: bool,
-    /// Whether the moving line is on the screen.
+    /// Whether a progress line is on the screen now.
     moving: bool,
 }
 
@@ -71,7 +71,7 @@ impl Screen {
         self.line(&format!("\n{head}"));
     }
 
-    /// A command line as a user would type it, and what it does where that needs a word.
+    /// A command line as a user would type it, with a remark if it needs one.
     pub fn command(&mut self, text: &str, remark: &str) {
         let mut line = format!("{INDENT}$ {}", self.paint(Tone::Command, text));
         if !remark.is_empty() {
@@ -96,13 +96,13 @@ impl Screen {
         ));
     }
 
-    /// Something that was left out, or is to be known.
+    /// A note about something that was left out or that the user should know.
     pub fn note(&mut self, text: &str) {
         let note = self.paint(Tone::Warning, &format!("· {text}"));
         self.line(&format!("{INDENT}{note}"));
     }
 
-    /// Replaces the moving line.
+    /// Replaces the progress line.
     pub fn progress(&mut self, text: &str) {
         if self.live {
             let text = self.paint(Tone::Quiet, &shortened(text, WIDTH - INDENT.len()));
@@ -112,21 +112,21 @@ impl Screen {
         }
     }
 
-    /// Removes the moving line.
+    /// Removes the progress line.
     pub fn still(&mut self) {
         if std::mem::take(&mut self.moving) {
             self.write(&no_line());
         }
     }
 
-    /// A reader that has gone away is no reason to stop half-way.
+    /// Ignores errors: a closed output is no reason to stop half-way.
     fn write(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes());
         let _ = self.out.flush();
     }
 }
 
-/// Cut to `room` columns.
+/// `text` cut to `room` columns.
 pub(super) fn shortened(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

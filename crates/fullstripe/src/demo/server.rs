@@ -1,4 +1,4 @@
-//! The serving process of the story, and what it says about itself.
+//! The serving process of the story, and its status.
 
 use super::programs::{Ended, Programs, Running};
 use ::server::status::{JobStatus, Status, VolumeStatus};
@@ -6,11 +6,11 @@ use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// How long a command that only talks may take.
+/// How long a command that only queries or orders something may take.
 pub(super) const SHORTLY: Duration = Duration::from_secs(20);
 /// How long a server may take until clients can connect.
 const START_WITHIN: Duration = Duration::from_secs(30);
-/// How often a state that is waited for is looked at.
+/// How often the status is polled while waiting.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// `fullstripe serve` in the background.
@@ -33,7 +33,7 @@ impl Server {
             process,
         };
         let deadline = Instant::now() + START_WITHIN;
-        // The addresses are the last thing that it says before it waits.
+        // The server prints the addresses last, when it is ready.
         while !server.process.printed().contains("nbd+unix://") {
             programs.guard.check()?;
             if let Some(status) = server.process.poll()? {
@@ -55,7 +55,7 @@ impl Server {
     /// What `fullstripe status` says.
     ///
     /// # Errors
-    /// It fails, or its answer cannot be understood.
+    /// The command fails, or its answer cannot be understood.
     pub fn status(&self) -> Result<Status> {
         let words = ["fullstripe", "status", "--json"];
         let ended = self.programs.run("status", &words, SHORTLY)?;
@@ -66,10 +66,10 @@ impl Server {
             .with_context(|| format!("the status cannot be understood\n{}", ended.evidence()))
     }
 
-    /// Asks for the status again and again until `find` finds in it what it is looking for.
+    /// Polls the status until `find` returns a value.
     ///
     /// # Errors
-    /// As [`Server::status`] and `find`; or it does not happen in time.
+    /// As [`Server::status`] and `find`; or `find` returns nothing in time.
     pub fn wait_for<T>(
         &self,
         what: &str,
@@ -90,7 +90,7 @@ impl Server {
         }
     }
 
-    /// Ends it the hard way: as a crash would.
+    /// Kills the server, as a crash would.
     ///
     /// # Errors
     /// It does not end.
@@ -99,7 +99,7 @@ impl Server {
         self.process.finish(SHORTLY, || Ok(()))
     }
 
-    /// Waits for its end after it was asked to stop.
+    /// Waits for the server's end after `stop`.
     ///
     /// # Errors
     /// It does not end in time.
@@ -116,7 +116,7 @@ pub(super) fn volume(status: &Status) -> Result<&VolumeStatus> {
     status.volumes.first().context("the status names no volume")
 }
 
-/// Work since an earlier look, as rates.
+/// The rates of work since an earlier status.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     looked: Instant,
@@ -137,7 +137,7 @@ impl Meter {
         }
     }
 
-    /// The rates since the last looks, in words.
+    /// The smoothed rates up to this status, in words.
     pub fn words(&mut self, status: &Status) -> String {
         let (requests, bytes) = (
             count(status, &["reads", "writes"]),

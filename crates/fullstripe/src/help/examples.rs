@@ -1,4 +1,4 @@
-//! Command lines to begin with, and what each does.
+//! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
 const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
@@ -40,14 +40,17 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
         "assemble",
         &[(
             "fullstripe assemble /dev/nvme0n1 /dev/nvme1n1",
-            "what `serve` would say of two of three drives",
+            "what `serve` would do with two of three drives",
         )],
     ),
     (
         "destroy",
         &[
-            ("fullstripe destroy vol0 d0.img d1.img", "say what would go"),
-            ("fullstripe destroy vol0 d0.img d1.img --yes", "do it"),
+            (
+                "fullstripe destroy vol0 d0.img d1.img",
+                "show what would be deleted",
+            ),
+            ("fullstripe destroy vol0 d0.img d1.img --yes", "delete it"),
         ],
     ),
     (
@@ -62,11 +65,11 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
         &[
             (
                 "fullstripe metadata save -o before.json d0.img d1.img",
-                "a copy before something is tried",
+                "a copy before a risky step",
             ),
             (
                 "fullstripe metadata restore before.json d0.img d1.img --yes",
-                "as it was before",
+                "restore that copy",
             ),
         ],
     ),
@@ -74,7 +77,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
         "metadata save",
         &[(
             "fullstripe metadata save -o before.json /dev/nvme0n1 /dev/nvme1n1",
-            "a copy before something is tried",
+            "a copy before a risky step",
         )],
     ),
     (
@@ -82,11 +85,11 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
         &[
             (
                 "fullstripe metadata restore before.json /dev/nvme0n1 /dev/nvme1n1",
-                "say what would be overwritten",
+                "show what would be overwritten",
             ),
             (
                 "fullstripe metadata restore before.json /dev/nvme0n1 /dev/nvme1n1 --yes",
-                "do it",
+                "restore it",
             ),
         ],
     ),
@@ -101,30 +104,30 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
         "remove",
         &[(
             "fullstripe remove /dev/nvme2n1",
-            "it can be pulled out then",
+            "then it can be pulled out",
         )],
     ),
     (
         "add-spare",
         &[(
             "fullstripe add-spare /dev/nvme4n1",
-            "kept for the next failure, or filled at once",
+            "rebuilt at once if a volume is degraded, else kept for the next failure",
         )],
     ),
     (
         "replace",
         &[(
             "fullstripe replace vol0:1 --with /dev/nvme5n1",
-            "redundancy stays while it is copied",
+            "redundancy is kept while the drive is copied",
         )],
     ),
     (
         "rebuild",
         &[
-            ("fullstripe rebuild vol0", "begin, or say how far it is"),
+            ("fullstripe rebuild vol0", "start it, or show its progress"),
             (
                 "fullstripe rebuild vol0 --wait",
-                "with a bar, until vol0 is whole",
+                "show a bar until vol0 has its redundancy back",
             ),
         ],
     ),
@@ -141,7 +144,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
             ),
             (
                 "fullstripe scrub vol0 --every 7d",
-                "a week after the end of each",
+                "a week after each has ended",
             ),
             ("fullstripe scrub vol0 --report", "what the last one found"),
         ],
@@ -150,13 +153,19 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
         "pause",
         &[(
             "fullstripe pause vol0",
-            "it stays where it is, also after a restart",
+            "it stays paused at its position, even after a restart",
         )],
     ),
-    ("resume", &[("fullstripe resume vol0", "go on from there")]),
+    (
+        "resume",
+        &[("fullstripe resume vol0", "continue where it was paused")],
+    ),
     (
         "cancel",
-        &[("fullstripe cancel vol0", "give up its scrub or replacement")],
+        &[(
+            "fullstripe cancel vol0",
+            "end its scrub or replacement unfinished",
+        )],
     ),
     (
         "rate",
@@ -168,8 +177,8 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
     (
         "status",
         &[
-            ("fullstripe status", "how it is, and what to do"),
-            ("fullstripe status --watch", "again and again, until Ctrl-C"),
+            ("fullstripe status", "its state, and what to do"),
+            ("fullstripe status --watch", "keep showing it, until Ctrl-C"),
             (
                 "fullstripe status --check",
                 "for scripts: one line and an exit code",
@@ -179,8 +188,8 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
     (
         "list",
         &[
-            ("fullstripe list", "of every drive; needs root"),
-            ("fullstripe list d0.img d1.img", "of these files"),
+            ("fullstripe list", "on every drive; needs root"),
+            ("fullstripe list d0.img d1.img", "on these files"),
         ],
     ),
     (
@@ -232,7 +241,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
             ),
             (
                 "fullstripe plan --drive p4510-2tb --platform epyc-9554p-24 --sweep qd=1..8",
-                "how the queue depth matters",
+                "the effect of the queue depth",
             ),
         ],
     ),
@@ -244,7 +253,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
         "demo",
         &[(
             "fullstripe demo --quick",
-            "half a minute, on files that go afterwards",
+            "half a minute, on files that are deleted afterwards",
         )],
     ),
     (
@@ -261,7 +270,10 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
                 "fullstripe sim faults --seeds 1..100",
                 "a hundred histories",
             ),
-            ("fullstripe sim faults --seeds 42 --twice", "one, twice"),
+            (
+                "fullstripe sim faults --seeds 42 --twice",
+                "one history, run twice",
+            ),
         ],
     ),
     (
@@ -273,23 +285,26 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
     ),
     (
         "claims",
-        &[("fullstripe claims --only V", "what counts as evidence")],
+        &[(
+            "fullstripe claims --only V",
+            "the rows that count as evidence",
+        )],
     ),
     (
         "bench",
         &[(
             "fullstripe bench --level 5 --member ram:256m --count 4 --rw randwrite",
-            "on memory",
+            "with members in memory",
         )],
     ),
 ];
 
-/// Those of the command with this path below `fullstripe`, as the end of its help.
+/// The examples of the command with this path below `fullstripe`, as text for the end of its help.
 pub(super) fn text(path: &str) -> Option<String> {
     let (_, examples) = EXAMPLES.iter().find(|(of, _)| *of == path)?;
     let longest = examples.iter().map(|(line, _)| line.len()).max()?;
     let lines = examples.iter().map(|(line, what)| {
-        // Two lines where one would be too wide.
+        // Remark and command line go on two lines where one would be too wide.
         if longest + what.len() > BESIDE_MAX {
             return format!("  # {what}\n  {line}");
         }
@@ -299,7 +314,7 @@ pub(super) fn text(path: &str) -> Option<String> {
     Some(format!("Examples:\n{}", lines.join("\n")))
 }
 
-/// Characters of a line and what it does, up to which both are on one line.
+/// Most characters of a command line and its remark that are printed on one line.
 const BESIDE_MAX: usize = 72;
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What `--help` says beyond the options: commands in groups, and examples with each command.
 //!
-//! Both are added to what clap makes of the command line's definition, so that manual pages and completions, which are
-//! made of the same, have them too.
+//! Both are added to clap's definition of the command line, from which manual pages and completions are made too.
 
 mod examples;
 
@@ -9,7 +8,7 @@ use crate::terminal::Paper;
 use clap::{Command, CommandFactory};
 use std::fmt::Write as _;
 
-/// The groups of commands, in the order in which somebody meets them.
+/// The groups of commands, in the order in which a user needs them.
 const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Arrays",
@@ -38,7 +37,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("This program", &["completions", "man", "help"]),
 ];
 
-/// Blanks before a command, and behind the longest name.
+/// Blanks before a command's name, and between the longest name and its description.
 const GAP: usize = 2;
 
 /// The whole command line, with groups and examples.
@@ -57,7 +56,7 @@ fn arranged(paper: Paper) -> Command {
     ))
 }
 
-/// The groups as text, which clap does not fold.
+/// The groups as text, folded here because clap does not fold it.
 fn groups(command: &Command, paper: Paper) -> String {
     let header = command.get_styles().get_header();
     let literal = command.get_styles().get_literal();
@@ -77,17 +76,17 @@ fn groups(command: &Command, paper: Paper) -> String {
     text
 }
 
-/// What a command says of itself in one line; clap adds `help` later.
+/// The one-line description of a command; `help` has a fixed one, because clap adds that command later.
 fn about(command: &Command, name: &str) -> String {
     if name == "help" {
-        return "Print this, or the help of a command".to_owned();
+        return "Print this help, or the help of a command".to_owned();
     }
     let command = command.find_subcommand(name);
     let about = command.and_then(Command::get_about);
     about.map(ToString::to_string).unwrap_or_default()
 }
 
-/// Examples at the end of the help of each command below `command`, whose place is `path`.
+/// Appends the examples to the help of each command below `command`, whose path is `path`.
 fn with_examples(command: Command, path: &str) -> Command {
     let names: Vec<String> = command
         .get_subcommands()
@@ -149,26 +148,26 @@ mod tests {
         Usage: fullstripe [OPTIONS] <COMMAND>
 
         Arrays:
-          create       Make a volume on drives
+          create       Create a volume on drives
           serve        Serve an array until SIGTERM, SIGINT or `fullstripe stop`
-          stop         End the serving process: flush, mark everything clean, let go of the drives
+          stop         Stop the serving process: flush, mark volumes clean, release the drives
           assemble     Say what `serve` would do with these drives, without doing it
           destroy      Delete a volume
-          write-hole   Switch the write-hole protection of a RAID 5 that nobody serves
-          metadata     Keep a copy of the metadata of drives, or bring it back
+          write-hole   Change the write-hole protection of a volume that is not being served
+          metadata     Save the metadata of drives to a file, or restore it
 
         Drives:
           fail         Stop using a drive, as if it had failed
-          remove       Let go of a failed drive or a spare
+          remove       Remove a failed drive or a spare from the array
           add-spare    Add a drive as a spare; a degraded volume takes it at once
-          replace      Copy a drive to another one while it stays in service
+          replace      Replace a drive by copying it to another one while it stays in service
 
         Background work:
-          rebuild      Bring redundancy back: take a spare, resume what is paused; or wait for it
+          rebuild      Restore redundancy: rebuild onto a spare, or resume paused work
           scrub        Read everything and compare data with redundancy
-          pause        Halt the background work of a volume
-          resume       Let the background work of a volume go on
-          cancel       Give up the scrub or replacement of a volume
+          pause        Pause the background work of a volume
+          resume       Resume the paused background work of a volume
+          cancel       Cancel the scrub or replacement of a volume
           rate         Limit background work
 
         Look:
@@ -177,27 +176,27 @@ mod tests {
           events       Show what has happened to the running array
           examine      Show what the metadata of drives says
           explain      Show the plan of one request: what is read and written, in which order, and why
-          doctor       Look at this machine: what it offers for arrays, and what to change
+          doctor       Check whether this machine suits an array, and say what to change
 
         Plan:
-          plan         Plan an array: what so many drives will do on a platform, and what limits them
-          predict      Predict what drives or arrays will do, in virtual time
+          plan         Plan an array: predict its performance on a platform, and what limits it
+          predict      Predict the performance of the setups in a file, in virtual time
 
         Prove:
-          demo         Show on files that drives can die and processes crash, and that speed scales
-          sim          Try the engine in virtual time over drives that fail in every way
-          claims       Score predictions against what others have published
+          demo         Show, on files, that data survives failed drives and crashes, and that speed scales
+          sim          Test the engine in virtual time against every kind of drive failure
+          claims       Score predictions against published measurements
 
         Develop:
-          bench        Measure the engine in this process, on fresh members
+          bench        Measure the engine's speed in this process, on newly created members
 
         This program:
-          completions  Print what makes a shell complete commands, options and drives
+          completions  Print the script that makes a shell complete commands, options and drives
           man          Write a manual page for each command
-          help         Print this, or the help of a command
+          help         Print this help, or the help of a command
 
         Options:
-              --color <WHEN>  Colours: auto (on terminals, without NO_COLOR), always or never
+              --color <WHEN>  Colours: always, never, or auto (on terminals, unless NO_COLOR is set)
           -h, --help          Print help
           -V, --version       Print version
 
@@ -205,7 +204,7 @@ mod tests {
           0  done
           1  failed; the message says what and where
           2  the command line was not understood
-          3  assemble: it can be started, but not writable and with its full redundancy;
+          3  assemble: it can start, but not every volume is writable and redundant;
              status --check: a volume lacks redundancy
           4  refused, because data could be lost or wrong; nothing was changed
           5  status --check: a volume has failed, is not started or refuses writes

@@ -1,10 +1,9 @@
-//! Folding lines that are wider than the terminal. Codes of colours have no width.
+//! Folds lines that are wider than the terminal. Colour codes have no width.
 
 use console::measure_text_width as width;
 
-/// Each line of `text` with at most `columns`, folded at blanks; what follows the first part of a line is `indent`
-/// columns in. A word that is longer than that stays whole, because paths and URIs are copied from the screen; so
-/// does a number with its unit.
+/// Folds each line of `text` at blanks to at most `columns`; continuation lines are indented by `indent`. A longer word
+/// stays whole, because users copy paths and URIs from the screen, and a number is not separated from its unit.
 #[must_use]
 pub fn fold(text: &str, columns: usize, indent: usize) -> String {
     let mut folded = String::with_capacity(text.len());
@@ -23,7 +22,7 @@ pub fn fold(text: &str, columns: usize, indent: usize) -> String {
     folded
 }
 
-/// The same where there may be no limit.
+/// Like [`fold`], but without `columns` nothing is folded.
 #[must_use]
 pub fn fold_within(text: &str, columns: Option<usize>, indent: usize) -> String {
     match columns {
@@ -51,7 +50,7 @@ fn fold_line(line: &str, columns: usize, indent: usize) -> String {
     folded
 }
 
-/// What is not torn apart, each with the blanks behind it.
+/// The pieces that are not split, each with the blanks after it.
 fn pieces(words: &str) -> impl Iterator<Item = &str> {
     let mut rest = words;
     std::iter::from_fn(move || {
@@ -61,7 +60,7 @@ fn pieces(words: &str) -> impl Iterator<Item = &str> {
             let is_number = is_number(&rest[end..word]);
             let blanks = rest[word..].len() - rest[word..].trim_start_matches(' ').len();
             end = word + blanks;
-            // A unit, or a word that is counted.
+            // A unit, or the noun after a number.
             let is_counted = rest[end..].starts_with(|c: char| c.is_alphabetic() || c == '%');
             if !(is_number && blanks == 1 && is_counted) {
                 break;
@@ -78,7 +77,7 @@ fn is_number(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_digit() || c == '.')
 }
 
-/// `text` with what is too much for `columns` taken out of its middle: paths differ at their ends.
+/// `text` shortened to `columns` by leaving out its middle, because paths differ at their ends.
 #[must_use]
 pub fn shorten(text: &str, columns: usize) -> String {
     let letters: Vec<char> = text.chars().collect();

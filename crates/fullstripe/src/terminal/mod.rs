@@ -1,8 +1,8 @@
-//! What text is written on: whether it has colours, and how many columns.
+//! Properties of the output: whether it has colours, and how many columns.
 //!
-//! This is the one place that decides about colours. `--color` has the first word; without it they are for terminals
-//! only, and `NO_COLOR` (with any value but an empty one) and `TERM=dumb` are respected. Colours repeat what words
-//! say, and never say it alone. What has no colours has no code at all: text for programs is [`Paper::PLAIN`].
+//! This is the only place that decides about colours. `--color` takes precedence; without it colours are for terminals
+//! only, and `NO_COLOR` (unless empty) and `TERM=dumb` switch them off. Colours only repeat what the words say. Text
+//! without colours contains no codes at all: text for programs is [`Paper::PLAIN`].
 
 pub mod fold;
 pub mod print;
@@ -21,12 +21,12 @@ use std::sync::OnceLock;
 /// `--color`.
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
-/// Sets what `--color` says, once, before anything is printed.
+/// Sets the choice of `--color`, once, before anything is printed.
 pub fn choose(choice: ColorChoice) {
     let _ = CHOICE.set(choice);
 }
 
-/// Whether there are colours on standard output or error, which is a terminal or not.
+/// Whether to use colours on standard output or error, given whether that is a terminal.
 #[must_use]
 pub fn has_colours(is_terminal: bool) -> bool {
     let no_colour = std::env::var_os("NO_COLOR");
@@ -42,7 +42,7 @@ fn decide(choice: ColorChoice, is_able: bool, no_colour: Option<&OsStr>) -> bool
     }
 }
 
-/// Whether lines can be drawn over: on a terminal that understands codes.
+/// Whether lines can be redrawn in place, which needs a terminal that understands codes.
 #[must_use]
 pub fn can_move(is_terminal: bool) -> bool {
     is_terminal && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
@@ -53,19 +53,19 @@ pub fn can_move(is_terminal: bool) -> bool {
 pub struct Paper {
     /// Whether text has colours.
     pub colours: bool,
-    /// Columns of the terminal; without one lines are as long as they are.
+    /// Columns of the terminal; if none, lines are not folded.
     pub columns: Option<usize>,
 }
 
 impl Paper {
-    /// For programs, files and comparisons.
+    /// The output for programs, files and comparisons.
     pub const PLAIN: Paper = Paper {
         colours: false,
         columns: None,
     };
 
-    /// Standard output. Where that is no terminal, nothing is folded unless `COLUMNS` is set: programs find a row in
-    /// a line.
+    /// Standard output. If it is no terminal, nothing is folded unless `COLUMNS` is set, so that programs find each row
+    /// in one line.
     #[must_use]
     pub fn output() -> Paper {
         let is_terminal = std::io::stdout().is_terminal();
@@ -88,7 +88,7 @@ impl Paper {
         }
     }
 
-    /// A state in its colour. Its words are painted one by one, so that folding between them leaves each whole.
+    /// A state in its colour. Each word is painted separately, so that folding between words splits no colour codes.
     #[must_use]
     pub fn state(self, state: &str) -> String {
         let tone = Tone::of_state(state);
@@ -96,7 +96,7 @@ impl Paper {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// `text` folded to the columns; what follows its first line is `indent` columns in.
+    /// `text` folded to the columns; continuation lines are indented by `indent`.
     #[must_use]
     pub fn fold(self, text: &str, indent: usize) -> String {
         fold::fold_within(text, self.columns, indent)

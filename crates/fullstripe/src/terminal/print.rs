@@ -1,4 +1,4 @@
-//! Everything that a command prints goes out here.
+//! Prints the output of commands.
 
 use words::without_error_number;
 
@@ -10,7 +10,7 @@ pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print_text(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// Prints `text`; a reader that has gone away is no failure.
+/// Prints `text`; a closed pipe is no failure.
 ///
 /// # Errors
 /// Standard output cannot be written.
@@ -22,7 +22,7 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Says `text` on standard error, on a line of its own; that nobody listens is no failure.
+/// Prints `text` on standard error, on a line of its own, and ignores errors.
 pub fn print_note(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{}", without_error_number(text));

@@ -1,6 +1,6 @@
-//! Text that takes the place of text which was printed before, on terminals that can ([`super::can_move`]).
+//! Text that replaces earlier text on terminals that can redraw ([`super::can_move`]).
 //!
-//! While it is written, the terminal wraps nothing: a line that wrapped would make the text taller than its count of
+//! Line wrapping is switched off while it is written: a wrapped line would make the text taller than its number of
 //! lines, and the next text would not cover it.
 
 use crossterm::Command;
@@ -10,7 +10,7 @@ use crossterm::terminal::{Clear, ClearType, DisableLineWrap, EnableLineWrap};
 /// `text`, drawn over the `lines_before` lines above the cursor.
 #[must_use]
 pub fn over_lines(lines_before: usize, text: &str) -> String {
-    // Zero would be taken for one.
+    // Terminals read zero as one.
     let up = match u16::try_from(lines_before).unwrap_or(u16::MAX) {
         0 => String::new(),
         lines => code(MoveUp(lines)),
@@ -19,7 +19,7 @@ pub fn over_lines(lines_before: usize, text: &str) -> String {
     format!("{up}{start}{}", unwrapped(text))
 }
 
-/// `text` in the place of the line on which the cursor stands.
+/// `text` in place of the line on which the cursor stands.
 #[must_use]
 pub fn over_line(text: &str) -> String {
     no_line() + &unwrapped(text)
@@ -35,7 +35,7 @@ fn unwrapped(text: &str) -> String {
     format!("{}{text}{}", code(DisableLineWrap), code(EnableLineWrap))
 }
 
-/// What tells a terminal to do so.
+/// The terminal's code for a command.
 fn code(command: impl Command) -> String {
     let mut text = String::new();
     command

@@ -1,19 +1,19 @@
-//! Tables of many columns, which get two lines a row on a terminal that is narrower than they are.
+//! Tables of many columns, which get two lines for each row on a terminal that is too narrow.
 //!
-//! They are broken before one of the columns that their command allows, and the last column, which is text, is folded.
+//! A row is broken before one of the columns that the command allows, and the last column, which is text, is folded.
 
 use super::fold::fold;
 use crate::terminal::table::plain_table;
 
 /// Blanks before the second line of a row, beyond those of the first.
 const HANGING: usize = 4;
-/// Columns at least for text that is wrapped, however narrow the terminal is.
+/// Fewest columns for folded text, however narrow the terminal is.
 const TEXT_MIN: usize = 24;
-/// Blanks between columns, as [`table`] has them.
+/// Blanks between columns, the same as in [`plain_table`].
 const GAP: usize = 2;
 
-/// The rows as a table, folded before the last of the columns `breaks` before which all others fit, if they do not fit
-/// together.
+/// The rows as a table. If it is too wide, each row is broken before one of the columns `breaks`: the last one whose
+/// preceding columns fit on a line.
 #[must_use]
 pub fn folded(
     indent: usize,
@@ -39,7 +39,7 @@ pub fn folded(
         .collect()
 }
 
-/// Columns `from` up to `to` of each row.
+/// The columns from `from` up to, but not including, `to` of each row.
 fn part(rows: &[Vec<String>], from: usize, to: usize) -> Vec<Vec<String>> {
     let cells = |row: &Vec<String>| {
         let cells = row.iter().skip(from).take(to.saturating_sub(from));
@@ -48,7 +48,7 @@ fn part(rows: &[Vec<String>], from: usize, to: usize) -> Vec<Vec<String>> {
     rows.iter().map(cells).collect()
 }
 
-/// The second line of each row, its last cell wrapped over as many lines as it needs.
+/// The second line of each row, with its last cell folded over as many lines as it needs.
 fn seconds(indent: usize, rows: &[Vec<String>], columns: usize) -> Vec<String> {
     let last = rows
         .iter()

@@ -1,22 +1,22 @@
-//! Tables that fit the terminal: cells are folded or shortened where a row is too wide, and what still does not fit
-//! goes to a line below its row. Codes of colours have no width.
+//! Tables that fit the terminal: if a row is too wide, cells are folded or shortened, and if that is not enough, the
+//! last cell goes to a line below its row. Colour codes have no width.
 
 use super::fold::{fold, shorten};
 use console::measure_text_width as width;
 
-/// Columns of a cell that is folded, at least.
+/// Fewest columns of a folded cell.
 const FOLDED_MIN: usize = 24;
-/// Columns of a cell that is shortened, at least.
+/// Fewest columns of a shortened cell.
 const SHORTENED_MIN: usize = 20;
 /// Blanks between two columns.
 const GAP: usize = 2;
-/// Columns that a line below its row is in.
+/// Indentation of a line below its row.
 const BELOW: usize = 2;
 
-/// What a column does when a table is too wide.
+/// How a column gives way when a table is too wide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Give {
-    /// Nothing.
+    /// It keeps its width.
     Stay,
     /// It loses the middle of its cells: paths.
     Shorten,
@@ -25,8 +25,8 @@ pub enum Give {
 }
 
 /// `rows`, the first of which is the head, in columns wide enough for their longest cell, with `indent` blanks before
-/// each line. With `columns` of a terminal they are made to fit as `give` says, column by column; the last column
-/// goes below its row where that is not enough.
+/// each line. If the table is wider than `columns`, each column gives way as `give` says; if that is not enough, the
+/// last cell goes below its row.
 #[must_use]
 pub fn table(indent: usize, rows: &[Vec<String>], give: &[Give], columns: Option<usize>) -> String {
     let natural = natural(rows);
@@ -55,7 +55,7 @@ fn give_of(give: &[Give], at: usize) -> Give {
     give.get(at).copied().unwrap_or(Give::Stay)
 }
 
-/// Each line of `text`, which is one line at least, behind blanks.
+/// Each line of `text`, which has at least one, indented.
 fn indented(indent: usize, text: &str) -> String {
     let blanks = " ".repeat(indent);
     text.split('\n')
@@ -77,7 +77,7 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-/// The widths made smaller until a row has room, as far as `give` allows.
+/// The widths, reduced until a row fits into `room`, as far as `give` allows.
 fn shrunk(natural: &[usize], give: &[Give], room: usize) -> Vec<usize> {
     let mut widths = natural.to_vec();
     for (kind, least) in [(Give::Fold, FOLDED_MIN), (Give::Shorten, SHORTENED_MIN)] {
@@ -91,7 +91,7 @@ fn shrunk(natural: &[usize], give: &[Give], room: usize) -> Vec<usize> {
     widths
 }
 
-/// The lines that one row becomes, cells made as narrow as their columns.
+/// The lines of one row, with cells folded or shortened to the widths of their columns.
 fn fitted(row: &[String], widths: &[usize], give: &[Give]) -> Vec<Vec<String>> {
     let cells: Vec<Vec<String>> = row
         .iter()
@@ -129,8 +129,8 @@ fn lines(indent: usize, rows: &[Vec<String>], widths: &[usize]) -> String {
     text
 }
 
-/// Columns wide enough for their longest cell, `indent` blanks before each line; the first row is the
-/// head. How a table fits a terminal is in [`table`].
+/// `rows` in columns wide enough for their longest cell, with `indent` blanks before each line; the first row is the
+/// head. [`table`] makes a table fit a terminal.
 #[must_use]
 pub fn plain_table(indent: usize, rows: &[Vec<String>]) -> String {
     table(indent, rows, &[], None)

@@ -1,19 +1,19 @@
-//! Ways to set text, and which state has which.
+//! Tones of text, and the tone of each state.
 
 use console::Style;
 
-/// Ways to set text.
+/// A tone of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tone {
-    /// As it is.
+    /// Ordinary text.
     Plain,
-    /// Heads.
+    /// Headings.
     Strong,
-    /// What explains.
+    /// Explanations.
     Quiet,
-    /// What was typed.
+    /// Command lines that a user types.
     Command,
-    /// As it should be.
+    /// A state that is as it should be.
     Good,
     /// Redundancy or speed is missing.
     Warning,

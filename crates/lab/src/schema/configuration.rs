@@ -108,7 +108,7 @@ pub fn resolve(
         return Err(Refusal::new(
             file,
             "points",
-            "has no point: nothing is asked for",
+            "has no point; name at least one",
         ));
     }
     let mut resolved = BTreeMap::new();

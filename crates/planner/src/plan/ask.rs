@@ -177,7 +177,7 @@ fn loads(asked: &LoadQuestion) -> Result<Vec<(String, Workload)>> {
     let Some(op) = asked.op else {
         ensure!(
             !says_more,
-            "--op is missing: --bs, --read-pct and --demand say more about one load"
+            "--op is missing: --bs, --read-pct and --demand describe the load of --op"
         );
         let mut suite = suite();
         for (_, load) in &mut suite {
@@ -202,7 +202,7 @@ fn of_file(path: &Path) -> Result<Vec<(String, Workload)>> {
     let loads: Loads = read(&file, &text)?;
     check_version(&file, loads.schema)?;
     if loads.workload.is_empty() {
-        return Err(Refusal::new(&file, "workload", "has no load: nothing is asked for").into());
+        return Err(Refusal::new(&file, "workload", "has no load; name at least one").into());
     }
     for (name, load) in &loads.workload {
         load.check().map_err(|broken| {

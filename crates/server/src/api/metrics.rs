@@ -71,7 +71,7 @@ pub fn text(
         );
         registry.register(
             "hook_dropped_events",
-            "Events that the event hook was too slow for",
+            "Events left out because the event hook was too slow",
             ConstCounter::new(counts.dropped),
         );
     }
@@ -99,7 +99,7 @@ fn family(registry: &mut Registry, name: &str, help: &str) -> Gauges {
 fn register_exports(registry: &mut Registry, exports: &[(&'static str, Statistics)]) {
     type Value = fn(&Statistics) -> u64;
     let counters: [(&str, &str, Value); 6] = [
-        ("export_clients_accepted", "Clients taken on", |one| {
+        ("export_clients_accepted", "Clients accepted", |one| {
             one.clients_accepted
         }),
         (
@@ -133,7 +133,7 @@ fn register_exports(registry: &mut Registry, exports: &[(&'static str, Statistic
         ),
         (
             "export_pinned_bytes",
-            "Payload memory that drives which hang keep",
+            "Payload memory that hung drives hold",
             |one| one.pinned_bytes,
         ),
     ];
@@ -203,12 +203,14 @@ fn register_jobs(registry: &mut Registry, volumes: &[VolumeStatus]) {
         ),
         (
             "job_done_bytes",
-            "Bytes of each member that are done",
+            "Bytes of each member that have been processed",
             |job| job.done_bytes,
         ),
-        ("job_total_bytes", "Bytes of each member in all", |job| {
-            job.total_bytes
-        }),
+        (
+            "job_total_bytes",
+            "Bytes of each member to process in all",
+            |job| job.total_bytes,
+        ),
         ("job_bytes_per_second", "Speed per member", |job| {
             job.rate_bytes_per_s
         }),
@@ -217,9 +219,11 @@ fn register_jobs(registry: &mut Registry, volumes: &[VolumeStatus]) {
             "Stripes whose redundancy did not match",
             |job| job.mismatches,
         ),
-        ("job_failures", "Stripes that could not be done", |job| {
-            job.failures
-        }),
+        (
+            "job_failures",
+            "Stripes that could not be processed",
+            |job| job.failures,
+        ),
     ];
     for (name, help, value) in values {
         let gauges = family(registry, name, help);

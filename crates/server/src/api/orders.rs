@@ -200,7 +200,7 @@ fn check_replaceable(status: &Status, volume: &VolumeStatus, slot: u8) -> Result
         .find(|volume| volume.slots.iter().any(|slot| slot.state != "in sync"));
     if let Some(broken) = broken {
         return Err(ApiError::conflict(format!(
-            "volume {} is {}; a drive can be replaced when that is mended",
+            "volume {} is {}; a drive can be replaced after that is repaired",
             broken.name, broken.state
         )));
     }
@@ -298,7 +298,7 @@ pub async fn scrub(State(app): State<Arc<App>>, Path(name): Named, body: Bytes) 
 #[utoipa::path(delete, path = "/v1/volumes/{volume}/job",
     params(("volume" = String, Path, description = "name of a volume")),
     responses((status = 200, body = Done), (status = 404, body = ErrorBody),
-        (status = 409, body = ErrorBody, description = "there is no job that can be given up")))]
+        (status = 409, body = ErrorBody, description = "there is no job that can be cancelled")))]
 pub async fn cancel(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
     blocking(app, move |app| {
         let status = app.status()?;
@@ -307,14 +307,14 @@ pub async fn cancel(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
         app.command(Command::CancelJob(VolumeId(number)))
             .map_err(|refused| match (refused, &kind) {
                 (NotDone::Refused(Refused::NoSuch), Some(kind)) => ApiError::conflict(format!(
-                    "the {kind} of {name} restores redundancy and cannot be given up; `pause` halts it"
+                    "the {kind} of {name} restores redundancy and cannot be cancelled; `pause` halts it"
                 )),
                 (NotDone::Refused(Refused::NoSuch), None) => {
                     ApiError::conflict(format!("volume {name} has no background work"))
                 }
                 (refused, _) => ApiError::not_done(&format!("{name} is not changed"), refused),
             })?;
-        Ok(done(format!("the {} of {name} is given up", kind.as_deref().unwrap_or("job"))))
+        Ok(done(format!("the {} of {name} is cancelled", kind.as_deref().unwrap_or("job"))))
     })
     .await
 }

@@ -79,7 +79,7 @@ pub async fn schedule(
         with_redundancy(volume)?;
         if volume.read_only {
             return Err(ApiError::conflict(format!(
-                "volume {name} is read-only; nothing can be remembered on its drives"
+                "volume {name} is read-only; its schedule cannot be stored on the drives"
             )));
         }
         let schedule = every_s.map(|every_s| Schedule {
@@ -99,7 +99,7 @@ pub async fn schedule(
                 let doing = if repair { "repaired" } else { "checked" };
                 format!("volume {name} is {doing} {} after the end of each scrub", duration(every_s))
             }
-            None => format!("volume {name} is not scrubbed unasked any more"),
+            None => format!("volume {name} is no longer scrubbed on a schedule"),
         };
         Ok(Json(Done { text, member: None }))
     })

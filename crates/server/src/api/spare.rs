@@ -102,7 +102,7 @@ impl Spares {
         let mut full = lock(&self.full);
         if *full {
             return Err(ApiError::conflict(format!(
-                "this process has numbered {CONTAINER_MEMBERS_MAX} drives, which is all it can; stop \
+                "this process has numbered {CONTAINER_MEMBERS_MAX} drives and can number no more; stop \
                  and serve the array again before adding another"
             )));
         }

@@ -129,7 +129,7 @@ impl Shared {
             std::thread::sleep(Duration::from_millis(100));
         }
         Err(format!(
-            "the stripe of LBA {lba} of {name} does not come to rest; ask again when less is written there"
+            "the stripe of LBA {lba} of {name} keeps changing; ask again when less is written there"
         ))
     }
 

@@ -231,7 +231,7 @@ impl Writing {
             Err(error) => {
                 if let Some(warn) = self.warn.take() {
                     warn(format!(
-                        "events are not kept for after a restart while {} cannot be written: {error}",
+                        "events will be lost at a restart while {} cannot be written: {error}",
                         self.file.path().display()
                     ));
                 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Measure the engine in this process, on fresh members.
+/// Measure the engine's speed in this process, on newly created members.
 #[derive(clap::Args, Debug)]
 pub struct BenchArgs {
     /// RAID level: 0, 1, 5 or 10
@@ -39,16 +39,16 @@ pub struct BenchArgs {
     /// Engine threads, each on its own core
     #[arg(long, value_name = "N", default_value_t = 1)]
     shards: u8,
-    /// This slot's member is missing from the start; with --rw rebuild, the slot that is filled
+    /// Slot whose member is missing from the start; with --rw rebuild, the slot that is rebuilt
     #[arg(long, value_name = "SLOT")]
     failed: Option<u8>,
-    /// Chunk of the array
+    /// Chunk size of the array
     #[arg(long, value_name = "SIZE", default_value = "64k", value_parser = parse_chunk)]
     chunk: u32,
-    /// What is kept for the case that a crash interrupts writes
+    /// Protection of writes that a crash interrupts
     #[arg(long, value_enum, default_value = "off")]
     write_hole: WriteHole,
-    /// How long the array is measured; the comparisons take as long again by half
+    /// How long the array is measured; the comparisons add about half of that
     #[arg(long, default_value = "5s", value_parser = parse_time)]
     time: Duration,
     /// Issue exactly N requests, once and without comparisons, instead of measuring a time: for
@@ -66,24 +66,24 @@ pub struct BenchArgs {
     json: bool,
     #[command(flatten)]
     cost: CostArgs,
-    /// Where the cost table goes
+    /// File for the cost table
     #[arg(short, long, value_name = "FILE", requires = "cost_table")]
     output: Option<PathBuf>,
 }
 
 impl BenchArgs {
-    /// Whether JSON is wanted.
+    /// Whether to print JSON.
     pub fn json(&self) -> bool {
         self.json
     }
 
-    /// The outcome of what was asked about costs, if anything was.
+    /// Runs the cost table or scene, if one was requested, and returns its outcome.
     pub fn cost(&self) -> Option<anyhow::Result<ExitCode>> {
         self.cost
             .run(self.level, self.requests, self.output.as_ref())
     }
 
-    /// The background job that is to be measured, if it is not requests.
+    /// The background job to measure; none if requests are measured.
     pub fn job(&self) -> Option<BenchJob> {
         match self.rw {
             Measured::Requests(_) => None,
@@ -91,12 +91,12 @@ impl BenchArgs {
         }
     }
 
-    /// The number of requests, if they are to be counted and not timed.
+    /// The exact number of requests to issue; none if a time is measured.
     pub fn requests(&self) -> Option<u64> {
         self.requests
     }
 
-    /// What is asked for, checked.
+    /// The checked configuration.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! `bench --cost-table`: the price list of the engine's work ([`bench::cost`]), into a file.
+//! `bench --cost-table`: writes the costs of the engine's work ([`bench::cost`]) to a file.
 
 use crate::terminal::print::{print_note, print_text};
 use anyhow::{Context, Result};
@@ -11,8 +11,8 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 #[group(id = "cost", multiple = false)]
 pub struct CostArgs {
-    /// Instead of measuring an array, count the instructions of each class of the engine's work, into
-    /// the file of --output; needs valgrind, or a processor whose counters `perf` can read
+    /// Instead of measuring an array, count the instructions of each class of the engine's work, and
+    /// write them to the file of --output; needs valgrind, or a processor whose counters `perf` can read
     #[arg(long, requires = "output")]
     cost_table: bool,
     /// One scene of the cost table, as the cost table runs it
@@ -21,11 +21,11 @@ pub struct CostArgs {
 }
 
 impl CostArgs {
-    /// Does what was asked, if anything was; of one level only, if one was named.
+    /// Writes the cost table or runs a scene, if one was requested; `level` limits the table to one level.
     ///
     /// # Errors
     ///
-    /// One sentence when nothing here can count instructions, a scene fails, or the file cannot be
+    /// One sentence when no program on this machine can count instructions, a scene fails, or the file cannot be
     /// written.
     pub fn run(
         &self,

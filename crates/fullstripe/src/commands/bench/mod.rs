@@ -1,4 +1,4 @@
-//! `bench`: how fast the engine is on this machine ([`bench`]).
+//! `bench`: measures how fast the engine is on this machine ([`bench`]).
 
 mod args;
 mod cost;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 ///
 /// # Errors
 ///
-/// One sentence when something asked for is impossible, a member cannot be used, or a request
+/// One sentence when the requested configuration is impossible, a member cannot be used, or a request
 /// failed.
 pub fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     if let Some(done) = args.cost() {

@@ -10,7 +10,7 @@ use planner::predict::fitted::{Fitted, fitted, left_out};
 use std::collections::BTreeSet;
 use words::number;
 
-/// Prints it.
+/// Prints the fitted constants and the errors without each number.
 ///
 /// # Errors
 /// Standard output cannot be written.

@@ -1,4 +1,4 @@
-//! `claims`: predictions scored against what others have published ([`planner::claims`]).
+//! `claims`: scores predictions against published figures ([`planner::claims`]).
 
 mod dof;
 mod text;
@@ -14,24 +14,24 @@ use std::process::ExitCode;
 /// Arguments of `claims`.
 #[derive(clap::Args, Debug)]
 pub struct ClaimsArgs {
-    /// Only rows of this use: V (evidence), C (may be fitted to), F (rules); S (specification) and U (with the reason why not) are
-    /// never scored.
+    /// Only rows of this use: V (evidence), C (constants may be fitted to them), F (rules); S (specification) and
+    /// U (unusable, with the reason) are never scored.
     #[arg(long, value_name = "USE", value_parser = uses())]
     only: Option<Use>,
     /// Only rows of this publication, like M; can be given several times.
     #[arg(long, value_name = "ID")]
     seed: Vec<String>,
-    /// Run each ordering among the V rows again without the mechanism that it names: one that still passes is
+    /// Run each ordering among the V rows again without the mechanism that it names: an ordering that still holds is
     /// trivial.
     #[arg(long)]
     mechanisms: bool,
-    /// Only fitted constants: how many there are beside published numbers, and how far off each such number is when
-    /// it is left out of the fit. Takes minutes.
+    /// Only the fitted constants: how many there are beside the published numbers, and how far off the prediction of
+    /// each number is when the number is left out of the fit. Takes minutes.
     #[arg(long, conflicts_with = "mechanisms")]
     dof: bool,
     #[command(flatten)]
     how: HowArgs,
-    /// Print JSON; it holds no times of this machine.
+    /// Print JSON; it contains no times measured on this machine.
     #[arg(long)]
     json: bool,
 }

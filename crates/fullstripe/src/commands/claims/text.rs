@@ -43,7 +43,7 @@ fn line_of(row: &Row, calculated: &Row) -> Vec<String> {
     ]
 }
 
-/// All of it.
+/// The whole scorecard.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
     if !report.card.rows.is_empty() {
@@ -75,7 +75,7 @@ pub fn text(report: &Report) -> String {
     text + &totals(report)
 }
 
-/// A line per use; uses are never added.
+/// A line for each use; figures of different uses are never added up.
 fn totals(report: &Report) -> String {
     let (own, other) = (&report.card.totals, &report.calculator.totals);
     let lines = [

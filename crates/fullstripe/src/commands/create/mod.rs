@@ -1,9 +1,9 @@
 //! `create`: a new volume, in a new container or beside the volumes of an existing one.
 //!
-//! The order keeps every earlier state whole for as long as possible: open the drives exclusively, look
-//! what they hold ([`container::foreign`]), build the record in memory so that impossible wishes fail before
-//! anything is touched, save what will be overwritten, remove foreign marks, zero the members where that is
-//! deterministic ([`zero`]), and write the record last.
+//! The order of steps keeps the drives unchanged for as long as possible: open the drives exclusively, look for what
+//! they hold ([`container::foreign`]), build the record in memory so that impossible requests fail before anything is
+//! written, save what will be overwritten, remove foreign signatures, zero the members where that is deterministic
+//! ([`zero`]), and write the record last.
 
 mod name;
 mod summary;
@@ -35,9 +35,9 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 use words::{did_you_mean, exact_size, typed_size};
 
-/// Chunk unless another is asked for: the default of NVMe firmware, and the largest that it takes.
+/// The default chunk: that of NVMe firmware, and the largest that firmware accepts.
 const DEFAULT_CHUNK_BYTES: u64 = 128 << 10;
-/// Sizes that a volume can have.
+/// Possible sizes of a volume.
 const VOLUME_BYTES: RangeInclusive<u64> = 1 << 20..=1 << 60;
 
 /// Arguments of `create`.
@@ -48,26 +48,26 @@ pub struct CreateArgs {
     /// RAID level: 0, 1, 5 or 10.
     #[arg(long, short, value_parser = parse_level)]
     level: Level,
-    /// Bytes that stay together on one drive, a power of two from 4k to 1m; 128k unless given.
+    /// Chunk size: contiguous bytes on one drive, a power of two from 4k to 1m; 128k unless given.
     #[arg(long, value_parser = parse_size)]
     chunk: Option<u64>,
-    /// Usable size; the largest possible unless given. Rounded down to 1 MiB on each drive.
+    /// Usable size; the largest possible unless given. Rounded down to a multiple of 1 MiB on each drive.
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
-    /// What is kept for the case that a crash interrupts writes: on RAID 5 a log unless given, else nothing.
+    /// Protection of writes that a crash interrupts; unless given, log on RAID 5 and off on other levels.
     #[arg(long, value_enum)]
     write_hole: Option<WriteHole>,
-    /// Bytes of a region of the bitmap, with --wide; others than 64m are for fullstripe alone, md takes them
-    /// for 64m.
+    /// Size of the region that one bit of the bitmap covers; needs --wide. Use sizes other than 64m with fullstripe
+    /// only: md reads every size as 64m.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "wide")]
     bitmap_region: Option<u64>,
-    /// Allow shapes that firmware or older mdadm cannot read, and say who cannot.
+    /// Allow layouts that firmware or older mdadm cannot read, and say which of them cannot.
     #[arg(long)]
     wide: bool,
-    /// Destroy what the drives hold; both ends of each go into a backup file first.
+    /// Destroy what the drives hold; the start and end of each are saved to a backup file first.
     #[arg(long)]
     force: bool,
-    /// Leave the drives' content as it is; redundancy is established when the volume is served.
+    /// Do not zero the drives; an initial sync establishes redundancy when the volume is served.
     #[arg(long)]
     no_zero: bool,
     /// Folder for the backup of what is overwritten.
@@ -76,13 +76,13 @@ pub struct CreateArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// The members in slot order: PATH[,serial=S][,sector=N]. All drives of an existing container get a
-    /// further volume beside the others.
+    /// The members in slot order: PATH[,serial=S][,sector=N]. If they are all the drives of an existing
+    /// container, the volume is added to that container.
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<String>,
 }
 
-/// Refuses a size without its unit, with what was meant.
+/// Refuses a size below the minimum, and suggests what was meant if its unit was forgotten.
 fn check_size(bytes: u64) -> Result<()> {
     if bytes < *VOLUME_BYTES.start() {
         let least = typed_size(*VOLUME_BYTES.start());
@@ -98,7 +98,7 @@ fn check_size(bytes: u64) -> Result<()> {
 /// Runs `create`.
 ///
 /// # Errors
-/// What was asked for is not possible, or a drive fails. Drives that hold something are a refusal.
+/// The volume is not possible, or a drive fails. Drives that hold data are a refusal.
 pub fn run(args: &CreateArgs) -> Result<ExitCode> {
     create(args)
 }
@@ -126,7 +126,7 @@ fn create(args: &CreateArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What has been made.
+/// What has been created.
 struct Created {
     mpb: Mpb,
     /// Number of the new volume.
@@ -177,7 +177,7 @@ fn spec(args: &CreateArgs) -> Result<VolumeSpec> {
     })
 }
 
-/// Metadata on memory of this process would be gone with it.
+/// Refuses members in this process's memory, whose metadata would be lost when it ends, and mixed sector sizes.
 fn require_lasting(drives: &[Probed]) -> Result<()> {
     if let Some(probed) = drives.iter().find(|probed| probed.path().is_none()) {
         bail!(
@@ -199,7 +199,7 @@ fn require_lasting(drives: &[Probed]) -> Result<()> {
     Ok(())
 }
 
-/// The container that `drives` are, no more and no less, if each serves in it.
+/// The container whose members are exactly `drives`, if each of them serves in it.
 fn whole_container(drives: &[Probed]) -> Option<Assembly> {
     let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
     let mut choice = choose(&candidates);
@@ -243,7 +243,7 @@ fn new_container(args: &CreateArgs, spec: VolumeSpec, drives: &[Probed]) -> Resu
         mpb.start_initial_sync(0)?;
     }
     let all: Vec<&Probed> = drives.iter().collect();
-    // Every drive gets this first record, and may come back by what the bitmap marks from now on.
+    // Every drive has this first record, so from now on a returning drive can be rebuilt by the bitmap's marks.
     let first = mpb.generation;
     protect(args, &mut mpb, 0, &all, first)?;
     write_record(&mpb, &all)?;
@@ -298,7 +298,7 @@ fn add_volume(
     })
 }
 
-/// A bitmap that is not possible is refused before anything is touched.
+/// Refuses an impossible bitmap before anything is written.
 fn require_bitmap(args: &CreateArgs, mpb: &Mpb, at: usize, drives: &[Probed]) -> Result<()> {
     if args.write_hole != Some(WriteHole::Bitmap) {
         return Ok(());
@@ -306,14 +306,14 @@ fn require_bitmap(args: &CreateArgs, mpb: &Mpb, at: usize, drives: &[Probed]) ->
     new_bitmap(mpb, at, drives[0].sector, region_bytes(args)).map(drop)
 }
 
-/// What was asked for; nothing that is too much for a header is possible.
+/// The requested region size; 0, which is refused later, if it does not fit a header.
 fn region_bytes(args: &CreateArgs) -> Option<u32> {
     let wanted = args.bitmap_region?;
     Some(u32::try_from(wanted).unwrap_or(0))
 }
 
-/// Gives a new volume the protection against interrupted writes that was asked for; the record of this
-/// `generation` will be the first that has the volume.
+/// Gives a new volume the requested protection against interrupted writes; the record of `generation` will be the first
+/// that lists the volume.
 fn protect(
     args: &CreateArgs,
     mpb: &mut Mpb,
@@ -339,7 +339,7 @@ fn protect(
     )
 }
 
-/// A refusal of the format, with what to do where the format cannot know it.
+/// An error of the metadata format, with a hint that the format itself cannot give.
 fn explain(error: BuildError, drives: &[Probed]) -> anyhow::Error {
     let smallest = drives
         .iter()
@@ -357,7 +357,7 @@ fn explain(error: BuildError, drives: &[Probed]) -> anyhow::Error {
     anyhow::anyhow!("{error}{hint}")
 }
 
-/// The format holds more than the engine serves.
+/// Refuses what the format can express but the engine cannot serve.
 fn require_servable(mpb: &Mpb, drives: &[Probed]) -> Result<()> {
     let most = engine::limits::VOLUMES_MAX;
     if mpb.volumes.len() > most {

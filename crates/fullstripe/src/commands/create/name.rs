@@ -1,4 +1,4 @@
-//! The name of a new volume, and the mistake of leaving it out: the first drive would become the name.
+//! Parses the name of a new volume, and detects that it was left out, so that the first drive stands in its place.
 
 use anyhow::{Result, bail};
 use metadata::imsm::VolumeName;
@@ -6,21 +6,21 @@ use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// How files with a drive's content are called, for the most part.
+/// Usual extensions of files that hold a drive's content.
 const IMAGE_EXTENSIONS: [&str; 8] = ["img", "raw", "bin", "qcow2", "vmdk", "vdi", "iso", "disk"];
-/// What stands before the colon of a member that has no path.
+/// Prefixes of members without a path.
 const SCHEMES: [&str; 2] = ["ram:", "null:"];
-/// The beginnings of names that Linux numbers its block devices under.
+/// Prefixes of Linux's block device names that are followed by a number.
 const NUMBERED_DEVICES: [&str; 6] = ["nvme", "loop", "mmcblk", "nbd", "pmem", "dm-"];
-/// The beginnings of those that have letters: sda, vdb1, xvdc.
+/// Prefixes that are followed by letters: sda, vdb1, xvdc.
 const LETTERED_DEVICES: [&str; 4] = ["sd", "hd", "vd", "xvd"];
-/// Characters that every shell takes as they are.
+/// Characters that need no quoting in any shell.
 const PLAIN: &str = "-_./,:=+@%";
 
-/// The name `text`, if it cannot be a drive; `words` is the command line, for the one to type instead.
+/// The name `text`, if it cannot be a drive; the error shows the command line `words` as it should have been typed.
 ///
 /// # Errors
-/// It is a drive, or looks like one, or has characters that names have not.
+/// The text is a drive, looks like one, or has characters that a name must not have.
 pub(super) fn parse(text: &str, words: &[String]) -> Result<VolumeName> {
     if let Some(what) = drive_in(text) {
         bail!(
@@ -56,7 +56,7 @@ fn drive_in(text: &str) -> Option<&'static str> {
     is_device(text).then_some("is a device's name")
 }
 
-/// Whether Linux may call a block device so.
+/// Whether this may be Linux's name of a block device.
 fn is_device(text: &str) -> bool {
     let is_numbered = |rest: &str| {
         let of_partition = |one: char| one.is_ascii_digit() || matches!(one, 'n' | 'p' | 'c');
@@ -64,7 +64,7 @@ fn is_device(text: &str) -> bool {
     };
     let is_lettered = |rest: &str| {
         let letters = rest.trim_end_matches(|one: char| one.is_ascii_digit());
-        // As many disks as have three letters no machine has, and words begin like that.
+        // At most two letters: no machine has enough disks for three, and ordinary words begin like that.
         (1..=2).contains(&letters.len()) && letters.bytes().all(|one| one.is_ascii_lowercase())
     };
     let rest_of = |beginning: &&str| text.strip_prefix(*beginning);
@@ -72,7 +72,7 @@ fn is_device(text: &str) -> bool {
         || LETTERED_DEVICES.iter().filter_map(rest_of).any(is_lettered)
 }
 
-/// The line `words` with a place for the name behind `create`, as it is typed into a shell.
+/// The command line `words` with a placeholder for the name after `create`, quoted for a shell.
 fn with_name(words: &[String]) -> String {
     let rest = words.iter().skip(2).map(|word| quoted(word));
     let line: Vec<String> = ["fullstripe", "create", "NAME"]

@@ -29,7 +29,7 @@ pub struct Summary {
     in_sync: bool,
     /// Why not.
     unsynced_because: Option<String>,
-    /// Who can, or can no longer, read the array.
+    /// Which firmware and programs can or cannot read the array.
     readability: Vec<String>,
     /// What was destroyed.
     destroyed: Vec<String>,
@@ -98,7 +98,7 @@ fn readability(volume: &Volume, volumes: usize) -> Vec<String> {
     }
 }
 
-/// What is left unused of drives larger than the smallest, and what opening them had to say.
+/// Unused space on drives that are larger than the smallest, and notes from opening the drives.
 fn notes(drives: &[Probed]) -> Vec<String> {
     let mut notes: Vec<String> = drives
         .iter()

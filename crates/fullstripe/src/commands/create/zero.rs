@@ -1,10 +1,10 @@
 //! Making members agree by zeroing them, where that is fast and certain.
 //!
-//! Equal mirrors and right parity are what a redundant volume starts from, and all members full of zeros
-//! have both. Regular files are zeroed by their file system. A block device is zeroed if it has a command
-//! for it (NVMe Write Zeroes and the like): the kernel then promises that it reads as zeros, and refuses
-//! otherwise instead of writing them one by one. Where zeroing is refused the volume is created
-//! uninitialised and synchronised when it is served.
+//! A redundant volume must start with equal mirrors and valid parity, and members full of zeros have both. Regular
+//! files are zeroed by their file system. A block device is zeroed if it has a command for it (NVMe Write Zeroes and
+//! the like): the kernel then guarantees that the range reads as zeros; without such a command it refuses instead of
+//! writing zeros one by one. Where zeroing is refused, the volume is created uninitialised and synchronised when it is
+//! served.
 
 use super::super::bar::Bar;
 use anyhow::{Context, Result, bail};
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use words::size;
 
-/// Zeroed at a time, so that progress shows.
+/// Bytes that are zeroed at a time, so that the bar can show progress.
 const STEP_BYTES: u64 = 1 << 30;
 /// Length of the samples that are read back.
 const SAMPLE_BYTES: u64 = 4096;
@@ -38,7 +38,7 @@ pub fn establish(leave: bool, volume: &Volume, drives: &[Probed]) -> Result<Opti
     let extent = volume.map.extent(volume.size_sectors);
     let start_bytes = extent.start * SECTOR_BYTES;
     let length_bytes = extent.sectors() * SECTOR_BYTES;
-    // Without a rate: a command that zeroes writes nothing, and bytes per second would be those of no drive.
+    // The bar shows no rate: zeroing transfers no data, so bytes per second would not be the drive's speed.
     let bar = Bar::new("zeroing", length_bytes * drives.len() as u64);
     let zeroed: Vec<Result<bool>> = std::thread::scope(|scope| {
         let workers: Vec<_> = drives
@@ -56,7 +56,7 @@ pub fn establish(leave: bool, volume: &Volume, drives: &[Probed]) -> Result<Opti
     for (probed, zeroed) in drives.iter().zip(zeroed) {
         if !zeroed? {
             return Ok(Some(format!(
-                "{} has no command that zeroes it",
+                "{} supports no command that zeroes it",
                 probed.drive.name()
             )));
         }
@@ -64,7 +64,7 @@ pub fn establish(leave: bool, volume: &Volume, drives: &[Probed]) -> Result<Opti
     Ok(None)
 }
 
-/// Zeroes a range durably; false if the drive offers no certain way.
+/// Zeroes a range durably; false if the drive has no command that guarantees zeros.
 fn zero(drive: &Drive, start_bytes: u64, length_bytes: u64, bar: &Bar) -> Result<bool> {
     let Some(fd) = drive.fd() else {
         return Ok(false);
@@ -97,8 +97,8 @@ fn zero(drive: &Drive, start_bytes: u64, length_bytes: u64, bar: &Bar) -> Result
     Ok(true)
 }
 
-/// The ways to try, in order. A sparse file stays sparse and one with all its space keeps it. On a block
-/// device punching a hole is the request that never falls back to plain writes.
+/// The modes of `fallocate` to try, in order. A sparse file stays sparse, and a fully allocated file keeps its space.
+/// On a block device, punching a hole is the only mode that never falls back to plain writes.
 fn ways(drive: &Drive, fd: BorrowedFd<'_>) -> Result<Vec<FallocateFlags>> {
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let keep = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
@@ -107,7 +107,7 @@ fn ways(drive: &Drive, fd: BorrowedFd<'_>) -> Result<Vec<FallocateFlags>> {
     }
     let stat = rustix::fs::fstat(fd)
         .map_err(std::io::Error::from)
-        .with_context(|| format!("{}: cannot look at it", drive.name()))?;
+        .with_context(|| format!("{}: cannot query its size", drive.name()))?;
     let allocated_bytes = stat.st_blocks.cast_unsigned().saturating_mul(512);
     Ok(if allocated_bytes < stat.st_size.cast_unsigned() {
         vec![punch]
@@ -116,7 +116,7 @@ fn ways(drive: &Drive, fd: BorrowedFd<'_>) -> Result<Vec<FallocateFlags>> {
     })
 }
 
-/// Believes nobody: a drive that says it zeroed and did not would make parity wrong.
+/// Reads samples back: parity would be wrong if a drive reported zeroing but did not do it.
 fn check_samples(drive: &Drive, start_bytes: u64, length_bytes: u64) -> Result<()> {
     let last = length_bytes.saturating_sub(SAMPLE_BYTES);
     let sample = SAMPLE_BYTES.min(length_bytes) as usize;
@@ -125,7 +125,7 @@ fn check_samples(drive: &Drive, start_bytes: u64, length_bytes: u64) -> Result<(
         let bytes = drive.read_at(offset, sample)?;
         if bytes.iter().any(|&byte| byte != 0) {
             bail!(
-                "{} was told to zero byte {offset} and still has data there; use --no-zero",
+                "{} still holds data at byte {offset} after zeroing it; use --no-zero",
                 drive.name()
             );
         }

@@ -29,10 +29,10 @@ pub fn of_report(report: &Report, paper: Paper) -> String {
     text + &paper.fold(&rest, INDENT)
 }
 
-/// Blanks before what a line is folded to.
+/// Blanks before the continuation of a folded line.
 const INDENT: usize = 4;
 
-/// A container: head, volumes, drives that are not simply present, notes.
+/// A container: head, volumes, drives, notes.
 #[must_use]
 pub fn of_container(container: &ContainerReport, paper: Paper) -> String {
     let mut head = String::new();
@@ -53,7 +53,7 @@ pub fn of_container(container: &ContainerReport, paper: Paper) -> String {
     if is_used {
         let _ = writeln!(
             head,
-            "  in use by {}: its own `fullstripe status` says how it is, this is what its record says",
+            "  in use by {}: its own `fullstripe status` shows its state, this is what its record says",
             container.in_use_by.join(", ")
         );
     }
@@ -73,7 +73,7 @@ pub fn of_container(container: &ContainerReport, paper: Paper) -> String {
     fold(&head) + &volumes(&container.volumes, is_used, paper) + &fold(&rest)
 }
 
-/// A table. The mark of a volume that was not stopped cleanly means nothing while it is used.
+/// The table of volumes. A dirty volume is shown as in use while its array is served, because the mark is normal then.
 fn volumes(volumes: &[VolumeReport], is_used: bool, paper: Paper) -> String {
     if volumes.is_empty() {
         return String::new();
@@ -106,7 +106,7 @@ fn volumes(volumes: &[VolumeReport], is_used: bool, paper: Paper) -> String {
     table(2, &rows, &give, paper.columns)
 }
 
-/// Nothing for a volume that simply starts.
+/// How a volume would be started; empty if it starts read-write, with no replay and no background work.
 fn start(volume: &VolumeReport, paper: Paper) -> String {
     let name = &volume.name;
     let start = &volume.start;
@@ -119,7 +119,7 @@ fn start(volume: &VolumeReport, paper: Paper) -> String {
         let enough = if replay.settles_everything {
             ""
         } else {
-            ", which does not settle everything"
+            ", which cannot repair everything"
         };
         format!(
             "  {name} starts with a replay of its write-hole log: {}{skipped}{enough}\n",
@@ -144,8 +144,8 @@ fn start(volume: &VolumeReport, paper: Paper) -> String {
     replay + &then
 }
 
-/// Members that are here, and those whose loss is on record. What else is wrong with one is in the notes;
-/// where the truth could not be chosen, all that was found is listed.
+/// Members that are present, and those whose failure is on record. Other problems of a member are in the notes. If no
+/// copy of the record could be chosen, all drives that were found are listed.
 fn members(members: &[MemberReport], refused: bool, paper: Paper) -> String {
     let mut text = String::new();
     let names: Vec<&str> = members

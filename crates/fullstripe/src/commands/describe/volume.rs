@@ -35,7 +35,7 @@ pub(super) fn describe(drives: &[Probed], decision: &Decision, at: usize) -> Vol
     }
 }
 
-/// What of the volume's write-hole log would be replayed before it starts.
+/// The replay of the volume's write-hole log that would precede its start.
 fn replay(decision: &Decision, at: usize) -> Option<ReplayReport> {
     let report = decision.replays[at].as_ref()?;
     Some(ReplayReport {
@@ -45,7 +45,7 @@ fn replay(decision: &Decision, at: usize) -> Option<ReplayReport> {
     })
 }
 
-/// The chunk that people are told of: a mirror has none.
+/// The chunk to show: 0 for a mirror, which has none.
 #[must_use]
 pub fn chunk_bytes(volume: &Volume) -> u64 {
     if volume.map.level() == Some(Level::Raid1) {

@@ -7,7 +7,7 @@ use metadata::imsm::bitmap::count;
 use serde::Serialize;
 use words::size;
 
-/// What lies where the drive keeps the bitmap.
+/// The content of the place where the drive keeps the bitmap.
 #[derive(Serialize)]
 pub struct BitmapReport {
     /// First byte of the bits on the drive.
@@ -20,9 +20,9 @@ pub struct BitmapReport {
     pub marked: u64,
     /// Generation of the record when the header was written.
     pub events: Option<u64>,
-    /// A member whose record is older than this generation lacks more than what is marked.
+    /// A member whose record is older than this generation may lack more writes than the bitmap marks.
     pub events_cleared: Option<u64>,
-    /// Why it does not count.
+    /// Why the bitmap cannot be used.
     pub problem: Option<String>,
 }
 
@@ -52,11 +52,11 @@ pub fn of(probed: &Probed, mpb: &Mpb, at: usize) -> Option<BitmapReport> {
     Some(report)
 }
 
-/// A line about it.
+/// A line about the bitmap.
 #[must_use]
 pub fn text(report: &BitmapReport) -> String {
     let what = match (&report.problem, report.region_bytes) {
-        (Some(problem), _) => format!("does not count ({problem})"),
+        (Some(problem), _) => format!("cannot be used ({problem})"),
         (None, region) => format!(
             "{} of {} regions of {} are marked",
             report.marked,

@@ -6,15 +6,15 @@ use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::log::{AreaStart, LoggedVolume, Walk, walk};
 use serde::Serialize;
 
-/// What lies where the drive keeps the log.
+/// The content of the place where the drive keeps the log.
 #[derive(Serialize)]
 pub struct LogReport {
     /// First byte on the drive.
     pub offset_bytes: u64,
     /// Length.
     pub length_bytes: u64,
-    /// `header`, `blank` (being made empty), `torn` (a header not wholly written), `foreign` (no log of this
-    /// container) or `unreadable`.
+    /// `header`, `blank` (being emptied), `torn` (a header that was written only in part), `foreign` (no log of
+    /// this container) or `unreadable`.
     pub state: &'static str,
     /// Why it is foreign.
     pub reason: Option<String>,
@@ -67,7 +67,7 @@ pub fn of(probed: &Probed, mpb: &Mpb, at: usize) -> Option<LogReport> {
     })
 }
 
-/// A line about it.
+/// A line about the log.
 #[must_use]
 pub fn text(report: &LogReport) -> String {
     let what = match (report.state, report.generation) {
@@ -78,8 +78,8 @@ pub fn text(report: &LogReport) -> String {
             report.entries,
             report.units
         ),
-        ("blank", _) => "being made empty".to_owned(),
-        ("torn", _) => "a header that was not wholly written".to_owned(),
+        ("blank", _) => "being emptied".to_owned(),
+        ("torn", _) => "a header that was written only in part".to_owned(),
         ("foreign", _) => format!(
             "none ({})",
             report

@@ -1,5 +1,5 @@
-//! `examine`: everything that the metadata of each drive says, as it stands there; or what else the drive
-//! holds. Drives are judged one by one; what they amount to together is `assemble`'s question.
+//! `examine`: prints everything in the metadata of each drive, uninterpreted, or what else the drive holds. Each drive
+//! is examined by itself; `assemble` says what the drives make up together.
 
 mod bitmap;
 mod log;
@@ -39,11 +39,11 @@ struct DriveReport {
     model: Option<String>,
     /// The record, if there is a valid one.
     record: Option<RecordReport>,
-    /// Why there is a record but not a valid one.
+    /// Why the record is not valid, if there is a damaged one.
     damaged: Option<String>,
     /// The second copy of the record that only fullstripe keeps, if there is one.
     shadow: Option<ShadowReport>,
-    /// What else was found. Inside an array, what lies at the start of the drive is the user's data.
+    /// Signatures of other formats. In an array, signatures at the start of the drive belong to the user's data.
     holds: Vec<String>,
 }
 
@@ -52,11 +52,11 @@ struct Examined {
     /// Version of this schema: 1.
     version: u32,
     drives: Vec<DriveReport>,
-    /// Drives that could not be looked at, a sentence each.
+    /// Drives that could not be read, a sentence each.
     unreadable: Vec<String>,
 }
 
-/// Runs `examine`. Exit code 1 if a drive could not be looked at or its record is damaged.
+/// Runs `examine`. Exit code 1 if a drive could not be read or its record is damaged.
 ///
 /// # Errors
 /// Standard output cannot be written.

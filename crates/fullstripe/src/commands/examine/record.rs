@@ -1,4 +1,4 @@
-//! One record in a form that can be printed: every field that has a meaning.
+//! One record in printable form, with every field that has a meaning.
 
 use super::super::describe::chunk_bytes;
 use super::bitmap::{self, BitmapReport};
@@ -73,7 +73,7 @@ pub struct VolumeRecord {
     pub start_bytes: u64,
     /// Data on each member.
     pub component_bytes: u64,
-    /// State of the map: what it becomes when the operation in progress is done.
+    /// State of the map: the state of the volume once the operation in progress has ended.
     pub state: String,
     /// Writes may have been under way.
     pub dirty: bool,
@@ -83,7 +83,7 @@ pub struct VolumeRecord {
     pub write_hole_log: Option<LogReport>,
     /// The bitmap that the policy keeps on this drive.
     pub bitmap: Option<BitmapReport>,
-    /// For each slot the row that serves it.
+    /// For each slot, the row of the disk table that serves it.
     pub slots: Vec<SlotRecord>,
     /// The operation in progress.
     pub migration: Option<MigrationReport>,
@@ -107,7 +107,7 @@ pub struct MigrationReport {
     pub kind: String,
     /// State of the volume before.
     pub state: String,
-    /// Finished for sure, from the start of each member's data; absent if we cannot count it.
+    /// Bytes certainly done, from the start of each member's data; absent if fullstripe cannot compute them.
     pub done_bytes: Option<u64>,
 }
 

@@ -8,7 +8,7 @@ use words::count;
 /// A shadow that was found.
 #[derive(Serialize)]
 pub struct ShadowReport {
-    /// `whole`, `damaged` or `unreadable`; the rest is only known of a whole one.
+    /// `whole`, `damaged` or `unreadable`; the other fields are known of a whole one only.
     pub state: &'static str,
     /// Why it is not whole.
     pub reason: Option<String>,
@@ -60,7 +60,7 @@ fn of_whole(shadow: &Shadow, probed: &Probed) -> ShadowReport {
     }
 }
 
-/// A line about it; what a shadow says beside a whole record has no effect, so that is said briefly.
+/// A line about the shadow, short if the drive's record is whole, because the shadow then has no effect.
 #[must_use]
 pub fn text(report: &ShadowReport) -> String {
     let generation = report.generation.unwrap_or_default();

@@ -6,7 +6,7 @@ use crate::terminal::table::plain_table;
 use std::fmt::Write as _;
 use words::{count, date, size};
 
-/// Ranges of the bad block log that are printed; JSON has them all.
+/// Most ranges of the bad block log that are printed; JSON has them all.
 const BAD_BLOCKS_SHOWN: usize = 16;
 
 /// The paragraph of one drive.

@@ -12,7 +12,7 @@ use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode};
 
 const SECTOR_BYTES: u64 = 512;
 const DEFAULT_CHUNK_BYTES: u32 = 128 << 10;
-/// Data on each member of an array that is only described.
+/// Data on each member of an imaginary array.
 const DESCRIBED_COMPONENT_BYTES: u64 = 1 << 40;
 
 /// See the module's prose.
@@ -21,14 +21,14 @@ pub struct Array {
     pub name: Option<String>,
     /// Its shape.
     pub shape: Geometry,
-    /// What can be used.
+    /// Which slots can be used.
     pub state: State,
     /// Names of the drives by slot; absent where the drive is.
     drives: Vec<Option<String>>,
 }
 
 impl Array {
-    /// An array that does not exist.
+    /// An imaginary array.
     ///
     /// # Errors
     /// There is no such shape.
@@ -127,7 +127,7 @@ impl Array {
         })
     }
 
-    /// Takes the drive out of `slot`.
+    /// Pretends that the drive in `slot` has failed.
     ///
     /// # Errors
     /// There is no such slot.
@@ -151,7 +151,7 @@ impl Array {
         }
     }
 
-    /// The chunk that people are told of: a mirror has none.
+    /// The chunk to show: 0 for a mirror, which has none.
     #[must_use]
     pub fn chunk_bytes(&self) -> u32 {
         match self.shape.level {

@@ -12,7 +12,7 @@ use engine::plan::{
 };
 use engine::units::{Buffer, Slot, SlotSet};
 
-/// How many ranges that must wait are remembered while pieces are joined.
+/// Most ranges remembered as skipped while pieces are joined.
 const SKIPPED_MAX: usize = 16;
 
 /// A request.
@@ -26,37 +26,37 @@ pub struct Asked {
     pub length_bytes: u64,
 }
 
-/// What can be used.
+/// The state of the array's slots.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
-    /// Slots without a drive that serves.
+    /// Slots without a serving drive.
     pub lost: SlotSet,
     /// Unfinished background work.
     pub background: Background,
-    /// Whether changes of parity go through the write-hole log.
+    /// Whether parity updates are logged in the write-hole log.
     pub logged: bool,
 }
 
-/// Background work, done below `done_bytes` of each member's data.
+/// Unfinished background work; the first `done_bytes` of each member's data are done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Background {
     /// None.
     None,
     /// Redundancy is not established everywhere.
     Sync {
-        /// Where it is.
+        /// Bytes of each member up to which redundancy is established.
         done_bytes: u64,
     },
     /// A new drive is being filled.
     Rebuild {
-        /// Where.
+        /// Slot of the new drive.
         slot: Slot,
-        /// Where it is current.
+        /// Bytes of the new drive up to which it is current.
         done_bytes: u64,
     },
 }
 
-/// One plan and where it comes from.
+/// One plan, and the kind and row of its work.
 #[derive(Debug)]
 pub struct Work {
     /// The row, unless the plan spans several.
@@ -70,7 +70,7 @@ pub struct Work {
 /// Kinds of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WorkKind {
-    /// Each chunk from or to the drive that has it.
+    /// Each chunk is read from or written to the drive that holds it.
     Direct,
     /// A chunk is computed from the others.
     Reconstruct {
@@ -97,7 +97,7 @@ struct Part {
 }
 
 impl State {
-    /// Everything works and nothing is left to do.
+    /// All slots work, and no background work is left.
     #[must_use]
     pub fn healthy() -> State {
         State {
@@ -107,7 +107,7 @@ impl State {
         }
     }
 
-    /// What may be done with the slots in the band at `place`.
+    /// Which slots may be read and written in the band at `place`.
     fn view(&self, shape: &Geometry, place: Location) -> RowView {
         let mut view = RowView::healthy(shape.members);
         view.logged = self.logged;
@@ -202,7 +202,7 @@ fn direct(shape: &Geometry, state: &State, asked: Asked) -> Result<Vec<Work>, No
     Ok(works)
 }
 
-/// Ends a direct plan; its steps then count as in flight.
+/// Adds a finished direct plan to `works`, and counts its steps as in flight.
 fn finish(works: &mut Vec<Work>, plan: &mut Plan, in_flight: &mut [usize]) {
     let plan = std::mem::take(plan);
     if plan.steps().is_empty() {
@@ -218,8 +218,8 @@ fn finish(works: &mut Vec<Work>, plan: &mut Plan, in_flight: &mut [usize]) {
     });
 }
 
-/// The slot a read goes to on an array that does nothing else: the mirror with the fewest commands in
-/// flight, on a tie they take turns by row.
+/// The slot from which an otherwise idle array reads: the mirror with the fewest commands in flight; mirrors with equal
+/// numbers take turns by row.
 fn read_slot(
     shape: &Geometry,
     view: &RowView,
@@ -244,7 +244,7 @@ fn read_slot(
         .map(|(_, slot)| slot)
 }
 
-/// A chunk that no slot can deliver, band by band.
+/// Plans that compute a chunk which no slot can deliver, band by band.
 fn reconstruct(
     works: &mut Vec<Work>,
     shape: &Geometry,
@@ -305,7 +305,7 @@ fn writes(shape: &Geometry, state: &State, asked: Asked) -> Result<Vec<Work>, No
                 vec![waiting.remove(0)]
             };
             match write(shape, state, &chosen) {
-                // What cannot be logged together is done one by one.
+                // Pieces that cannot be logged together get a plan each.
                 Err(NotEnoughMembers) if state.logged && chosen.len() > 1 => {
                     for alone in &chosen {
                         works.push(write(shape, state, std::slice::from_ref(alone))?);
@@ -318,7 +318,7 @@ fn writes(shape: &Geometry, state: &State, asked: Asked) -> Result<Vec<Work>, No
     Ok(works)
 }
 
-/// Takes the first piece, and those that touch what has been taken so far.
+/// Takes the first piece, and all further pieces that touch those already taken.
 fn take_joined(waiting: &mut Vec<Part>) -> Vec<Part> {
     let range = |part: &Part| {
         let low = part.place.in_chunk_bytes;

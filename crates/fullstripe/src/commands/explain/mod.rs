@@ -1,7 +1,7 @@
-//! `explain`: the plan of one request. Which drives are read and written, in which order, and why.
+//! `explain`: the plan of one request: which drives are read and written, in which order, and why.
 //!
-//! The plans are the engine's own: the same planners, fed as the engine feeds them ([`cut`]). The array is
-//! that on some drives, in the state in which they are, or one that is only described.
+//! The plans come from the engine's own planners, which get the same input as in the engine ([`cut`]). The array is
+//! that on the given drives, in its present state, or an imaginary one.
 
 mod array;
 mod cut;
@@ -28,7 +28,7 @@ use words::exact_size;
 /// Largest request explained; the plans of larger ones only repeat.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 
-/// Blanks before what is wrapped of a line: steps go on beside their drives.
+/// Blanks before the continuation of a folded line, so that a step continues beside its drive.
 const HANGING: usize = 4;
 
 /// Arguments of `explain`.
@@ -54,13 +54,13 @@ pub struct ExplainArgs {
     /// Pretend that the drive in this slot has failed; can be given several times.
     #[arg(long, value_name = "SLOT")]
     failed: Vec<u8>,
-    /// Instead of drives: an array of this level.
+    /// Explain for an imaginary array of this level, without drives.
     #[arg(long, value_parser = parse_level, requires = "members", conflicts_with = "volume")]
     level: Option<Level>,
-    /// With --level: of so many drives.
+    /// With --level: the number of drives.
     #[arg(long, requires = "level")]
     members: Option<u32>,
-    /// With --level: with chunks of this size; 128k unless given.
+    /// With --level: the chunk size; 128k unless given.
     #[arg(long, value_parser = parse_chunk, requires = "level")]
     chunk: Option<u32>,
     /// Print JSON.
@@ -124,7 +124,7 @@ struct Totals {
 /// Runs `explain`.
 ///
 /// # Errors
-/// There is no such volume, the request does not fit it, or it cannot be carried out with the drives left.
+/// There is no such volume, the request does not fit it, or the remaining drives cannot carry it out.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
     explain(args)
 }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use words::exact_size;
 use words::{count, size};
 
-/// Plans that are printed; they repeat, and JSON has them all.
+/// Most plans that are printed, because further ones repeat; JSON has them all.
 const PLANS_SHOWN: usize = 8;
 
 /// The whole text.

@@ -1,4 +1,4 @@
-//! Why a plan is as it is, in one sentence, read off its steps.
+//! The reason for a plan in one sentence, derived from its steps.
 
 use super::array::Array;
 use super::cut::{Work, WorkKind};
@@ -102,7 +102,7 @@ fn parity(array: &Array, work: &Work, covered: SlotSet, in_sync: bool) -> String
     let reason = if !in_sync {
         "parity is not established yet and must not be modified".to_owned()
     } else if covered.0 & array.state.lost.0 != 0 {
-        "a chunk that is written is on a lost drive and lives on in parity".to_owned()
+        "a chunk that is written is on a lost drive, so only parity keeps it".to_owned()
     } else {
         format!(
             "{} against {} for old parity and old data",

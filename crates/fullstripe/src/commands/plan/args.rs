@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use words::check_range;
 
-/// Bytes that a request can have, as [`Size`] says.
+/// Possible sizes of a request, the same as [`Size`] allows.
 const REQUEST_BYTES: RangeInclusive<u64> = 512..=64 << 20;
 
 /// Arguments of `plan`.
@@ -22,11 +22,11 @@ pub struct PlanArgs {
     /// The drives, all alike: an id, or a profile of your own (PATH or PATH#ID).
     #[arg(long)]
     pub drive: String,
-    /// How many.
+    /// Number of drives.
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub count: u32,
-    /// RAID levels: 0, 1, 5, 10, or none for one drive without RAID; unless given, those of 0, 5 and 10 that so many
-    /// drives can carry.
+    /// RAID levels: 0, 1, 5, 10, or none for one drive without RAID; unless given, those of 0, 5 and 10 that are
+    /// possible with this number of drives.
     #[arg(long, value_name = "L", value_delimiter = ',', value_parser = level)]
     pub level: Vec<Level>,
     /// The machine around the drives: an id, or a file of your own (PATH).
@@ -35,34 +35,34 @@ pub struct PlanArgs {
     /// Operating system and its drivers.
     #[arg(long, default_value = "linux-6.12")]
     pub host: String,
-    /// The code that does RAID; none with --level none.
+    /// The RAID implementation; unless given, fullstripe, or none with --level none.
     #[arg(long)]
     pub stack: Option<String>,
-    /// Chunk, like 64k; the stack's own unless given.
+    /// Chunk size, like 64k; the stack's default unless given.
     #[arg(long, value_name = "SIZE", value_parser = chunk)]
     pub chunk: Option<u32>,
     /// Cores that run the engine; 1 unless given.
     #[arg(long, value_name = "N")]
     pub engine_cores: Option<u32>,
-    /// How clients of other processes reach the engine; in its own process unless given.
+    /// How clients in other processes reach the engine; unless given, clients run in the engine's process.
     #[arg(long, value_enum)]
     pub export: Option<Export>,
-    /// How answers are noticed; by interrupt unless given.
+    /// How completed I/O is noticed; interrupt unless given.
     #[arg(long, value_enum)]
     pub completion: Option<Completion>,
     #[command(flatten)]
     pub load: LoadArgs,
-    /// What the drives have been through; unless given, steady under loads at random and filled under loads in
-    /// order, as reviews prepare them.
+    /// How the drives were used before; unless given, steady for random loads and filled for sequential loads, as
+    /// reviews prepare drives.
     #[arg(long, value_enum)]
     pub state: Option<DriveState>,
     /// With one drive missing.
     #[arg(long, conflicts_with = "rebuilding")]
     pub degraded: bool,
-    /// With a new drive that is being filled; at several rates unless --rebuild-rate says which.
+    /// With a new drive that is being rebuilt; at several rates unless --rebuild-rate is given.
     #[arg(long)]
     pub rebuilding: bool,
-    /// Limits of the rebuild, in MB of each drive per second; 0 is none.
+    /// Limits of the rebuild, in MB of each drive per second; 0 is unlimited.
     #[arg(
         long,
         value_name = "MB/s",
@@ -70,7 +70,7 @@ pub struct PlanArgs {
         requires = "rebuilding"
     )]
     pub rebuild_rate: Vec<u32>,
-    /// Run the same loads on the setups of this file too (as of `predict`), and compare.
+    /// Run the same loads on the setups in this file too (the format is that of `predict`), and compare.
     #[arg(long, value_name = "PLAN", conflicts_with = "sweep")]
     pub compare: Option<PathBuf>,
     /// Vary one or two of count, chunk, qd, threads, engine-cores: count=1..24,chunk=16k..256k.
@@ -84,10 +84,10 @@ pub struct PlanArgs {
 }
 
 impl PlanArgs {
-    /// As the planner takes it.
+    /// The question for the planner.
     ///
     /// # Errors
-    /// `--sweep` is not of its form.
+    /// `--sweep` does not have its form.
     pub fn question(&self) -> anyhow::Result<Question> {
         Ok(Question {
             drive: self.drive.clone(),
@@ -125,10 +125,10 @@ impl LoadArgs {
     }
 }
 
-/// What is asked of the array: a file, one load, or a small suite.
+/// The load of the array: a file, one load, or a small suite.
 #[derive(Args, Debug)]
 pub struct LoadArgs {
-    /// Loads by name, as TOML: see docs/planning.md. Without this and --op: a suite of four.
+    /// File with named loads, as TOML: see docs/planning.md. Without this and --op, four usual loads are run.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["op", "bs", "threads", "qd", "read_pct", "demand"])]
     pub workload: Option<PathBuf>,
     /// Kind of the requests: randread, randwrite, read, write, randmix, seqmix.
@@ -146,7 +146,7 @@ pub struct LoadArgs {
     /// Reads among the requests of a mix, in percent.
     #[arg(long, value_name = "PERCENT")]
     pub read_pct: Option<u8>,
-    /// Requests per second that are demanded, whatever the array does.
+    /// Requests per second that clients issue, even if the array cannot keep up.
     #[arg(long, value_name = "IOPS")]
     pub demand: Option<u64>,
 }
@@ -163,9 +163,9 @@ pub enum Op {
     Read,
     /// Writes in order.
     Write,
-    /// Both at random.
+    /// Reads and writes at random.
     RandMix,
-    /// Both in order.
+    /// Reads and writes in order.
     SeqMix,
 }
 
@@ -182,14 +182,14 @@ impl From<Op> for Operation {
     }
 }
 
-/// Ways of noticing answers.
+/// Ways of noticing completed I/O.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Completion {
     /// The drive interrupts, and a sleeping core wakes.
     Interrupt,
-    /// A core looks all the time.
+    /// A core polls all the time.
     Polled,
-    /// A core sleeps for part of the expected time, then looks.
+    /// A core sleeps for part of the expected time, then polls.
     Hybrid,
 }
 
@@ -203,7 +203,7 @@ impl From<Completion> for workload::Completion {
     }
 }
 
-/// Ways to the engine.
+/// How clients reach the engine.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Export {
     /// NBD on a Unix socket.
@@ -221,14 +221,14 @@ impl From<Export> for setup::Export {
     }
 }
 
-/// What drives have been through.
+/// Earlier use of the drives.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum DriveState {
     /// Never written.
     Fresh,
     /// Written once in order.
     Filled,
-    /// Then overwritten at random until nothing changes.
+    /// Filled, then overwritten at random until the performance is stable.
     Steady,
     /// Past the rated endurance.
     Worn,
@@ -253,12 +253,12 @@ fn level(text: &str) -> Result<Level, String> {
     Ok(Level::from(level))
 }
 
-/// KiB of a chunk.
+/// A chunk in KiB.
 pub fn chunk(text: &str) -> Result<u32, String> {
     parse_chunk(text).map(|bytes| bytes / 1024)
 }
 
-/// Bytes of a request.
+/// The size of a request in bytes.
 fn request_size(text: &str) -> Result<Size, String> {
     let bytes = parse_size(text)?;
     check_range("a request", bytes, &REQUEST_BYTES)?;

@@ -1,4 +1,4 @@
-//! A plan beside another: each point with its opposite in a table, and the plots of each load.
+//! Compares two plans: a table of corresponding points, and a plot for each load.
 
 use super::plot::{Bar, drawn};
 use super::text::figure;
@@ -8,10 +8,10 @@ use planner::plan::report::{PlanPoint, Report};
 use std::fmt::Write as _;
 use words::number;
 
-/// From this size of requests on bytes are counted, and not requests.
+/// From this request size on, bytes per second are shown instead of requests per second.
 const LARGE_BYTES: u32 = 64 << 10;
 
-/// Each point of the other plan beside ours of the same load, and of the same level where there is one.
+/// The table of each point of the other plan and our point of the same load, and of the same level if there is one.
 pub fn table_of(report: &Report, columns: Option<usize>) -> String {
     let head = "LOAD,OURS,OTHER,IOPS OURS,IOPS OTHER,RATIO,99 % us OURS,99 % us OTHER";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
@@ -48,7 +48,7 @@ pub fn table_of(report: &Report, columns: Option<usize>) -> String {
     format!("Compared\n{}\n", folded(2, &rows, &[3, 6], columns))
 }
 
-/// What is drawn of a point: requests per second, or bytes where requests are large.
+/// The metric to draw for a point: requests per second, or bytes per second if requests are large.
 fn rate(point: &PlanPoint) -> Metric {
     let bs = point.configuration.workload.bs;
     match bs.map(|bs| bs.bytes()) {
@@ -76,7 +76,7 @@ fn bar(point: &PlanPoint) -> Bar {
     }
 }
 
-/// A plot for each load of the other plan: all setups, ours first.
+/// A plot for each load of the other plan, with all setups, ours first.
 pub fn plots(report: &Report, columns: usize) -> String {
     let mut loads: Vec<&PlanPoint> = Vec::new();
     for other in report.points.iter().filter(|point| point.is_other) {

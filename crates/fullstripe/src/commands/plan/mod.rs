@@ -1,7 +1,7 @@
-//! `plan`: what so many of these drives will do on this platform, what limits them, and what is behind that.
+//! `plan`: predicts the performance of a number of drives on a platform, what limits it, and the next limit after that.
 //!
-//! [`args`] makes a question of the command line, [`planner::plan`] answers it; [`text`] is for people, with [`compare`] where
-//! there are two plans, and [`plot`] for a sweep.
+//! [`args`] turns the command line into a question, [`planner::plan`] answers it; [`text`] prints the answer, with
+//! [`compare`] for two plans and [`plot`] for a sweep.
 
 mod args;
 mod compare;
@@ -10,7 +10,7 @@ mod sweep;
 mod text;
 
 pub use args::PlanArgs;
-/// For whoever shows a comparison elsewhere.
+/// The demonstration shows a comparison, too.
 pub use compare::plots;
 
 use super::progress::PointsBar;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 /// Runs `plan`. The exit code is 0 only if every point could be predicted.
 ///
 /// # Errors
-/// Something of the command line or of the files that it names is not known, not of its form or impossible.
+/// Something in the command line, or in a file that it names, is unknown, has the wrong form or is impossible.
 pub fn run(args: &PlanArgs) -> Result<ExitCode> {
     let question = args.question()?;
     let bar = PointsBar::default();

@@ -1,5 +1,5 @@
-//! Drawn in the terminal: a bar for what is predicted, dots up to what a plain calculator says; and every plot of a
-//! sweep.
+//! Plots in the terminal: a bar for the predicted figure, and dots from there up to the ideal figure of a simple
+//! calculation. Draws all plots of a sweep, too.
 
 use super::text::{HANGING, notes};
 use crate::terminal::fold::fold_within;
@@ -9,19 +9,19 @@ use planner::plan::sweep::Sweep;
 use std::fmt::Write as _;
 use words::number;
 
-/// Columns where nobody says how many there are.
+/// Columns if the width is unknown.
 pub const COLUMNS: usize = 80;
-/// Fewest columns of a bar, and most.
+/// Fewest and most columns of a bar.
 const BAR_MIN: usize = 10;
 const BAR_MAX: usize = 60;
-/// Columns of a figure at least: "1.234 M".
+/// Fewest columns of a figure like "1.234 M".
 const FIGURE_MIN: usize = 8;
-/// Columns from which on what limits is written beside.
+/// From this width on, the limit is printed beside each bar.
 const WITH_LIMITS: usize = 72;
 /// Eighths of a block, from none to seven.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// Every plot of a sweep: one for each setup's name and each value of what varies second.
+/// Every plot of a sweep: one for each setup and each value of the second variable.
 pub fn plots(sweep: &Sweep, report: &Report, columns: Option<usize>) -> String {
     let key = |point: &PlanPoint| (point.setup.clone(), point.varied.get(1).copied());
     let mut text = String::new();
@@ -86,15 +86,15 @@ fn plot(sweep: &Sweep, points: &[&PlanPoint], columns: usize) -> String {
 
 /// A line of a plot.
 pub struct Bar {
-    /// Whose it is.
+    /// The label before the bar.
     pub label: String,
-    /// What is predicted: as long are the blocks.
+    /// The predicted figure, drawn as blocks.
     pub predicted: f64,
-    /// What a plain calculator says: so far go dots.
+    /// The ideal figure of a simple calculation, up to which dots are drawn.
     pub ideal: f64,
-    /// In words.
+    /// The figure in words.
     pub figure: String,
-    /// What limits it; left out where there is no room.
+    /// What limits the predicted figure; left out if there is no room.
     pub limit: String,
 }
 
@@ -102,14 +102,14 @@ fn width_of<'a>(texts: impl Iterator<Item = &'a String>) -> usize {
     texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
-/// A line for each bar, the longest as long as there is room.
+/// A line for each bar; the longest bar fills the available room.
 pub fn drawn(bars: &[Bar], columns: usize) -> String {
     let most = bars.iter().map(|bar| bar.predicted.max(bar.ideal));
     let most = most.fold(f64::MIN_POSITIVE, f64::max);
     let label_columns = width_of(bars.iter().map(|bar| &bar.label));
     let figure_columns = width_of(bars.iter().map(|bar| &bar.figure)).max(FIGURE_MIN);
     let limit_columns = width_of(bars.iter().map(|bar| &bar.limit));
-    // Label, bar, figure, limit, two blanks between each.
+    // Label, bar, figure and limit, separated by two blanks each.
     let beside = label_columns + 2 + 2 + figure_columns;
     let with_limits = columns >= WITH_LIMITS && columns >= beside + 2 + limit_columns + BAR_MIN;
     let beside = beside + if with_limits { 2 + limit_columns } else { 0 };

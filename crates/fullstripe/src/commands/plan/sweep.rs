@@ -1,14 +1,14 @@
-//! `--sweep`: what varies, and over which values.
+//! `--sweep`: parses what varies, and over which values.
 
 use super::args::chunk;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use lab::schema::nearest::nearest;
 use planner::plan::sweep::{POINTS_MAX, Sweep, VARIATIONS, Variation};
 
-/// From `count=1..24,chunk=16k..256k`.
+/// Parses a text like `count=1..24,chunk=16k..256k`.
 ///
 /// # Errors
-/// A sentence with what is wrong and the form there is.
+/// A sentence that says what is wrong and which form is expected.
 pub fn parse_sweep(text: &str) -> Result<Sweep> {
     let mut axes = Vec::new();
     for part in text.split(',') {

@@ -89,7 +89,7 @@ fn what_makes_no_sense_is_a_sentence() {
         ),
         (
             "--bs 4k",
-            "--op is missing: --bs, --read-pct and --demand say more about one load",
+            "--op is missing: --bs, --read-pct and --demand describe the load of --op",
         ),
         (
             "--op randread --read-pct 5",

@@ -1,4 +1,4 @@
-//! A plan for people: a table for each setup, what is extrapolated, and how plans compare.
+//! A plan as text: a table for each setup, notes about what is extrapolated, and comparisons of plans.
 
 use super::compare;
 use super::plot::COLUMNS;
@@ -14,12 +14,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use words::number;
 
-/// Blanks before what is wrapped of a sentence.
+/// Blanks before the continuation of a folded sentence.
 pub const HANGING: usize = 4;
-/// A rate that may be so much off, as share of it, is told with how much.
+/// The uncertainty of a rate is printed if it is at least this share of the rate.
 const WORTH_TELLING: f64 = 0.02;
 
-/// The plan, in so many columns; without a limit, its plots in as many as they usually have.
+/// The plan, folded to `columns`; without a limit, plots have their usual width.
 pub fn text(report: &Report, columns: Option<usize>) -> String {
     let mut text = String::new();
     let mut before = None;
@@ -78,7 +78,7 @@ fn stack(setup: &Setup) -> String {
     }
 }
 
-/// As makers of drives count.
+/// A capacity in decimal units, as makers of drives state it.
 fn capacity(bytes: u64) -> String {
     match bytes as f64 / 1e12 {
         large if large >= 1.0 => format!("{large:.2} TB"),
@@ -120,11 +120,11 @@ fn points(points: &[&PlanPoint], columns: Option<usize>) -> String {
             limits(point),
         ]);
     }
-    // Before busy cores, or before what limits.
+    // Rows may be broken before the busy cores or before the limits.
     folded(2, &rows, &[7, 12], columns)
 }
 
-/// Requests a second, with how well they are known where that is worth a word.
+/// Requests per second, with their uncertainty if it is [`WORTH_TELLING`].
 fn iops(point: &PlanPoint) -> String {
     let text = figure(point, Metric::Iops);
     match point.uncertainty(Metric::Iops) {
@@ -150,7 +150,7 @@ fn limits(point: &PlanPoint) -> String {
     }
 }
 
-/// How a rebuild and clients stand in each other's way.
+/// How a rebuild and the clients slow each other down.
 fn rebuilds(report: &Report, columns: Option<usize>) -> String {
     let head = "SETUP,LOAD,REBUILD B/s,WHOLE DRIVE,CLIENTS IOPS,99 % us";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
@@ -192,7 +192,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// What is left out, then each note once, with whom it is about unless that is everyone.
+/// What is left out, then each note once, with the points that it concerns unless it concerns all.
 pub fn notes(report: &Report, sweep: Option<&Sweep>) -> String {
     let all: BTreeSet<&String> = report
         .points

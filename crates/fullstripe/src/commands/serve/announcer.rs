@@ -1,10 +1,9 @@
 //! What a serving process says on its standard output and error.
 //!
-//! Whoever reads there may stop reading, and a write then takes for ever. So a thread of its own writes,
-//! and nobody waits for it: messages go into a queue of limited length, what does not fit is dropped, and
-//! how much that was is said as soon as somebody reads again. Data threads put in what clients do wrong, so there is no
-//! lock around the queue. People who look at a terminal shall see what happens
-//! there: reports of many blocks of one thing are one line a second, with a count ([`Run`]).
+//! If the reader stops reading, a write blocks for ever. So a separate thread writes, and no other thread waits for it:
+//! messages go into a queue of limited length, messages that do not fit are dropped, and their number is printed as
+//! soon as the reader continues. Data threads report clients' errors here, so the queue has no lock. So that a terminal
+//! stays readable, reports of many blocks of one drive or volume become one line a second, with a count ([`Run`]).
 
 use anyhow::{Context, Result};
 use std::fmt::Display;
@@ -15,11 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Messages that wait to be written: what `events` remembers, too.
+/// Most messages that wait to be written; `events` keeps the same number.
 const QUEUE_MAX: usize = 1000;
-/// Of reports about one thing, the first is told at once and the others together this much later.
+/// The first of several reports about one object is printed at once, the others together this much later.
 const TOGETHER: Duration = Duration::from_secs(1);
-/// How often the end is looked for.
+/// How often the thread's end is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// One message, with its line breaks.
@@ -31,11 +30,11 @@ enum Message {
         about: String,
         text: String,
     },
-    /// Nothing comes any more.
+    /// No message follows.
     End,
 }
 
-/// Reports about one thing since the first of them was told.
+/// Reports about one object since the first of them was printed.
 struct Run {
     about: String,
     until: Instant,
@@ -53,7 +52,7 @@ impl Run {
         }
     }
 
-    /// What has come since, in a line; nothing if nothing has.
+    /// One line about the reports since then; empty if there were none.
     fn text(&self) -> String {
         match self.untold {
             0 => String::new(),
@@ -70,14 +69,14 @@ impl Run {
 /// The queue and its thread.
 pub(super) struct Announcer {
     queue: SyncSender<Message>,
-    /// Nothing is taken any more.
+    /// No message is accepted any more.
     is_ended: AtomicBool,
     dropped: Arc<AtomicU64>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Announcer {
-    /// Says to `output` and `error` from now on.
+    /// Starts the thread, which writes to `output` and `error`.
     ///
     /// # Errors
     /// No thread can be started.
@@ -108,7 +107,7 @@ impl Announcer {
         })
     }
 
-    /// Tells people, on standard error. Never blocks.
+    /// Prints a message for people, on standard error. Never blocks.
     pub fn say(&self, text: &dyn Display) {
         self.put(Message::Error(format!("fullstripe: {text}\n")));
     }
@@ -131,7 +130,7 @@ impl Announcer {
         }
     }
 
-    /// Takes no more, and waits, for at most `within`, until all is written.
+    /// Accepts no more messages, and waits at most `within` until all are written.
     pub fn finish(&self, within: Duration) {
         self.is_ended.store(true, Ordering::Release);
         let deadline = Instant::now() + within;
@@ -144,14 +143,14 @@ impl Announcer {
         while thread.as_ref().is_some_and(|thread| !thread.is_finished())
             && Instant::now() < deadline
         {
-            // As soon as there is room.
+            // Sent as soon as the queue has room.
             is_told = is_told || self.queue.try_send(Message::End).is_ok();
             std::thread::sleep(LOOK_EVERY);
         }
     }
 }
 
-/// The body of the thread. That nobody listens any more must not end the array.
+/// The body of the thread. A closed output must not end the array.
 fn write_all(
     messages: &Receiver<Message>,
     (dropped, together): (&AtomicU64, Duration),
@@ -172,7 +171,7 @@ fn write_all(
             open.last.clone_from(text);
             continue;
         }
-        // Whatever else comes is told behind them.
+        // Any other message is printed after the collected reports.
         let told = run.take().map_or(String::new(), |run| run.text());
         let _ = error.write_all(told.as_bytes());
         let _ = match message {

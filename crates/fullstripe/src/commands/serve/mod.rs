@@ -1,5 +1,5 @@
-//! `serve`: serves an array until it is told to stop. The work is done elsewhere ([`server`]); here are the words of
-//! the command line, the signals, and what is printed.
+//! `serve`: serves an array until it is stopped. The crate [`server`] does the work; this module has the command line,
+//! the signals, and what is printed.
 
 mod announcer;
 mod signals;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use words::size;
 
-/// How long the end waits for who reads what the process says.
+/// How long the process waits at its end for its last messages to be read.
 const PRINT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Serve an array until SIGTERM, SIGINT or `fullstripe stop`.
@@ -40,8 +40,8 @@ pub struct ServeArgs {
     /// to measure without drives.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     scratch: Option<Level>,
-    /// A drive to take a failed member's place; may be given several times, and again when it has. One that
-    /// cannot be taken is reported, and the array is served without it.
+    /// A spare drive; may be given several times, and may stay in the command after it has become a member. One that
+    /// cannot be used is reported, and the array is served without it.
     #[arg(long, value_name = "DRIVE")]
     spare: Vec<String>,
     /// Where NBD clients connect: unix:PATH or tcp:HOST[:PORT]; may be given several times.
@@ -50,13 +50,13 @@ pub struct ServeArgs {
     /// Allow TCP addresses that other machines can reach; NBD has no authentication.
     #[arg(long)]
     listen: bool,
-    /// Where the API listens.
+    /// Socket on which the API listens.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Data threads, each with a core of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     shards: u8,
-    /// Memory for payload.
+    /// Memory for the data of requests.
     #[arg(long, default_value = "128m", value_name = "SIZE")]
     memory: String,
     /// How data threads learn of completed I/O: interrupt, polling (a core each), or hybrid:MICROSECONDS
@@ -69,23 +69,23 @@ pub struct ServeArgs {
     /// Start a degraded RAID 5 after a crash although the missing member's data may be outdated.
     #[arg(long)]
     accept_write_hole: bool,
-    /// Start a degraded RAID 5 that was never synchronised, for reading.
+    /// Start a degraded RAID 5 whose initial sync has not finished, read-only.
     #[arg(long)]
     accept_unsynced: bool,
-    /// Take back a drive that was marked failed and that a volume cannot go on without, such as one of a RAID 0
-    /// beside a RAID 5. Trusted is that this is the drive as it was when it left, and that nothing was written to
-    /// that volume meanwhile: fullstripe and Linux md do not while it is not started. For volumes that went on, what
-    /// the drive holds is outdated: it is not read, and rebuilt.
+    /// Take back a drive that was marked failed and without which a volume cannot start, such as a RAID 0 beside a
+    /// RAID 5. This trusts that the drive is unchanged since it left, and that nothing was written to that volume
+    /// meanwhile (fullstripe and Linux md write nothing to a volume that is not started). Volumes that ran without the
+    /// drive do not read its outdated data; they rebuild it.
     #[arg(long, conflicts_with = "read_only")]
     trust_returned_drive: bool,
     /// Write nothing at all to the drives.
     #[arg(long)]
     read_only: bool,
-    /// Do not take spares by themselves when a member fails; `rebuild` takes them.
+    /// Do not start a rebuild onto a spare when a member fails; `fullstripe rebuild` starts one.
     #[arg(long)]
     no_auto_rebuild: bool,
-    /// Limit of rebuild, resync and scrub on each member, per second; 0 is unlimited. Without it, what `fullstripe
-    /// rate` set last counts, else nothing is limited.
+    /// Limit of rebuild, resync and scrub, in bytes of each member per second; 0 is unlimited. Unless given, the last
+    /// limit set by `fullstripe rate` applies; without one, nothing is limited.
     #[arg(long, value_name = "SIZE")]
     rate: Option<String>,
     /// Seconds until a member that does not answer is failed.
@@ -94,7 +94,7 @@ pub struct ServeArgs {
     /// Run this by `sh -c` for every event; the event is in FULLSTRIPE_* and as JSON on standard input.
     #[arg(long, value_name = "COMMAND")]
     on_event: Option<String>,
-    /// Folder for the backup of what a drive held that `add-spare --force` takes.
+    /// Folder for the backup of what `add-spare --force` overwrites on a drive.
     #[arg(long, value_name = "FOLDER")]
     backup: Option<PathBuf>,
     /// Print events and the ready line as JSON, one object a line.
@@ -140,7 +140,7 @@ fn parsed_size(what: &str, text: &str) -> Result<u64> {
     parse_size(text).with_context(|| format!("{what} cannot be \"{text}\"; give a size like 64m"))
 }
 
-/// Serves until told to stop.
+/// Serves until a signal or `fullstripe stop`.
 ///
 /// # Errors
 /// One sentence: what could not be opened, assembled or ended.
@@ -166,7 +166,7 @@ fn serve(options: ServeOptions, printer: &Arc<Printer>) -> Result<()> {
     server.stop()?.check()
 }
 
-/// Prints what the server says and what happens: for people on standard error, for programs on standard output.
+/// Prints the server's messages and events: for people on standard error, for programs on standard output.
 struct Printer {
     announcer: Announcer,
     json: bool,
@@ -181,7 +181,7 @@ impl Hearer for Printer {
         if self.json {
             self.announcer.print(json_line(event));
         } else if audience == Audience::Programs {
-            // People know already.
+            // People have been told this by another message.
         } else if fold::is_report(event) {
             let (volume, member) = (&event.volume, &event.member);
             let about = format!("{} {volume:?} {member:?}", event.kind);
@@ -193,7 +193,7 @@ impl Hearer for Printer {
 }
 
 impl Printer {
-    /// Says that the array can be used.
+    /// Prints that the array is ready.
     fn ready(&self, status: &Status) {
         self.announcer.print(if self.json {
             json_line(status)
@@ -212,7 +212,7 @@ fn in_words(status: &Status) -> String {
     let mut text = String::new();
     for volume in &status.volumes {
         if volume.not_started.is_some() {
-            // Why was said before.
+            // The reason was printed before.
             text += &format!("not serving {}\n", volume.name);
             continue;
         }

@@ -5,8 +5,8 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch::Receiver;
 
-/// SIGTERM and SIGINT, caught from the moment this exists: one that comes while the array is still being
-/// started ends it in order as soon as it has been.
+/// SIGTERM and SIGINT, caught from the moment this exists. If one arrives while the array is still starting, the array
+/// is stopped in order as soon as it has started.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -14,10 +14,10 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Catches them.
+    /// Catches the two signals.
     ///
     /// # Errors
-    /// The system has no means left for it.
+    /// The system lacks the resources for it.
     pub fn catch() -> Result<Signals> {
         let what = "cannot catch signals";
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -33,7 +33,7 @@ impl Signals {
         })
     }
 
-    /// Returns when one has come, or when `stopped` says so.
+    /// Returns when a signal has arrived, or when `stopped` becomes true.
     pub fn wait_for_end(mut self, mut stopped: Receiver<bool>) {
         self.runtime.block_on(async {
             tokio::select! {

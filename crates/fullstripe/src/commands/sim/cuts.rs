@@ -1,7 +1,7 @@
-//! `sim cuts`: the power goes at every instant of small operations, and every state that this can leave is judged.
+//! `sim cuts`: cuts the power at every instant of small operations, and checks every state that this can leave.
 //!
-//! The [`sim`] crate looks ([`sim::cuts`]); this command chooses what, and tells what came of it. The same choice
-//! gives the same result on any number of threads and any machine.
+//! The [`sim`] crate does the checks ([`sim::cuts`]); this command selects the operations and prints the result. The
+//! same selection gives the same result on any number of threads and any machine.
 
 use super::super::bar::Bar;
 use super::JOBS_MAX;
@@ -19,9 +19,9 @@ use sim::cuts::{Looked, Outcome, Selection};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Cut the power at every instant of small operations, and judge every state that this can leave.
+/// Cut the power at every instant of small operations, and check every state that this can leave.
 ///
-/// Nothing on this machine is touched but the folder of --keep. Exit code 0: nothing that was promised was lost in any state.
+/// Nothing on this machine is written but the folder of --keep. Exit code 0: no state lost anything that was promised.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct CutsArgs {
     /// Only arrays of this level: 0, 1, 10 or 5.
@@ -30,26 +30,26 @@ pub(super) struct CutsArgs {
     /// Only this operation.
     #[arg(long, value_parser = operations())]
     operation: Option<Kind>,
-    /// Fewer states: up to 4 open writes all, above that 10, instead of 12 and 4,096.
+    /// Fewer states: every state only up to 4 open writes instead of 12, and beyond that 10 instead of 4,096.
     #[arg(long)]
     quick: bool,
-    /// Write some of the states into this new folder: drives, what the volume may hold, and kept.json about them.
+    /// Save some of the states in this new folder: drives, what the volume may hold, and kept.json to describe them.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
-    /// How many states of each level and operation are kept, drawn from all; 2 unless given.
+    /// How many states of each level and operation --keep saves, drawn at random; 2 unless given.
     #[arg(long, value_name = "N", requires = "keep", value_parser = RangedU64ValueParser::<usize>::new().range(1..=SAMPLES_MAX))]
     samples: Option<usize>,
-    /// Threads; as many as the machine has cores unless given. The result does not depend on it.
+    /// Number of threads; one per core unless given. The result does not depend on it.
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=JOBS_MAX))]
     jobs: Option<usize>,
-    /// Print JSON; it holds no times.
+    /// Print JSON; it contains no times.
     #[arg(long)]
     json: bool,
 }
 
-/// States that may be kept of a level and an operation: they are in memory until all have been looked at.
+/// Most states kept of a level and an operation: they are in memory until all states have been checked.
 const SAMPLES_MAX: u64 = 1000;
-/// How many are kept unless something else is asked for.
+/// Default number of states that are kept.
 const SAMPLES: usize = 2;
 
 fn operations() -> impl TypedValueParser<Value = Kind> {
@@ -66,9 +66,9 @@ struct Report {
     /// Nothing that was promised was lost.
     passed: bool,
     quick: bool,
-    /// States, repetitions included.
+    /// States, duplicates included.
     images: u64,
-    /// States that were started and judged.
+    /// Different states, from which the array was started and checked.
     judged: u64,
     classes: Vec<Class>,
 }
@@ -80,17 +80,17 @@ struct Class {
     operation: &'static str,
     /// Instants at which the power was cut.
     cuts: u64,
-    /// Of those, instants with too many open writes for all combinations: states were drawn.
+    /// Of those, instants with too many open writes for all combinations: some states were drawn at random.
     drawn_cuts: u64,
     /// Most open writes at an instant.
     open_most: u32,
     images: u64,
     judged: u64,
-    /// Of those judged, states in which the array was not made yet.
+    /// Of the checked states, those in which the array did not exist yet.
     without_array: u64,
-    /// The first thing that did not hold.
+    /// The first check that failed.
     failure: Option<String>,
-    /// The command that looks at this class again.
+    /// The command that checks this class again.
     again: Option<String>,
 }
 
@@ -183,7 +183,7 @@ fn keep(folder: &Path, looked: &[Looked]) -> Result<()> {
 /// Runs `sim cuts`. The exit code is 0 only if every state held.
 ///
 /// # Errors
-/// Standard output or what is to be kept cannot be written.
+/// Standard output or the folder of --keep cannot be written.
 pub(super) fn run(args: &CutsArgs) -> Result<ExitCode> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limits = if args.quick {

@@ -1,4 +1,4 @@
-//! `sim digest`: whether predictions are the same here as everywhere.
+//! `sim digest`: checks that predictions run identically on this machine and all others.
 
 use crate::commands::bar::Bar;
 use crate::terminal::print::print_text;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// Runs `sim digest`.
 ///
 /// # Errors
-/// The digest is another one, or a run failed.
+/// The digest differs, or a run failed.
 pub(super) fn run() -> Result<ExitCode> {
     let expected = fingerprint::EXPECTED;
     let bar = Bar::new("predictions", 2);

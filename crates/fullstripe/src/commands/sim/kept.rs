@@ -1,11 +1,11 @@
-//! States after a power cut as files, for whoever else shall judge them: the drives, what the volume may hold, and a
-//! manifest that says what belongs together and what fullstripe makes of it.
+//! Saves states after a power cut as files, so that another program can judge them: the drives, what the volume may
+//! hold, and a manifest that says which files belong together and how fullstripe starts the array.
 //!
 //! | file | what |
 //! |---|---|
 //! | `kept.json` | the manifest |
 //! | `NAME/drive0`, `NAME/drive1` ... | the drives of a state, sparse |
-//! | `NAME/content0`, ... | the volume: each sector must be that of one of these |
+//! | `NAME/content0`, ... | possible contents of the volume: each sector must equal that of one of these |
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -36,13 +36,13 @@ struct State {
     cut: u64,
     state: u64,
     drives: Vec<DriveFile>,
-    /// How the array starts; null if there is none yet.
+    /// How the array starts; null if it did not exist yet.
     start: Option<Started>,
 }
 
 #[derive(Serialize, Debug)]
 struct DriveFile {
-    /// Its path, from the manifest's folder.
+    /// The drive's path, relative to the manifest's folder.
     file: String,
     serial: String,
 }
@@ -52,9 +52,9 @@ struct Started {
     members: u8,
     /// Slots without a drive whose content is current.
     missing: u8,
-    /// Redundancy is being established or brought back.
+    /// Redundancy is being established or restored.
     syncs: bool,
-    /// Paths of what the volume may hold, sector by sector.
+    /// Paths of the possible contents of the volume, of which each sector may hold any.
     contents: Vec<String>,
     /// Sectors that may hold anything: first one, and first one after them.
     anything: Vec<(u64, u64)>,
@@ -63,7 +63,7 @@ struct Started {
 /// Makes the folder, which must not exist or be empty.
 ///
 /// # Errors
-/// It holds something, or cannot be made.
+/// The folder is not empty, or cannot be made.
 pub(super) fn prepare(folder: &Path) -> Result<()> {
     let place = || format!("the folder {}", folder.display());
     fs::create_dir_all(folder).with_context(place)?;

@@ -1,8 +1,8 @@
-//! `sim faults`: histories of faults against the engine in virtual time, every byte judged.
+//! `sim faults`: runs histories of faults against the engine in virtual time, and checks every byte.
 //!
-//! A seed is a history: an array, its clients, and what goes wrong. The [`sim`] crate runs them; this
-//! command chooses which, shows how far it is, and tells what came of it ([`report`]). The same seeds give
-//! the same result on any number of threads, which the hash of all event logs shows.
+//! A seed determines a history: an array, its clients, and what goes wrong. The [`sim`] crate runs the histories; this
+//! command selects them, shows the progress and prints the result ([`report`]). The same seeds give the same result on
+//! any number of threads, which the hash of all event logs shows.
 
 mod cuts;
 mod digest;
@@ -23,7 +23,7 @@ use sim::watch::ENDLESS_AFTER;
 use std::ops::Range;
 use std::process::ExitCode;
 
-/// Threads at most: more than any machine has cores for.
+/// Most threads: more than any machine has cores.
 const JOBS_MAX: u64 = 1024;
 
 /// Arguments of `sim`.
@@ -35,18 +35,18 @@ pub struct SimArgs {
 
 #[derive(clap::Subcommand, Debug)]
 enum SimCommand {
-    /// Run histories in which drives, power and people fail, and judge every byte
+    /// Run histories with failing drives, power cuts and operator errors, and check every byte
     Faults(FaultsArgs),
-    /// Cut the power at every instant of small operations, and judge every state that this can leave
+    /// Cut the power at every instant of small operations, and check every state that this can leave
     Cuts(cuts::CutsArgs),
-    /// Compare a digest of predictions, with everything that happens in their runs, with that of all other machines
+    /// Check that predictions run identically on this machine, by the digest that every machine must compute
     Digest,
 }
 
-/// Run histories in which drives, power and people fail, and judge every byte.
+/// Run histories with failing drives, power cuts and operator errors, and check every byte.
 ///
-/// Nothing on this machine is touched: drives, time and faults exist in memory only. Exit code 0: every
-/// history held.
+/// Nothing on this machine is written: drives, time and faults exist in memory only. Exit code 0: every
+/// history passed.
 #[derive(clap::Args, Clone, Debug)]
 struct FaultsArgs {
     /// The seeds from A to B, B not included; or one seed.
@@ -55,19 +55,19 @@ struct FaultsArgs {
     /// Only arrays of this level: 0, 1, 10 or 5; otherwise the seed decides.
     #[arg(long, value_parser = parse_level)]
     level: Option<Level>,
-    /// What faults may do; otherwise the seed decides.
+    /// Which faults may happen; otherwise the seed decides.
     #[arg(long)]
     mode: Option<FaultMode>,
-    /// Threads; as many as the machine has cores unless given. The result does not depend on it.
+    /// Number of threads; one per core unless given. The result does not depend on it.
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=JOBS_MAX))]
     jobs: Option<usize>,
-    /// Run each seed twice: it has to take the same course.
+    /// Run each seed twice: both runs must be identical.
     #[arg(long)]
     twice: bool,
-    /// Lines of the event log that are shown of a history that failed.
+    /// Lines of the event log to show for a history that failed.
     #[arg(long, value_name = "N", default_value_t = 40)]
     log_lines: usize,
-    /// Print JSON; it holds no times.
+    /// Print JSON; it contains no times.
     #[arg(long)]
     json: bool,
 }
@@ -77,13 +77,14 @@ struct FaultsArgs {
 enum FaultMode {
     /// Nothing goes wrong
     Calm,
-    /// What the array has to survive without any loss
+    /// Only faults that the array must survive without any loss
     Survivable,
-    /// Anything: errors are allowed, wrong bytes are not
+    /// Any faults: errors are allowed, wrong bytes are not
     Beyond,
-    /// As survivable, and drives lie: lost and misdirected writes, flushes that do nothing. Counted, not judged
+    /// As survivable, and drives lie: lost and misdirected writes, flushes that do nothing. The wrong bytes that this
+    /// causes are counted and are no failure
     Lying,
-    /// As survivable, and drives that were lost are plugged in again while the array serves
+    /// As survivable, and lost drives are plugged in again while the array is served
     Returning,
     /// As survivable, with more shapes of arrays, drives that differ, and faults of more kinds
     Wide,
@@ -105,10 +106,10 @@ impl FaultMode {
     }
 }
 
-/// Runs `sim`. The exit code is 0 only if every history held.
+/// Runs `sim`. The exit code is 0 only if every check passed.
 ///
 /// # Errors
-/// Standard output, or what is to be kept, cannot be written.
+/// Standard output, or the folder of --keep, cannot be written.
 pub fn run(args: &SimArgs) -> Result<ExitCode> {
     let args = match &args.command {
         SimCommand::Faults(args) => args,
@@ -127,7 +128,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
     let began = clock_gettime(ClockId::ProcessCPUTime);
     tell_seed_of_panic(args);
     let summary = campaign.run(|done| bar.at(done), |seed| give_up(args, seed));
-    // The hook that told of panics goes again, whoever runs after this.
+    // Removes the panic hook, so that it does not affect later code.
     let _ = std::panic::take_hook();
     drop(bar);
     let spent = clock_gettime(ClockId::ProcessCPUTime) - began;
@@ -145,7 +146,8 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
     })
 }
 
-/// A history that does not end keeps its thread for ever: the process ends without it, and says which it was.
+/// Ends the process with an error that names the seed, because the thread of a history that does not end cannot be
+/// stopped.
 fn give_up(args: &FaultsArgs, seed: u64) {
     let again = rerun(args, seed);
     let seconds = ENDLESS_AFTER.as_secs();
@@ -154,7 +156,7 @@ fn give_up(args: &FaultsArgs, seed: u64) {
     std::process::exit(1);
 }
 
-/// An assertion of the engine that does not hold ends a release build at once: the seed is told before.
+/// Installs a panic hook that prints the seed, because a failed assertion ends a release build at once.
 fn tell_seed_of_panic(args: &FaultsArgs) {
     let args = args.clone();
     let tell = std::panic::take_hook();
@@ -170,7 +172,7 @@ fn tell_seed_of_panic(args: &FaultsArgs) {
     }));
 }
 
-/// The one command that runs a seed again as it was run.
+/// The command that runs a seed again in the same way.
 fn rerun(args: &FaultsArgs, seed: u64) -> String {
     let mut command = format!("fullstripe sim faults --seeds {seed}");
     if let Some(level) = args.level {
@@ -192,10 +194,7 @@ fn parse_seeds(text: &str) -> Result<Range<u64>> {
         None => {
             let seed = number(text)?;
             let end = seed.checked_add(1);
-            (
-                seed,
-                end.context("the last seed is not among the possible ones")?,
-            )
+            (seed, end.context("the seed is too large")?)
         }
     };
     if first >= end {
@@ -206,7 +205,7 @@ fn parse_seeds(text: &str) -> Result<Range<u64>> {
 
 fn number(text: &str) -> Result<u64> {
     let parsed = text.trim().parse();
-    parsed.with_context(|| format!("'{text}' is not a seed: A..B or one whole number is wanted"))
+    parsed.with_context(|| format!("'{text}' is not a seed; give A..B or one whole number"))
 }
 
 #[cfg(test)]
@@ -223,7 +222,7 @@ mod tests {
             ("a..7", "'a' is not a seed"),
             ("7..", "'' is not a seed"),
             ("-1", "'-1' is not a seed"),
-            ("18446744073709551615", "the last seed"),
+            ("18446744073709551615", "the seed is too large"),
         ] {
             let sentence = format!("{:#}", parse_seeds(text).unwrap_err());
             assert!(

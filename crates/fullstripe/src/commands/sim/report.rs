@@ -1,5 +1,5 @@
-//! What came of a campaign, for people and for programs: of each seed that failed what went wrong and the
-//! command that runs it again, and of the first ones a small history that fails alike, with its log's end.
+//! The result of a campaign, for people and for programs: for each failed seed the failure and the command that runs it
+//! again, and for the first ones also a small history that fails in the same way, with the end of its log.
 
 use super::{FaultsArgs, rerun};
 use serde::Serialize;
@@ -8,16 +8,16 @@ use sim::history::{History, Mode};
 use sim::run::{Counts, LieCounts};
 use std::fmt::Write;
 
-/// The result for programs. It holds no times: the same seeds give the same bytes everywhere.
+/// The result for programs. It contains no times, so that the same seeds give the same bytes on every machine.
 #[derive(Serialize, Debug)]
 pub(super) struct Report {
     /// Version of this schema: 1.
     version: u32,
-    /// Every history held.
+    /// Every history passed.
     pub(super) passed: bool,
     /// First seed.
     first_seed: u64,
-    /// First seed after those.
+    /// First seed after the last one.
     end_seed: u64,
     /// The only level; null if the seeds decide.
     level: Option<u8>,
@@ -45,13 +45,13 @@ struct ReportCounts {
     lives: u64,
     /// Write-hole logs replayed at their starts.
     replays: u64,
-    /// Blocks that rebuilds could not have and put on record.
+    /// Blocks that rebuilds could not read and recorded as bad.
     blocks_recorded: u64,
-    /// Records that the metadata could not express, on order.
+    /// Records that the metadata was made unable to express.
     inexpressible: u64,
-    /// Resyncs at their starts that went by a write-intent bitmap.
+    /// Resyncs at their starts that used a write-intent bitmap.
     resyncs_by_bitmap: u64,
-    /// Drives that came back and were taken back by a bitmap.
+    /// Drives that returned and were rebuilt by a bitmap.
     taken_back: u64,
     /// Drives that were plugged in again while the array served.
     brought_back: u64,
@@ -61,7 +61,7 @@ struct ReportCounts {
     lies: ReportLies,
 }
 
-/// What became of drives' lies, each lie counted once in a line; zeros but in mode `lying`.
+/// The effects of drives' lies; each lie is counted once in each total. All are zero except in mode `lying`.
 #[derive(Serialize, Debug)]
 struct ReportLies {
     lost_writes: u64,
@@ -69,19 +69,19 @@ struct ReportLies {
     dropped_flushes: u64,
     /// They made no difference to any sector.
     without_effect: u64,
-    /// All that was wrong was written again before anybody came across it.
+    /// All wrong bytes were overwritten before a client or a scrub found them.
     overwritten: u64,
     /// A scrub found a mismatch.
     seen_by_scrub: u64,
-    /// A client got wrong bytes.
+    /// A client received wrong bytes.
     read: u64,
     /// Of those, lies that no scrub saw.
     read_and_not_seen: u64,
-    /// A client got wrong bytes after a scrub with repair.
+    /// A client received wrong bytes after a scrub with repair.
     read_after_repair: u64,
-    /// Something was wrong and nobody came across it.
+    /// Bytes were wrong, and neither a client nor a scrub found them.
     unnoticed: u64,
-    /// Sectors that came to clients with wrong bytes, as often as they did.
+    /// Sectors that clients received with wrong bytes, counted once for each read.
     wrong_sectors: u64,
 }
 
@@ -111,9 +111,9 @@ impl ReportLies {
         }
         format!(
             "lies of drives: {told} ({} lost writes, {} misdirected writes, {} flushes that did nothing)\n\
-             what became of them: {} made no difference; of {} the wrong bytes were overwritten before anybody came \
-             across them; {} were found by a scrub; {} gave a client wrong bytes ({} of these were found by no scrub, {} did so after a \
-             repairing scrub too); {} left something wrong that nobody came across\n\
+             their effects: {} made no difference; of {} the wrong bytes were overwritten before a client or a scrub \
+             found them; {} were found by a scrub; {} gave a client wrong bytes ({} of these were found by no scrub, \
+             {} did so after a repairing scrub too); {} left wrong bytes that neither a client nor a scrub found\n\
              wrong sectors read by clients: {}\n",
             self.lost_writes,
             self.misdirected_writes,
@@ -155,13 +155,13 @@ impl From<Counts> for ReportCounts {
 struct ReportFailure {
     seed: u64,
     mode: &'static str,
-    /// Like `wrong bytes`.
+    /// For example `wrong bytes`.
     kind: &'static str,
     /// What went wrong.
     message: String,
     /// The command that runs it again.
     rerun: String,
-    /// The smallest history found that fails alike; empty where none was looked for.
+    /// The smallest history found that fails in the same way; empty if none was searched for.
     history: Vec<String>,
     /// The end of its event log.
     log: Vec<String>,
@@ -200,7 +200,7 @@ impl Report {
         }
     }
 
-    /// For people, the verdict first; `core_s` is the processor time that it took, all threads together.
+    /// The text for people, the verdict first; `core_s` is the processor time of all threads together.
     pub(super) fn text(&self, core_s: f64) -> String {
         let mut text = self.verdict() + "\n";
         for failure in &self.failures {
@@ -220,7 +220,7 @@ impl Report {
         text
     }
 
-    /// In one line.
+    /// The verdict in one line.
     fn verdict(&self) -> String {
         let (all, failed) = (self.histories, self.failures.len());
         let twice = if self.twice { ", each run twice" } else { "" };
@@ -233,20 +233,20 @@ impl Report {
 }
 
 impl ReportCounts {
-    /// What happened in them. None of it is a failure of the test.
+    /// What happened in the histories. None of it is a failure of the test.
     fn text(&self) -> String {
         let back = match self.brought_back + self.taken_back {
             0 => String::new(),
             _ => format!(
-                "drives: {} were plugged in again while the array served, {} were taken back by a write-intent bitmap\n",
+                "drives: {} were plugged in again while the array was served, {} were rebuilt by a write-intent bitmap\n",
                 self.brought_back, self.taken_back
             ),
         };
         format!(
-            "requests: {}, of which {} were answered with an error, as what had failed in the array allows\n\
-             faults: {} brought about; {} more drawn and left out, because the array need not have survived them just \
-             then\n\
-             starts of the array: {}, with {} write-hole logs replayed and {} resyncs that went by a write-intent bitmap\n\
+            "requests: {}, of which {} were answered with an error, which the failures in the array allowed\n\
+             faults: {} injected; {} more drawn but left out, because the array need not have survived them at that \
+             moment\n\
+             starts of the array: {}, with {} write-hole logs replayed and {} resyncs that used a write-intent bitmap\n\
              {back}{}",
             self.requests,
             self.request_errors,
@@ -265,7 +265,7 @@ impl ReportFailure {
         let _ = writeln!(text, "seed {} ({}) {}", self.seed, self.mode, self.message);
         let _ = writeln!(text, "  again: {}", self.rerun);
         if !self.history.is_empty() {
-            text.push_str("  the smallest history found that fails alike:\n");
+            text.push_str("  the smallest history found that fails in the same way:\n");
         }
         for line in &self.history {
             let _ = writeln!(text, "    {line}");
@@ -290,7 +290,7 @@ fn lines_of(history: &History) -> Vec<String> {
     std::iter::once(topology).chain(actions).collect()
 }
 
-/// As the option `--mode` has it.
+/// The value of the option `--mode`.
 pub(super) fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Calm => "calm",
@@ -342,9 +342,9 @@ mod tests {
     fn what_holds_is_said_first_and_then_what_happened() {
         insta::assert_snapshot!(report(Vec::new()).text(0.06), @r"
         all 2 histories hold, each run twice
-        requests: 0, of which 0 were answered with an error, as what had failed in the array allows
-        faults: 0 brought about; 0 more drawn and left out, because the array need not have survived them just then
-        starts of the array: 0, with 0 write-hole logs replayed and 0 resyncs that went by a write-intent bitmap
+        requests: 0, of which 0 were answered with an error, which the failures in the array allowed
+        faults: 0 injected; 0 more drawn but left out, because the array need not have survived them at that moment
+        starts of the array: 0, with 0 write-hole logs replayed and 0 resyncs that used a write-intent bitmap
         time: 0 s of virtual time in 0.1 s of processor time, 4000 histories per core-minute
         hash of everything that happened: 0000000000000abc
         ");

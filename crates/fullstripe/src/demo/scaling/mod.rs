@@ -1,9 +1,9 @@
-//! Does it scale? Every level over 1 to 8 members against its roofline.
+//! Measures whether speed scales: every level over 1 to 8 members, compared with its roofline.
 //!
-//! Members are memory with the speed of a modest drive, so that they and not this machine's cores set the
-//! limit; the engine and its loop are those that serve. The roofline is what such members allow a perfect
-//! array, by the formulas of [`bench`]. A point below [`SHARE_MIN`] or above [`SHARE_MAX`] is
-//! measured again, for longer: other work on the machine takes time from it, and may be over.
+//! Members are memory with the speed of a modest drive, so that they and not this machine's cores set the limit; the
+//! engine and its loop are those that serve. The roofline is what a perfect array of such members would reach, by the
+//! formulas of [`bench`]. A point below [`SHARE_MIN`] or above [`SHARE_MAX`] is measured again, for longer, because
+//! other work on the machine may have disturbed it.
 
 mod table;
 
@@ -21,28 +21,28 @@ use std::time::{Duration, Instant};
 
 /// Part of the roofline that each point has to reach.
 const SHARE_MIN: f64 = 0.9;
-/// More than everything: the members were given time before the measurement that they spent in it.
+/// A point above this is wrong: the members had saved up idle time before the measurement and spent it within.
 const SHARE_MAX: f64 = 1.03;
-/// How often a point is measured at most.
+/// Most measurements of a point.
 const ATTEMPTS_MAX: u32 = 3;
 /// 4 KiB reads of one member per second.
 const MEMBER_READS_PER_S: u32 = 20_000;
 /// 4 KiB writes of one member per second.
 const MEMBER_WRITES_PER_S: u32 = 10_000;
-/// Room for every chunk of a stripe to be somewhere else each time.
+/// Large enough that successive stripes use different chunks.
 const MEMBER_MIB: u32 = 17;
 /// Small, so that enough stripes pass in a short time to count them.
 const CHUNK_BYTES: u32 = 16 << 10;
 /// Reads outstanding per member. A closed loop of D requests over N members reaches about D / (D + N) of
 /// its limit.
 const READS_PER_MEMBER: u32 = 64;
-/// Writes outstanding per member. More would let a parity array's reads and writes come in turns that are
-/// as long as a measurement.
+/// Writes outstanding per member. With more, the reads and the writes of a parity array would alternate in phases as
+/// long as a measurement.
 const WRITES_PER_MEMBER: u32 = 24;
 /// Full stripes outstanding, of which each uses all members.
 const STRIPES: u32 = 16;
 
-/// What is asked of the array.
+/// Kinds of load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Reads,
@@ -63,7 +63,7 @@ pub(super) struct Point {
     pub iops: f64,
     pub bytes_per_s: f64,
     pub roofline_iops: f64,
-    /// Measured by possible.
+    /// The measured rate divided by the roofline.
     pub share: f64,
     /// The roofline's formula.
     pub roofline: String,

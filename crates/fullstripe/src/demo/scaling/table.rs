@@ -1,5 +1,5 @@
-//! The table's text. A bar's full width is what eight members of RAID 0 can do, so that within a column
-//! lengths compare.
+//! The text of the table. The full width of a bar is what eight members of RAID 0 can do, so that bars within a column
+//! can be compared.
 
 use super::super::screen::{Screen, bar};
 use super::{CHUNK_BYTES, Kind, MEMBER_READS_PER_S, MEMBER_WRITES_PER_S, Point, SHARE_MIN};
@@ -18,7 +18,7 @@ impl Kind {
     }
 }
 
-/// What the columns are.
+/// Prints the head of the table.
 pub(super) fn head(screen: &mut Screen) {
     let text = |text: String| format!("    {text}");
     let reads = MEMBER_READS_PER_S / 1000;

@@ -1,4 +1,4 @@
-//! The serving process is killed while it writes; then the array is put away.
+//! The serving process is killed while it writes, and served again; then the array is stopped.
 
 use super::super::fio::{self, Job, Report, WRITERS};
 use super::super::screen::grouped;
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Members after the spare has taken d1's place.
 const MEMBERS: &str = "d0 d2 d3 d4";
 
-/// The server dies when the writer has done one part in so many of its region.
+/// The server is killed when the writer has written one part in this many of its region.
 const CRASH_AFTER: u64 = 4;
 
 impl Story<'_> {

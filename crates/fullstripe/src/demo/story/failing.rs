@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const NOTICED_WITHIN: Duration = Duration::from_secs(10);
 /// How long a rebuild or scrub may take.
 pub(super) const JOB_WITHIN: Duration = Duration::from_secs(60);
-/// Who dies.
+/// The drive that dies.
 const VICTIM: &str = "d1";
 
 impl Story<'_> {
@@ -73,9 +73,9 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// Waits until nothing is written any more, the mark that the volume is clean included. A write would
-    /// make the truncated file as long as it was, with zeros that are read without an error: no drive dies
-    /// like that, and no RAID could notice.
+    /// Waits until all writes have ended, including the one that marks the volume clean. A later write would extend the
+    /// truncated file to its old length with zeros, which are read without an error. No real drive fails like that, and
+    /// no RAID could notice it.
     fn wait_until_clean(&mut self, readers: &mut Running) -> Result<()> {
         self.watch_until(readers, |status, elapsed| {
             if elapsed > NOTICED_WITHIN {

@@ -1,9 +1,9 @@
-//! The story: an array is made, used, hurt, repaired, checked, crashed and put away, with the commands that
-//! a user would type.
+//! The story: an array is created, used, damaged, repaired, checked, crashed and stopped, with the commands that a user
+//! would type.
 //!
 //! In order: [`making`] an array that mdadm can read and fio can use; [`failing`], where a drive dies and a
 //! spare takes its place, both under load; [`crashing`], where the serving process itself is killed and nothing
-//! acknowledged is lost. Last, [`planning`] asks what other drives on other platforms would do.
+//! acknowledged is lost. Last, [`planning`] predicts the performance of other drives on other platforms.
 
 mod crashing;
 mod failing;
@@ -21,28 +21,28 @@ use std::time::{Duration, Instant};
 
 /// How long one fio job may take; the demonstration as a whole should take less.
 const FIO_WITHIN: Duration = Duration::from_secs(120);
-/// How often a moving line moves.
+/// How often the progress line is updated.
 const MOVE: Duration = Duration::from_millis(200);
 
-/// How large everything is.
+/// Sizes and rates of the story.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// Of each drive.
+    /// Size of each drive.
     pub member_bytes: u64,
-    /// Limit of background work on each drive per second, so that there is something to see.
+    /// Limit of background work on each drive per second, so that its progress can be seen.
     pub rate_bytes_per_s: u64,
-    /// Filled once and checked again and again.
+    /// The region that is filled once and checked repeatedly.
     pub fill: Region,
-    /// Being written while a spare is rebuilt.
+    /// The region that is written during the rebuild onto the spare.
     pub load: Region,
-    /// Being written when the server dies.
+    /// The region that is written when the server dies.
     pub crash: Region,
-    /// How long load runs before something happens, and how long it must go on afterwards.
+    /// How long load runs before a fault, and how long it must continue afterwards.
     pub calm: Duration,
 }
 
 impl Sizes {
-    /// For the whole demonstration, or the quick one.
+    /// The sizes of the whole demonstration or the quick one.
     pub fn new(quick: bool) -> Sizes {
         let mib = |offset: u64, length: u64| Region {
             offset_bytes: offset << 20,
@@ -68,13 +68,13 @@ impl Sizes {
         }
     }
 
-    /// On disk, if every file were full.
+    /// Space on disk, if every file were full.
     pub fn needed_bytes(&self) -> u64 {
         5 * self.member_bytes
     }
 }
 
-/// The array and who tells of it.
+/// The array, and what runs and prints the steps.
 pub(super) struct Story<'a> {
     screen: &'a mut Screen,
     checks: &'a mut Checks,
@@ -86,7 +86,7 @@ pub(super) struct Story<'a> {
 }
 
 impl<'a> Story<'a> {
-    /// Of an array in `place`.
+    /// The story of an array in `place`.
     ///
     /// # Errors
     /// The place cannot be used.
@@ -107,10 +107,10 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Tells it, and returns the number of its last step.
+    /// Runs all steps, and returns the number of the last one.
     ///
     /// # Errors
-    /// A claim did not hold, something could not be done at all, or a signal came.
+    /// A claim did not hold, a step could not be carried out, or a signal came.
     pub fn tell(mut self, place: &Place) -> Result<usize> {
         self.make_drives(place)?;
         self.create()?;
@@ -140,7 +140,7 @@ impl<'a> Story<'a> {
         self.begun = Instant::now();
     }
 
-    /// Shows the result of what was shown last.
+    /// Shows the result of the command that was shown last.
     fn result(&mut self, text: &str) {
         self.screen.result(text, self.begun.elapsed());
     }
@@ -168,8 +168,7 @@ impl<'a> Story<'a> {
         self.programs.start(job.name(), &words)
     }
 
-    /// Runs a job to its end, while a line tells how far it is. `total_bytes` is what it will read and
-    /// write.
+    /// Runs a job to its end and shows its progress. `total_bytes` is the number of bytes that it will read and write.
     fn run_fio(&mut self, job: Job, total_bytes: u64) -> Result<Report> {
         let running = self.start_fio(job)?;
         let server = self.server.as_ref().context("the array is not served")?;

@@ -1,4 +1,5 @@
-//! What drives will do that nobody here has: the same engine in virtual time, over modelled drives and platforms.
+//! Predicts the performance of drives that are not present: the same engine in virtual time, over modelled drives and
+//! platforms.
 
 use super::super::screen::WIDTH;
 use super::Story;
@@ -8,7 +9,7 @@ use lab::schema::metric::Metric;
 use planner::plan::report::{PlanPoint, Report};
 use std::time::Duration;
 
-/// The plan that is compared with, as a user would write it.
+/// The plan to compare with, as a user would write it.
 const WIDE: &str = r#"schema = 1
 [setup.x16]
 drive = "p4510-2tb"
@@ -18,13 +19,13 @@ platform = "s2600wft-6154-x16"
 host = "linux-6.12"
 stack = "fullstripe"
 "#;
-/// What the uplink of an x8 switch takes from reads in order, at least: an x16 slot has twice its lanes.
+/// Sequential reads must gain at least this factor in an x16 slot, which has twice the lanes of an x8 switch's uplink.
 const WIDER_MIN: f64 = 1.5;
-/// More than a plain calculator says, by so much, is more than drives and links can do.
+/// A prediction above this multiple of the ideal figure is more than drives and links can do.
 const IDEAL_MAX: f64 = 1.02;
-/// It takes some seconds, and longer in a build that is not optimised.
+/// Time limit of the plan, which takes some seconds, and longer in a build that is not optimised.
 const WITHIN: Duration = Duration::from_secs(120);
-/// What the two are called here.
+/// The names of the two setups.
 const X8: &str = "x8 switch";
 const X16: &str = "x16 slot";
 /// Loads as a plan names them.

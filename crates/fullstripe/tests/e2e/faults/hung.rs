@@ -85,12 +85,12 @@ fn a_drive_that_hangs_before_it_is_served_is_named() {
                 let all = format!("{}{}", said.out, said.err);
                 assert!(!said.status.success(), "{said}");
                 let named = all.lines().any(|line| {
-                    line.contains("faulty1/disk") && line.contains("does not answer for")
+                    line.contains("faulty1/disk") && line.contains("has not answered for")
                 });
                 assert!(named, "{said}");
             });
         }
-        bed.serve(&drives).refused("does not answer for");
+        bed.serve(&drives).refused("has not answered for");
     });
     drop(frozen);
     let server = bed.serve(&drives).start();

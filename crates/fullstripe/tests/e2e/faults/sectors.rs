@@ -177,7 +177,7 @@ fn a_spare_that_dies_during_its_rebuild_leaves_the_volume_as_it_was() {
     });
     faulty.set(|faults| faults.unwritable = vec![0..64 * MIB]);
     server.wait_event("member-failed", "faulty3", 10);
-    server.wait_event("job-ended", "before its time", 10);
+    server.wait_event("job-ended", "ended early", 10);
     load.wait_for(100, 30);
     assert_eq!(server.volume_state(0), "degraded");
     server.order(&["rate", "0"]).ok();

@@ -109,7 +109,7 @@ fn halves_that_each_went_on_alone_are_never_merged() {
     }
     let container = assembled(&rig, &names(2), 4);
     let refused = container["refused"].as_str().unwrap();
-    assert!(refused.contains("went two ways"), "{refused}");
+    assert!(refused.contains("diverged into two states"), "{refused}");
     assert!(
         refused.contains("d0") && refused.contains("d1"),
         "{refused}"
@@ -119,7 +119,7 @@ fn halves_that_each_went_on_alone_are_never_merged() {
     rig.refused(
         "destroy vol --yes d0 d1",
         4,
-        "cannot be assembled: the container went two ways",
+        "cannot be assembled: the container diverged into two states",
         &["d0", "d1"],
     );
     rig.done("destroy vol --yes --force d0 d1");
@@ -237,7 +237,10 @@ fn a_truncated_member_is_named() {
         notes(&container).contains("d1 has 16777216 bytes"),
         "{container}"
     );
-    assert!(notes(&container).contains("it was cut off"), "{container}");
+    assert!(
+        notes(&container).contains("it was truncated"),
+        "{container}"
+    );
     file.set_len(1000).unwrap();
     let outcome = rig.run(&format!("assemble {}", names(3)));
     assert_eq!(outcome.code, 1, "{outcome:?}");

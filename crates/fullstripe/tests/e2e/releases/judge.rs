@@ -63,7 +63,7 @@ fn expect_duty(kept: &Kept, server: &Server<'_>) {
             resynced();
         }
         Duty::Replay => {
-            noted("write-hole log has made parity right");
+            noted("write-hole log has corrected parity");
             assert_eq!(server.count_events("job-started"), 0, "{}", kept.title());
         }
     }

@@ -206,7 +206,7 @@ fn a_replay_at_the_start_is_among_the_events() {
         .serve(bed.drives())
         .option(&["--on-event", "cat >> heard"])
         .start();
-    let words = "its write-hole log has made parity right";
+    let words = "its write-hole log has corrected parity";
     assert!(server.words().contains(words), "{}", server.words());
     server.wait_event("start-note", words, 10);
     let told = server.order(&["events", "--json"]).ok();

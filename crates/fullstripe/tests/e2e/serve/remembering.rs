@@ -64,7 +64,7 @@ fn events_and_their_numbers_outlast_the_server() {
 
     // Whoever has seen a number that is not on file still hears of everything new.
     let server = bed.serve(bed.drives()).start();
-    let started = server.wait_event("server-started", "no word of its end", 5);
+    let started = server.wait_event("server-started", "recorded no end", 5);
     assert_eq!(started["warning"], true, "{started}");
     let new = events(&server, count + 100);
     assert_eq!(kinds(&new)[0], "server-started", "{new:#?}");
@@ -122,7 +122,7 @@ fn a_rate_outlasts_the_server_unless_the_option_says_otherwise() {
     let server = bed.serve(bed.drives()).option(&["--rate", "1m"]).start();
     assert_eq!(server.at_start["rate_bytes_per_s"], 1 << 20);
     assert_eq!(server.at_start["remembered_rate_bytes_per_s"], 7 << 20);
-    server.wait_event("start-note", "--rate counts", 5);
+    server.wait_event("start-note", "--rate takes precedence", 5);
     let said = server.order(&["status"]).ok();
     let words = "limited to 1 MiB/s (after a restart limited to 7 MiB/s)";
     assert!(said.out.contains(words), "{said}");

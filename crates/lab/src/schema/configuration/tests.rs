@@ -141,8 +141,5 @@ fn each_rule_is_one_sentence() {
         );
     }
     let message = with("rr = {", "# {").expect_err("nothing is asked for");
-    assert_eq!(
-        message,
-        "my.toml: points has no point: nothing is asked for"
-    );
+    assert_eq!(message, "my.toml: points has no point; name at least one");
 }

@@ -347,8 +347,8 @@ impl fmt::Display for ShadowDoubt {
             ),
             Self::NotTorn { drive } => write!(
                 out,
-                "{drive} should be a member but its record is not torn, it is gone or another's; \
-                 leave that drive out"
+                "{drive} should be a member but its record is not torn: the drive has none, or another \
+                 container's; leave that drive out"
             ),
             Self::Overtaken {
                 drive,
@@ -386,7 +386,7 @@ impl fmt::Display for Refusal {
             ),
             Self::SplitHalves { first, second } => write!(
                 out,
-                "the container went two ways, each without the other's drives: {first}, and \
+                "the container diverged into two states, each without the other's drives: {first}, and \
                  {second}; decide which to keep and remove the other's drives"
             ),
             Self::Contradiction { first, second } => write!(

@@ -119,8 +119,8 @@ impl Assembly {
             let about = format!("{label} does not serve");
             self.warnings.retain(|warning| !warning.starts_with(&about));
             self.warnings.push(format!(
-                "{label} is back and trusted: nothing was written while it was away to volumes that could not go \
-                 on without it; what it holds of others is filled anew"
+                "{label} is back and trusted: volumes that could not start without it use its content as it is, \
+                 trusting that nothing was written to them while it was away; its part of the other volumes is rebuilt"
             ));
             self.taken_back.push(drive);
         }

@@ -92,7 +92,7 @@ impl fmt::Display for Report {
         let counted = [
             (self.entries_not_begun, "not begun"),
             (self.entries_of_lost_members, "of a lost member"),
-            (self.entries_senseless, "senseless"),
+            (self.entries_senseless, "inconsistent"),
         ];
         if self.entries_skipped() > 0 {
             write!(out, ", {} skipped (", self.entries_skipped())?;

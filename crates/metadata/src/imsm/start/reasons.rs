@@ -114,7 +114,7 @@ impl fmt::Display for RefusedReason {
                 out.write_str("its container uses features that are not supported: ")?;
                 list(out, &attributes.names())
             }
-            Self::Geometry(problem) => write!(out, "its record makes no sense: {problem}"),
+            Self::Geometry(problem) => write!(out, "its record is inconsistent: {problem}"),
             Self::Migrating(kind) => write!(
                 out,
                 "it is in the middle of a {kind}, which must be finished where it was begun"

@@ -177,7 +177,7 @@ fn replacements_that_make_no_sense_are_refused_before_a_drive_is_added() {
     assert_eq!(code, 409);
     assert_eq!(
         sentence,
-        "volume v is degraded; a drive can be replaced when that is mended"
+        "volume v is degraded; a drive can be replaced after that is repaired"
     );
     assert_eq!(served.status().members.len(), 3);
 }

@@ -42,7 +42,7 @@ fn background_work_is_limited_paused_resumed_and_given_up() {
     served.post("/v1/volumes/v/resume").unwrap();
     assert!(!served.volume().job.unwrap().paused);
     let done: Done = client.order(Method::DELETE, "/v1/volumes/v/job").unwrap();
-    assert_eq!(done.text, "the check of v is given up");
+    assert_eq!(done.text, "the check of v is cancelled");
     assert!(served.volume().job.is_none());
     let (code, sentence, _) = refusal(client.order::<Done>(Method::DELETE, "/v1/volumes/v/job"));
     assert_eq!(
@@ -76,7 +76,7 @@ fn a_rebuild_cannot_be_given_up_and_a_slow_one_can_be_watched() {
     let (code, sentence, _) = refusal(client.order::<Done>(Method::DELETE, "/v1/volumes/v/job"));
     assert_eq!(code, 409);
     assert!(
-        sentence.contains("cannot be given up; `pause` halts it"),
+        sentence.contains("cannot be cancelled; `pause` halts it"),
         "{sentence}"
     );
     limit(&served, 0);

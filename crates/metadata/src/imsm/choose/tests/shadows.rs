@@ -322,7 +322,7 @@ fn a_refusal_says_why() {
         format!("{}", only(&candidates).unwrap_err()),
         "every member's record is torn, and the shadow copies on /dev/IMSMLAB0004 (serial \
          IMSMLAB0004) do not serve: /dev/IMSMLAB0005 (serial IMSMLAB0005) should be a member but its \
-         record is not torn, it is gone or another's; leave that drive out"
+         record is not torn: the drive has none, or another container's; leave that drive out"
     );
     tear(&mut candidates[1], &later(&now, 4));
     let sentence = format!("{}", only(&candidates).unwrap_err());

@@ -429,7 +429,7 @@ fn a_report_is_one_line() {
     report.slots_interrupted = vec![1];
     assert_eq!(
         report.to_string(),
-        "3 entries replayed, 3 skipped (2 not begun, 1 senseless), 4 blocks unreadable, \
+        "3 entries replayed, 3 skipped (2 not begun, 1 inconsistent), 4 blocks unreadable, \
          no log in slot 0, 2, an unfinished header in slot 1"
     );
 }
