@@ -5,4 +5,5 @@ mod bad_blocks;
 mod equal;
 pub(super) mod parity_given_up;
 mod piecewise;
+mod recording;
 mod recover;

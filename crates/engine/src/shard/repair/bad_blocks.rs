@@ -15,7 +15,6 @@
 //! All of this is for watched members only ([`crate::members::Members::watched`]): others pay nothing.
 
 use crate::control::bad_blocks::{BadBlockChange, Recorded};
-use crate::control::message::Message;
 use crate::control::record::JobKind;
 use crate::event::Event;
 use crate::flight::piecewise::Piecewise;
@@ -122,22 +121,6 @@ impl Engine {
             self.record_change(index, at, BadBlockChange::Rewritten);
         }
         true
-    }
-
-    /// Has the controller record what became of a step's range; the step waits for that.
-    pub(crate) fn record_change(&mut self, index: u32, at: usize, change: BadBlockChange) {
-        let running = &mut self.flight.running[index];
-        let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
-        state.progress = Progress::Recording;
-        let message = Message::BadBlocks {
-            shard: self.desk.id(),
-            token: Token::new(index, running.generation, at),
-            member: MemberId(state.member),
-            offset_bytes: step.offset_bytes,
-            length_bytes: step.length_bytes as u32,
-            change,
-        };
-        self.desk.tell_controller(message);
     }
 
     /// The controller has recorded a change, or could not.

@@ -322,4 +322,26 @@ impl Engine {
             Output::Complete(Completion { tag, result })
         });
     }
+
+    /// The plan handles what happened. The single's slot stays in use until all commands that bear its name are back.
+    #[cold]
+    pub(crate) fn single_in_trouble(
+        &mut self,
+        index: u32,
+        copy: u8,
+        result: Result<(), MemberError>,
+    ) {
+        if self.flight.singles[index].plan() == NONE {
+            self.plan_single(index);
+        }
+        let single = &mut self.flight.singles[index];
+        let plan = single.plan();
+        let running = &mut self.flight.running[plan];
+        if single.came_back(copy) {
+            running.single = NONE;
+            self.flight.singles.give(index);
+        }
+        let token = Token::new(plan, running.generation, usize::from(copy));
+        self.step_done(token, result);
+    }
 }

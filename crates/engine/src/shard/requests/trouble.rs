@@ -5,38 +5,14 @@ use crate::flight::running::Work;
 use crate::flight::states::{Progress, StepState};
 use crate::order::ranges::NONE;
 use crate::plan::{Step, StepKind};
-use crate::policy::MemberError;
 use crate::request::{Operation, Request};
 use crate::shard::Engine;
-use crate::token::Token;
 use crate::units::ShardId;
 
 impl Engine {
-    /// The plan handles what happened. The single's slot stays in use until all commands that bear its name are back.
-    #[cold]
-    pub(crate) fn single_in_trouble(
-        &mut self,
-        index: u32,
-        copy: u8,
-        result: Result<(), MemberError>,
-    ) {
-        if self.flight.singles[index].plan() == NONE {
-            self.plan_single(index);
-        }
-        let single = &mut self.flight.singles[index];
-        let plan = single.plan();
-        let running = &mut self.flight.running[plan];
-        if single.came_back(copy) {
-            running.single = NONE;
-            self.flight.singles.give(index);
-        }
-        let token = Token::new(plan, running.generation, usize::from(copy));
-        self.step_done(token, result);
-    }
-
     /// Turns a single request into a plan that stands where the request stood.
     #[cold]
-    fn plan_single(&mut self, index: u32) {
+    pub(crate) fn plan_single(&mut self, index: u32) {
         let single = &self.flight.singles[index];
         let (request, lock) = (*single.request(), single.lock());
         let volume = &self.volumes[request.volume.0 as usize];
