@@ -23,6 +23,15 @@ pub(crate) struct Inspection {
 }
 
 impl Inspection {
+    /// A plan holds the lock now. Returns the ticket of the tool that waits for it; none if no tool does any more, so
+    /// that the lock is to be released.
+    pub fn hold(inspection: &mut Option<Inspection>, plan: u32) -> Option<u64> {
+        *inspection = inspection.filter(|one| !one.abandoned);
+        let one = inspection.as_mut()?;
+        one.held_by = Some(plan);
+        Some(one.ticket)
+    }
+
     /// The plan that holds the lock, if it is held.
     pub fn held_by(&self) -> Option<u32> {
         self.held_by

@@ -10,7 +10,7 @@ use crate::control::record::JobKind;
 use crate::event::Event;
 use crate::flight::piecewise::Piecewise;
 use crate::flight::running::Work;
-use crate::inspection::is_inspection;
+use crate::inspection::{Inspection, is_inspection};
 use crate::limits::{PARTS_RESERVED, PLANS_RESERVED};
 use crate::order::ranges::{BandKey, Part};
 use crate::plan::{NotEnoughMembers, Range, StepKind, maintain};
@@ -151,7 +151,14 @@ impl Engine {
             unreachable!("{:?} is no job's", running.work);
         };
         if is_inspection(&self.order.ranges[part]) {
-            return self.hold_still(index);
+            match Inspection::hold(&mut self.inspection, index) {
+                Some(ticket) => self.desk.emit(Event::Inspectable { ticket }),
+                None => {
+                    self.release(index);
+                    self.order.ranges.end(part);
+                }
+            }
+            return;
         }
         if running.has_differences() && !repair && self.band_differs(index, band) {
             return;

@@ -56,21 +56,6 @@ impl Engine {
         self.order.ranges.add(key, part);
     }
 
-    /// The lock is held: nothing writes to the stripe until it is released.
-    pub(crate) fn hold_still(&mut self, index: u32) {
-        let Some(inspection) = &mut self.inspection else {
-            return self.give_back(index);
-        };
-        inspection.held_by = Some(index);
-        let Inspection {
-            ticket, abandoned, ..
-        } = *inspection;
-        if abandoned {
-            return self.end_inspection(false);
-        }
-        self.desk.emit(Event::Inspectable { ticket });
-    }
-
     /// The tool that asked for an inspection by this ticket has finished.
     pub(crate) fn inspected(&mut self, ticket: u64) {
         if self.inspection.is_some_and(|one| one.ticket == ticket) {
