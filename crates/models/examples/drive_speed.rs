@@ -1,7 +1,7 @@
 //! How many commands per second one drive model completes on one core, without the loop around it.
 //!
 //! ```text
-//! cargo run --release -p models --example speed
+//! cargo run --release -p models --example drive_speed
 //! ```
 
 // The module holds more loads than this example uses.
