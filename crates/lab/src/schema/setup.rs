@@ -90,8 +90,8 @@ const COUNT_MAX: u32 = engine::limits::VOLUME_MEMBERS_MAX as u32;
 /// Smallest and largest chunk: the engine's.
 const CHUNK_MIN_KIB: u32 = engine::limits::CHUNK_BYTES_MIN / 1024;
 const CHUNK_MAX_KIB: u32 = engine::limits::CHUNK_BYTES_MAX / 1024;
-/// Most cores of the engine that a setup may name. The engine's own limit, `engine::limits::SHARDS_MAX`, is lower.
-const ENGINE_CORES_MAX: u32 = 64;
+/// Most cores of the engine: it runs one shard on each.
+const ENGINE_CORES_MAX: u32 = engine::limits::SHARDS_MAX as u32;
 /// Fastest limit of a rebuild: faster than any drive.
 const REBUILD_MAX_MB_S: u32 = 100_000;
 

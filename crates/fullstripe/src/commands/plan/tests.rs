@@ -116,7 +116,7 @@ fn what_makes_no_sense_is_a_sentence() {
         ),
         (
             "--engine-cores 0",
-            "--engine-cores must be from 1 to 64, is 0",
+            "--engine-cores must be from 1 to 16, is 0",
         ),
         (
             "--level 0 --degraded",
@@ -210,8 +210,8 @@ fn what_is_left_out_is_told_with_its_reason() {
             "left out at count 9 to 12: RAID 0: s2600wft-6154-x8 has bays and lanes for at most 8\n",
         ),
         (
-            "--level 0 --sweep engine-cores=63..66",
-            "left out at engine-cores 65 and 66: RAID 0: --engine-cores must be from 1 to 64\n",
+            "--level 0 --sweep engine-cores=15..18",
+            "left out at engine-cores 17 and 18: RAID 0: --engine-cores must be from 1 to 16\n",
         ),
     ] {
         assert_eq!(left_out(more), sentence, "{more}");

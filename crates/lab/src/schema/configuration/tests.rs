@@ -95,8 +95,8 @@ fn each_rule_is_one_sentence() {
         ),
         (
             "chunk_kib = 64",
-            "engine_cores = 65",
-            "setup.r0x4.engine_cores must be from 1 to 64, is 65",
+            "engine_cores = 17",
+            "setup.r0x4.engine_cores must be from 1 to 16, is 17",
         ),
         (
             "chunk_kib = 64",
