@@ -9,7 +9,7 @@ use crate::assemble::bitmap::{FoundBitmap, read_all, start_modes};
 use crate::log::rehearse;
 use crate::member::Member;
 use metadata::imsm::choose::{Assembly, MemberState};
-use metadata::imsm::log::Report;
+use metadata::imsm::log::LogReport;
 use metadata::imsm::start::{
     RefusedReason, StartMode, StartOptions, TRUST_RETURNED_FLAG, start_mode_without_log,
 };
@@ -24,7 +24,7 @@ pub struct Decision {
     /// How each volume starts; if a write-hole log has to be replayed, how it starts once that has succeeded.
     pub modes: Vec<StartMode>,
     /// What the replay would do, by volume.
-    pub replays: Vec<Option<Report>>,
+    pub replays: Vec<Option<LogReport>>,
     options: StartOptions,
 }
 

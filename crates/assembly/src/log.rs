@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use engine::log::unit::LogUnit;
 use metadata::imsm::choose::Assembly;
 use metadata::imsm::log::{
-    Entry, HEADER_BYTES, LoggedVolume, Members, Report, encode_header, initialise, replay,
+    Entry, HEADER_BYTES, LoggedVolume, Members, LogReport, encode_header, initialise, replay,
 };
 use metadata::imsm::start::{StartMode, StartOptions, start_mode_without_log};
 use metadata::imsm::{Mpb, SectorSize, WriteHolePolicy};
@@ -67,7 +67,7 @@ impl<M: Member> Members for Drives<'_, M> {
 
 /// What a replay would do, without writing anything; `None` for a volume without a log.
 #[must_use]
-pub fn rehearse(drives: &[impl Member], assembly: &Assembly, at: usize) -> Option<Report> {
+pub fn rehearse(drives: &[impl Member], assembly: &Assembly, at: usize) -> Option<LogReport> {
     // Only writes can fail; the report counts what cannot be read.
     run(drives, assembly, &assembly.mpb, at, true)
         .ok()
@@ -127,7 +127,7 @@ fn run(
     mpb: &Mpb,
     at: usize,
     rehearsal: bool,
-) -> Result<Option<Report>> {
+) -> Result<Option<LogReport>> {
     let Some(logged) = LoggedVolume::of(mpb, at, assembly.sector) else {
         return Ok(None);
     };

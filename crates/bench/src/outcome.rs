@@ -192,7 +192,7 @@ pub struct Asked {
 
 /// The result of a bench. The array's figures come first in its JSON, because they are what was asked for.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct BenchOutcome {
     /// What was asked for, and what the machine provided.
     pub config: Asked,
     /// Median over the rounds, as for `generator` and `bare`.
@@ -228,14 +228,14 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
-impl Outcome {
+impl BenchOutcome {
     pub(crate) fn new(
         config: &Config,
         members: &Members,
         calibrations: &[Workload],
         rounds: &[Round],
         setting: Setting,
-    ) -> anyhow::Result<Outcome> {
+    ) -> anyhow::Result<BenchOutcome> {
         let rates = |of: fn(&Round) -> Vec<&Sample>| -> Vec<Rates> {
             rounds
                 .iter()
@@ -274,7 +274,7 @@ impl Outcome {
         let commands = stats.sum(&["member_reads", "member_writes", "member_flushes"]);
         let bytes = stats.sum(&["member_read_bytes", "member_write_bytes"]) as f64;
         let requests = requests.max(1) as f64;
-        Ok(Outcome {
+        Ok(BenchOutcome {
             config: asked(config, setting),
             rounds_iops: arrays.iter().map(|rates| rates.iops).collect(),
             raid_ns_per_io: (!members.have_pace()).then(|| median(difference.collect())),

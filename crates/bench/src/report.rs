@@ -1,6 +1,6 @@
 //! Prints an outcome as one table for people.
 
-use super::outcome::{Asked, Outcome, Rates};
+use super::outcome::{Asked, BenchOutcome, Rates};
 use std::fmt::Write;
 
 /// Width of the column of names.
@@ -9,7 +9,7 @@ pub const NAME_WIDTH: usize = 30;
 const FIGURE_WIDTH: usize = 16;
 
 /// The table.
-pub fn text(outcome: &Outcome) -> String {
+pub fn text(outcome: &BenchOutcome) -> String {
     let mut text = String::new();
     header(&mut text, &outcome.config);
     rates(&mut text, outcome);
@@ -65,7 +65,7 @@ fn header(text: &mut String, asked: &Asked) {
     );
 }
 
-fn rates(text: &mut String, outcome: &Outcome) {
+fn rates(text: &mut String, outcome: &BenchOutcome) {
     let compared = [&outcome.array, &outcome.bare, &outcome.generator];
     let mut row = |name: &str, cells: [String; 3]| {
         let _ = write!(text, "{name:<NAME_WIDTH$}");
@@ -94,7 +94,7 @@ fn rates(text: &mut String, outcome: &Outcome) {
     text.push('\n');
 }
 
-fn figures(text: &mut String, outcome: &Outcome) {
+fn figures(text: &mut String, outcome: &BenchOutcome) {
     let raid = match outcome.raid_ns_per_io {
         Some(ns) => format!("{ns:.0} ns per I/O"),
         None => "unknown, as the threads sleep or spin until answers of limited members are due"
@@ -191,14 +191,14 @@ mod tests {
     use super::*;
     use crate::outcome::{Counters, LatencyNs};
 
-    fn outcome() -> Outcome {
+    fn outcome() -> BenchOutcome {
         let rates = |iops: f64, ns_per_io| Rates {
             iops,
             bytes_per_s: iops * 4096.0,
             ns_per_io,
             cores: iops * ns_per_io / 1e9,
         };
-        Outcome {
+        BenchOutcome {
             config: Asked {
                 level: "RAID 5".to_owned(),
                 member: "null:1g,read-iops=50k".to_owned(),

@@ -6,7 +6,7 @@ use super::config::{Config, Workload};
 use super::cores;
 use super::generator::{Load, Region};
 use super::members::Members;
-use super::outcome::{Counters, Outcome, Round, Sample, Setting};
+use super::outcome::{BenchOutcome, Counters, Round, Sample, Setting};
 use super::window::window;
 use anyhow::{Context, anyhow};
 use drives::arena::{Arena, ArenaOptions, Pool};
@@ -48,7 +48,7 @@ pub(super) struct Bench<'a> {
 /// # Errors
 ///
 /// If something that was asked for is impossible, a member cannot be used, or a request failed: one sentence.
-pub fn measure(config: &Config) -> anyhow::Result<Outcome> {
+pub fn measure(config: &Config) -> anyhow::Result<BenchOutcome> {
     config.check()?;
     let members = Members::open(config)?;
     let bench = Bench::new(config, &members)?;
@@ -81,7 +81,7 @@ pub fn measure(config: &Config) -> anyhow::Result<Outcome> {
         ring: report.map_or_else(String::new, |report| report.to_string()),
         huge_pages: bench.arena.report().huge_pages,
     };
-    Outcome::new(config, &members, &calibrations, &rounds, setting)
+    BenchOutcome::new(config, &members, &calibrations, &rounds, setting)
 }
 
 /// The measurements of the bare member that the roofline needs: reads and writes alone, unless limits give the members'

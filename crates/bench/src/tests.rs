@@ -1,7 +1,7 @@
 //! Whole measurements, short: what they say must be consistent, however slow the machine is.
 
 use super::config::{BenchJob, Config, Workload};
-use super::outcome::Outcome;
+use super::outcome::BenchOutcome;
 use super::{counted, job, measure, report};
 use drives::completion::CompletionMode;
 use engine::layout::Level;
@@ -29,8 +29,8 @@ pub(super) fn config(level: Level, member: &str, count: u8) -> Config {
     }
 }
 
-fn assert_sane(config: &Config, outcome: &Outcome) {
-    let Outcome {
+fn assert_sane(config: &Config, outcome: &BenchOutcome) {
+    let BenchOutcome {
         array, latency_ns, ..
     } = outcome;
     assert!(

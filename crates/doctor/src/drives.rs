@@ -63,7 +63,7 @@ pub enum LookError {
 pub type Look<'look> = &'look dyn Fn(&str) -> Result<Looked, LookError>;
 
 /// The findings, and whether any drive carries IMSM metadata.
-pub struct Outcome {
+pub struct DrivesFindings {
     /// In the order of the drives.
     pub findings: Vec<Finding>,
     /// Whether any drive is part of an array or a spare.
@@ -72,8 +72,8 @@ pub struct Outcome {
 
 /// Examines `specs`. A drive that the user named must be free for `serve`; if another drive is in use, that is only
 /// reported.
-pub fn check(specs: &[String], are_named: bool, look: Look) -> Outcome {
-    let mut outcome = Outcome {
+pub fn check(specs: &[String], are_named: bool, look: Look) -> DrivesFindings {
+    let mut outcome = DrivesFindings {
         findings: Vec::new(),
         has_imsm: false,
     };

@@ -114,7 +114,7 @@ impl fmt::Display for Finding {
 
 /// Everything that was found, in the order of the checks.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct Diagnosis {
     /// Version of this schema: 1.
     pub version: u32,
     /// Whether none of the findings prevents serving.
@@ -123,11 +123,11 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
-impl Report {
+impl Diagnosis {
     /// The report of `findings`.
     #[must_use]
-    pub fn new(findings: Vec<Finding>) -> Report {
-        Report {
+    pub fn new(findings: Vec<Finding>) -> Diagnosis {
+        Diagnosis {
             version: 1,
             can_serve: findings
                 .iter()
@@ -145,7 +145,7 @@ impl Report {
     }
 }
 
-impl Report {
+impl Diagnosis {
     /// The conclusion, and the number of findings by level: `Nothing prevents serving` and
     /// `; 1 warning, 0 notes.`
     #[must_use]
@@ -162,7 +162,7 @@ impl Report {
 }
 
 /// A line for each finding, then one with the conclusion.
-impl fmt::Display for Report {
+impl fmt::Display for Diagnosis {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
             writeln!(out, "{finding}")?;
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn only_a_problem_prevents_serving() {
         let findings = vec![Finding::ok("a", "b"), Finding::warning("c", "d")];
-        let report = Report::new(findings.clone());
+        let report = Diagnosis::new(findings.clone());
         assert!(report.can_serve);
         assert!(
             report
@@ -196,7 +196,7 @@ mod tests {
                 .ends_with("Nothing prevents serving; 1 warning, 0 notes.\n")
         );
         let problem = [findings, vec![Finding::problem("e", "f")]].concat();
-        let report = Report::new(problem);
+        let report = Diagnosis::new(problem);
         assert!(!report.can_serve);
         assert!(
             report

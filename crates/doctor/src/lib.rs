@@ -31,7 +31,7 @@ use ::drives::spec::{MemberSpec, Target};
 use anyhow::{Result, bail};
 use drives::Look;
 use files::Files;
-use finding::Report;
+use finding::Diagnosis;
 use granted::{Granted, Need};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ struct Machine {
 ///
 /// # Errors
 /// A specification that cannot be parsed, or that names no drive of this machine.
-pub fn examine_this_machine(drives: &[String]) -> Result<Report> {
+pub fn examine_this_machine(drives: &[String]) -> Result<Diagnosis> {
     let named = named_drives(drives)?;
     let files = Files::below("/");
     let machine = Machine {
@@ -109,7 +109,7 @@ fn bytes_to_ask_for(files: &Files) -> u64 {
 }
 
 /// Runs all checks; if drives are named, those about drives cover only these.
-fn examine(machine: &Machine, named: &[Named], look: Look) -> Report {
+fn examine(machine: &Machine, named: &[Named], look: Look) -> Diagnosis {
     let files = &machine.files;
     let mut findings = kernel::check(machine);
     findings.extend(processor::check(machine));
@@ -132,5 +132,5 @@ fn examine(machine: &Machine, named: &[Named], look: Look) -> Report {
     findings.extend(looked.findings);
     findings.extend(other_programs::check(files, looked.has_imsm));
     findings.extend(tools::check(&machine.search_path));
-    Report::new(findings)
+    Diagnosis::new(findings)
 }

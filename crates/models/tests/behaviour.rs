@@ -8,7 +8,7 @@ use models::drive::{Command, Completion, Drive, Operation, State};
 use models::profile::{Family, Profile};
 use models::tables::Tables;
 use repeatable::random::mix;
-use support::{Arrivals, Load, Outcome, closed_loop, drive_of, family, open_loop};
+use support::{Arrivals, Load, LoadResult, closed_loop, drive_of, family, open_loop};
 
 fn member(id: &str) -> Profile {
     family()
@@ -170,7 +170,7 @@ fn the_same_commands_get_the_same_answers_for_ever() {
 /// What a constant is asked about: higher or lower with a higher constant.
 type Question = (&'static str, f64, fn(&Family) -> f64);
 
-fn run(family: &Family, id: &str, state: State, load: Load, warm_ms: u64) -> Outcome {
+fn run(family: &Family, id: &str, state: State, load: Load, warm_ms: u64) -> LoadResult {
     let profile = family.member(id).unwrap_or_else(|error| panic!("{error}"));
     closed_loop(&mut drive_of(&profile, state), load, warm_ms, 100)
 }

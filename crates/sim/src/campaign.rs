@@ -4,7 +4,7 @@
 use crate::history::draw::Wish;
 use crate::history::{History, Mode};
 use crate::random::mix;
-use crate::run::{Counts, Failure, Outcome, run};
+use crate::run::{Counts, Failure, HistoryOutcome, run};
 use crate::shrink::shrink;
 use crate::watch::Watch;
 use engine::layout::Level;
@@ -170,14 +170,14 @@ fn lock(summary: &Mutex<Summary>) -> std::sync::MutexGuard<'_, Summary> {
 }
 
 /// Runs a history. A broken assertion of the engine counts as a failure of the history.
-fn guarded(history: &History) -> Outcome {
+fn guarded(history: &History) -> HistoryOutcome {
     let outcome = catch_unwind(AssertUnwindSafe(|| run(history, false)));
     outcome.unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()
             .cloned()
             .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        Outcome {
+        HistoryOutcome {
             hash: 0,
             failure: Some(Failure::Panicked(text.unwrap_or_default())),
             counts: Counts::default(),

@@ -49,7 +49,7 @@ pub struct Window {
 
 /// The result of a run.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Measurements of the clients, in the window.
     pub figures: Figures,
     /// Processor time spent in the window.
@@ -122,7 +122,7 @@ struct Used {
 ///
 /// When the stack or the workload is impossible, when something failed although a run has no faults, or when a
 /// law of [`super`] does not hold.
-pub fn run(setup: Setup, window: Window) -> Result<Outcome> {
+pub fn run(setup: Setup, window: Window) -> Result<RunOutcome> {
     let workload = setup.workload.clone();
     let mut run = Run::new(setup, window)?;
     run.queue.at(window.from_ns, Event::Begins);
@@ -162,7 +162,7 @@ pub fn run(setup: Setup, window: Window) -> Result<Outcome> {
     let (figures, used) = ended.context("the window has ended")?;
     let counters = run.stack.counters();
     run.audit.judge(&counters)?;
-    Ok(Outcome {
+    Ok(RunOutcome {
         figures,
         books: used.books.since(begun.books),
         energy_nj: used.energy_nj - begun.energy_nj,

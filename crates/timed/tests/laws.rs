@@ -10,7 +10,7 @@ use repeatable::random::Stream;
 use timed::array::Array;
 use timed::host::Host;
 use timed::prices::Prices;
-use timed::run::{Outcome, Setup, Window, run};
+use timed::run::{RunOutcome, Setup, Window, run};
 use timed::stacks::Stack;
 use timed::stacks::fullstripe::Fullstripe;
 use timed::stacks::none::NoRaid;
@@ -87,7 +87,7 @@ impl Case {
         Box::new(Fullstripe::new(&array, &Prices::nothing()).expect("an array"))
     }
 
-    fn run(&self, seed: u64, for_ns: u64) -> Outcome {
+    fn run(&self, seed: u64, for_ns: u64) -> RunOutcome {
         let drive = |index| -> Box<dyn Timing> {
             Box::new(Server {
                 law: self.law,
@@ -110,7 +110,7 @@ impl Case {
     }
 
     /// Asserts that a figure is `expected`, within three half-widths over ten seeds, which must be narrow.
-    fn assert(&self, expected: f64, figure: impl Fn(&Outcome) -> f64) {
+    fn assert(&self, expected: f64, figure: impl Fn(&RunOutcome) -> f64) {
         let runs: Vec<f64> = seeds(1, 10)
             .map(|seed| figure(&self.run(seed, 4 * S)))
             .collect();
@@ -124,11 +124,11 @@ impl Case {
     }
 }
 
-fn mean_response_ns(outcome: &Outcome) -> f64 {
+fn mean_response_ns(outcome: &RunOutcome) -> f64 {
     outcome.figures.response.mean_ns().unwrap()
 }
 
-fn iops(outcome: &Outcome) -> f64 {
+fn iops(outcome: &RunOutcome) -> f64 {
     outcome.figures.iops()
 }
 

@@ -11,7 +11,7 @@ use timed::array::Array;
 use timed::host::Host;
 use timed::machine::{drives_in_bays, host};
 use timed::prices::Prices;
-use timed::run::{Outcome, Setup, Window, run};
+use timed::run::{RunOutcome, Setup, Window, run};
 use timed::stacks::Stack;
 use timed::stacks::fullstripe::Fullstripe;
 use timed::stacks::none::NoRaid;
@@ -39,7 +39,7 @@ struct Case {
 }
 
 impl Case {
-    fn run(&self, for_ns: u64) -> Outcome {
+    fn run(&self, for_ns: u64) -> RunOutcome {
         let family: Family = toml::from_str(DRIVE).expect("a family");
         let profile = family.member("p4510-2tb").expect("a drive");
         let drive = |index| Drive::new(&profile, self.state, Port::unlimited(), 1, index);

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use timed::array::Array;
 use timed::host::Host;
 use timed::prices::Prices;
-use timed::run::{Outcome, Setup, Window, run};
+use timed::run::{RunOutcome, Setup, Window, run};
 use timed::stacks::Stack;
 use timed::stacks::fullstripe::Fullstripe;
 use timed::stacks::md_2018::Md2018;
@@ -113,7 +113,12 @@ impl Case {
         Box::new(stack.expect("an array"))
     }
 
-    fn run_on(&self, stack: Box<dyn Stack>, from_ns: u64, for_ns: u64) -> (Outcome, Vec<Command>) {
+    fn run_on(
+        &self,
+        stack: Box<dyn Stack>,
+        from_ns: u64,
+        for_ns: u64,
+    ) -> (RunOutcome, Vec<Command>) {
         let tape = Tape::default();
         let drive = |member| -> Box<dyn Timing> {
             Box::new(Recorder {
@@ -139,7 +144,7 @@ impl Case {
         (outcome.expect("a run that obeys its laws"), tape.take())
     }
 
-    fn run(&self, for_ns: u64) -> (Outcome, Vec<Command>) {
+    fn run(&self, for_ns: u64) -> (RunOutcome, Vec<Command>) {
         self.run_on(self.md(), 0, for_ns)
     }
 

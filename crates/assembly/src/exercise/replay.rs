@@ -8,7 +8,7 @@ use crate::log::{rehearse, replay_all};
 use crate::member::Member;
 use engine::control::record::{SyncKind, SyncRecord};
 use metadata::imsm::choose::{Assembly, choose};
-use metadata::imsm::log::{LoggedVolume, Report};
+use metadata::imsm::log::{LogReport, LoggedVolume};
 use metadata::imsm::start::{RefusedReason, StartMode, StartOptions, SyncWork, start_mode};
 use metadata::imsm::{Level, Mpb, WriteHolePolicy};
 use std::ops::Range;
@@ -86,7 +86,7 @@ impl Scene {
     }
 
     /// What a replay would do.
-    fn rehearsed(&self, without: Option<usize>) -> Report {
+    fn rehearsed(&self, without: Option<usize>) -> LogReport {
         let drives = self.open(without);
         rehearse(&drives, &Scene::assembly(&drives), 0).expect("it keeps a log")
     }

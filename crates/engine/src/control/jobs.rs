@@ -23,7 +23,7 @@ pub(super) struct Job {
     /// What people call the job; an initial sync and a resync are the same kind.
     pub name: JobName,
     bands: u64,
-    window_bytes: u64,
+    band_bytes: u64,
     shard_bands: [u64; SHARDS_MAX],
     mismatches: [u64; SHARDS_MAX],
     failures: [u64; SHARDS_MAX],
@@ -138,8 +138,8 @@ impl Jobs {
         name: JobName,
         from_bytes: u64,
     ) {
-        let window = u64::from(shape.band_bytes());
-        let from_band = from_bytes / window;
+        let band_bytes = u64::from(shape.band_bytes());
+        let from_band = from_bytes / band_bytes;
         let view = JobView {
             id: self.next_id,
             kind,
@@ -154,7 +154,7 @@ impl Jobs {
             view,
             name,
             bands: shape.bands(),
-            window_bytes: window,
+            band_bytes,
             shard_bands: [from_band; SHARDS_MAX],
             mismatches: [0; SHARDS_MAX],
             failures: [0; SHARDS_MAX],
@@ -165,7 +165,7 @@ impl Jobs {
             paced_from: from_band,
             resting: false,
             given_up: 0,
-            kept_bytes: from_band * window,
+            kept_bytes: from_band * band_bytes,
             refused_bytes: 0,
             begins_anew: false,
             halted: false,
@@ -222,13 +222,13 @@ impl Jobs {
             name: job.name,
             running: self.active == Some(at) && job.started && !job.paused,
             paused: job.paused || job.halted,
-            done_bytes: job.view.done_band * job.window_bytes,
+            done_bytes: job.view.done_band * job.band_bytes,
             kept_bytes: match job.view.kind {
                 JobKind::Check { repair: true } => job.kept_bytes,
-                _ => job.view.done_band * job.window_bytes,
+                _ => job.view.done_band * job.band_bytes,
             },
-            total_bytes: job.bands * job.window_bytes,
-            paced_from_bytes: job.paced_from * job.window_bytes,
+            total_bytes: job.bands * job.band_bytes,
+            paced_from_bytes: job.paced_from * job.band_bytes,
             paced_since: job.paced_since,
             mismatches: job.mismatches.iter().sum(),
             failures: job.failures.iter().sum(),
@@ -394,7 +394,7 @@ impl Controller {
     pub(super) fn flush_for_checkpoint(&mut self, at: usize) {
         let job = self.jobs.jobs[at].as_ref().expect(ACTIVE);
         let id = job.view.id;
-        self.jobs.flushed_bytes = job.view.done_band * job.window_bytes;
+        self.jobs.flushed_bytes = job.view.done_band * job.band_bytes;
         let members = self.flushed_for(at);
         self.flush(members, FlushPurpose::Checkpoint(id));
     }
@@ -446,7 +446,7 @@ impl Controller {
         let (Some(sync), Some(job)) = (self.record.volumes[at].sync, &self.jobs.jobs[at]) else {
             return false;
         };
-        let done_bytes = job.view.done_band * job.window_bytes;
+        let done_bytes = job.view.done_band * job.band_bytes;
         done_bytes > sync.done_bytes && done_bytes > job.refused_bytes
     }
 
@@ -454,7 +454,7 @@ impl Controller {
     fn repair_is_unflushed(&self, at: usize) -> bool {
         self.jobs.jobs[at].as_ref().is_some_and(|job| {
             job.view.kind == JobKind::Check { repair: true }
-                && job.view.done_band * job.window_bytes > job.kept_bytes
+                && job.view.done_band * job.band_bytes > job.kept_bytes
         })
     }
 

@@ -1,6 +1,6 @@
 //! Order among overlapping work: which pieces of work hold which ranges, and what waits behind them.
 //!
-//! The unit is a *band*: one row of a volume, or a window of it when chunks are large. Inside a band a lock covers a
+//! The unit is a *band*: one row of a volume, or a part of it when chunks are large. Inside a band a lock covers a
 //! range of offsets in the chunk, which for RAID 5 is a range of parity blocks. Work waits in arrival order behind
 //! whatever it overlaps. Each shard has one such table, which no other shard looks at. In it a shard locks ranges of
 //! bands in rows that it owns, and of mirrored bands that it has claimed ([`crate::claims`]). Each lock in a mirrored

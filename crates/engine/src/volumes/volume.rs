@@ -17,9 +17,9 @@ use alloc::vec::Vec;
 pub(crate) struct Volume {
     pub shape: Geometry,
     /// Bytes of a band: the part of a chunk that is locked and planned together.
-    pub window_bytes: u32,
+    pub band_bytes: u32,
     /// Bands per row, as a shift.
-    window_shift: u32,
+    band_shift: u32,
     pub view: VolumeView,
     /// The view's row state, without members that this shard already knows to have failed.
     base: RowView,
@@ -50,14 +50,14 @@ pub(crate) struct Volume {
 
 impl Volume {
     pub fn new(shape: Geometry, view: VolumeView, requests_max: usize) -> Volume {
-        let window_bytes = shape.band_bytes();
+        let band_bytes = shape.band_bytes();
         let base = view.row;
         let writes_freely = view.writes_allowed;
         let (refuses_writes, records_nothing) = (view.refuses_writes(), view.records_nothing());
         Volume {
             shape,
-            window_bytes,
-            window_shift: (shape.chunk_bytes / window_bytes).trailing_zeros(),
+            band_bytes,
+            band_shift: (shape.chunk_bytes / band_bytes).trailing_zeros(),
             view,
             base,
             is_uniform: false,
@@ -96,21 +96,21 @@ impl Volume {
     /// The band of a place.
     #[inline]
     pub fn band(&self, row: u64, in_chunk_bytes: u32) -> u64 {
-        (row << self.window_shift) + u64::from(in_chunk_bytes / self.window_bytes)
+        (row << self.band_shift) + u64::from(in_chunk_bytes / self.band_bytes)
     }
 
     /// The row of a band and the range of offsets in the chunk; the range is empty past the end of a
     /// short last row.
     pub fn band_range(&self, band: u64) -> (u64, u32, u32) {
-        let row = band >> self.window_shift;
-        let low = (band & ((1 << self.window_shift) - 1)) as u32 * self.window_bytes;
+        let row = band >> self.band_shift;
+        let low = (band & ((1 << self.band_shift) - 1)) as u32 * self.band_bytes;
         let height = self.shape.row_height_bytes(row);
-        (row, low.min(height), (low + self.window_bytes).min(height))
+        (row, low.min(height), (low + self.band_bytes).min(height))
     }
 
     /// Byte offset in each member's extent where a band begins.
     pub fn band_bytes(&self, band: u64) -> u64 {
-        band * u64::from(self.window_bytes)
+        band * u64::from(self.band_bytes)
     }
 
     /// Takes the view's row state, without the slots of `failed` members, of which `durable` are on record.
@@ -153,7 +153,7 @@ impl Volume {
     pub fn row_view(&self, band: u64, me: ShardId, shards: u8, failed: MemberSet) -> RowView {
         let mut view = self.base;
         let Some(job) = &self.job else { return view };
-        let row = band >> self.window_shift;
+        let row = band >> self.band_shift;
         let done = if self.shape.owner(row, shards) == me {
             job.is_done(band)
         } else {

@@ -1,7 +1,7 @@
 //! Nothing that clients, drives, operators and time do reaches an assertion: the exercise that the fuzzer does with any
 //! bytes (`fuzz/fuzz_targets/engine.rs`), over bytes drawn from seeds.
 
-use crate::exercise::{Outcome, fuzz_one};
+use crate::exercise::{ScriptOutcome, fuzz_one};
 use crate::memory::Random;
 
 /// Longest script.
@@ -38,7 +38,7 @@ impl Drop for Told {
 #[test]
 fn scripts_of_every_kind_are_survived() {
     let (count, first) = (number("ANY_BYTES_COUNT", 300), number("ANY_BYTES_SEED", 1));
-    let mut sum = Outcome::default();
+    let mut sum = ScriptOutcome::default();
     for seed in first..first + count {
         let told = Told(seed);
         sum += fuzz_one(&script(seed));
@@ -51,7 +51,7 @@ fn scripts_of_every_kind_are_survived() {
 }
 
 /// Of everything that may come of a script there is enough.
-fn check_reach(sum: Outcome, scripts: usize) {
+fn check_reach(sum: ScriptOutcome, scripts: usize) {
     for (what, there, wanted) in [
         ("requests carried out", sum.carried_out, 5 * scripts),
         ("requests with errors", sum.errors, scripts),

@@ -10,7 +10,7 @@
 
 use super::error::ProtocolError;
 use super::export::ExportList;
-use super::negotiation::{Negotiation, Outcome, ReceivedOption};
+use super::negotiation::{Negotiated, Negotiation, ReceivedOption};
 use super::wire::*;
 
 /// Longest option data that is kept and parsed: a name and two queries of the longest strings.
@@ -71,10 +71,10 @@ impl Handshake {
         exports: &ExportList,
         shutting_down: bool,
         output: &mut Vec<u8>,
-    ) -> Result<(usize, Outcome), ProtocolError> {
+    ) -> Result<(usize, Negotiated), ProtocolError> {
         let mut rest = input;
-        let mut outcome = Outcome::Negotiating;
-        while output.is_empty() && outcome == Outcome::Negotiating && self.gather(&mut rest) {
+        let mut outcome = Negotiated::Negotiating;
+        while output.is_empty() && outcome == Negotiated::Negotiating && self.gather(&mut rest) {
             outcome = self.step(exports, shutting_down, output)?;
         }
         Ok((input.len() - rest.len(), outcome))
@@ -107,10 +107,10 @@ impl Handshake {
         exports: &ExportList,
         shutting_down: bool,
         output: &mut Vec<u8>,
-    ) -> Result<Outcome, ProtocolError> {
+    ) -> Result<Negotiated, ProtocolError> {
         let awaited = std::mem::replace(&mut self.awaiting, Awaiting::OptionHeader);
         let data = std::mem::take(&mut self.collected);
-        let mut outcome = Outcome::Negotiating;
+        let mut outcome = Negotiated::Negotiating;
         match awaited {
             Awaiting::ClientFlags => self.client_flags(&data)?,
             Awaiting::OptionHeader => self.option_header(&data)?,

@@ -18,7 +18,7 @@ const SHOWN_NAME_BYTES: usize = 128;
 
 /// The state of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum Negotiated {
     /// Still negotiating.
     Negotiating,
     /// The client ended the session.
@@ -63,7 +63,7 @@ impl Negotiation {
         option: &ReceivedOption<'_>,
         exports: &ExportList,
         output: &mut Vec<u8>,
-    ) -> Result<Outcome, ProtocolError> {
+    ) -> Result<Negotiated, ProtocolError> {
         let ReceivedOption {
             number,
             length_bytes,
@@ -77,7 +77,7 @@ impl Negotiation {
             OPT_EXPORT_NAME => return self.export_name(data, exports, output),
             OPT_ABORT => {
                 push_reply(output, number, REP_ACK, &[]);
-                return Ok(Outcome::Aborted);
+                return Ok(Negotiated::Aborted);
             }
             OPT_INFO | OPT_GO | OPT_LIST_META_CONTEXT | OPT_SET_META_CONTEXT
                 if length_bytes > MAX_OPTION_DATA_BYTES =>
@@ -95,13 +95,13 @@ impl Negotiation {
             OPT_STRUCTURED_REPLY => {
                 self.structured_replies = true;
                 push_reply(output, number, REP_ACK, &[]);
-                Ok(Outcome::Negotiating)
+                Ok(Negotiated::Negotiating)
             }
             _ => Err(Refused::unsupported(number)),
         };
         Ok(answer.unwrap_or_else(|refused| {
             push_error(output, number, refused.reply_type, &refused.message);
-            Outcome::Negotiating
+            Negotiated::Negotiating
         }))
     }
 
@@ -109,12 +109,12 @@ impl Negotiation {
     pub(super) fn answer_during_shutdown(
         option: &ReceivedOption<'_>,
         output: &mut Vec<u8>,
-    ) -> Result<Outcome, ProtocolError> {
+    ) -> Result<Negotiated, ProtocolError> {
         match option.number {
             OPT_EXPORT_NAME => Err(ProtocolError::ShuttingDown),
             OPT_ABORT => {
                 push_reply(output, OPT_ABORT, REP_ACK, &[]);
-                Ok(Outcome::Aborted)
+                Ok(Negotiated::Aborted)
             }
             number => {
                 push_error(
@@ -123,7 +123,7 @@ impl Negotiation {
                     REP_ERR_SHUTDOWN,
                     "the server is shutting down",
                 );
-                Ok(Outcome::Negotiating)
+                Ok(Negotiated::Negotiating)
             }
         }
     }
@@ -133,7 +133,7 @@ impl Negotiation {
         data: &[u8],
         exports: &ExportList,
         output: &mut Vec<u8>,
-    ) -> Result<Outcome, ProtocolError> {
+    ) -> Result<Negotiated, ProtocolError> {
         let name = parse_string(data).map_err(|problem| ProtocolError::ExportName { problem })?;
         let Some(export_index) = exports.find(name) else {
             let name = truncated(name, SHOWN_NAME_BYTES).to_owned();
@@ -155,7 +155,7 @@ impl Negotiation {
         data: &[u8],
         exports: &ExportList,
         output: &mut Vec<u8>,
-    ) -> Result<Outcome, Refused> {
+    ) -> Result<Negotiated, Refused> {
         let query = InfoQuery::parse(data).map_err(Refused::invalid)?;
         let export_index = find(exports, query.name)?;
         let export = &exports.as_slice()[export_index];
@@ -164,7 +164,7 @@ impl Negotiation {
         Ok(if option == OPT_GO {
             self.chosen(export_index)
         } else {
-            Outcome::Negotiating
+            Negotiated::Negotiating
         })
     }
 
@@ -203,7 +203,7 @@ impl Negotiation {
         data: &[u8],
         exports: &ExportList,
         output: &mut Vec<u8>,
-    ) -> Result<Outcome, Refused> {
+    ) -> Result<Negotiated, Refused> {
         if !self.structured_replies {
             return Err(Refused::invalid(
                 "metadata contexts need structured replies; ask for them first",
@@ -225,11 +225,11 @@ impl Negotiation {
             }
         }
         push_reply(output, option, REP_ACK, &[]);
-        Ok(Outcome::Negotiating)
+        Ok(Negotiated::Negotiating)
     }
 
-    fn chosen(&self, export_index: usize) -> Outcome {
-        Outcome::Chosen(Choice {
+    fn chosen(&self, export_index: usize) -> Negotiated {
+        Negotiated::Chosen(Choice {
             export_index,
             structured_replies: self.structured_replies,
             block_status: self.block_status_export == Some(export_index),
@@ -290,7 +290,7 @@ fn find(exports: &ExportList, name: &str) -> Result<usize, Refused> {
     })
 }
 
-fn list(exports: &ExportList, output: &mut Vec<u8>) -> Outcome {
+fn list(exports: &ExportList, output: &mut Vec<u8>) -> Negotiated {
     for export in exports.as_slice() {
         let name_length = (export.name.len() as u32).to_be_bytes();
         let parts = [
@@ -301,7 +301,7 @@ fn list(exports: &ExportList, output: &mut Vec<u8>) -> Outcome {
         push_reply(output, OPT_LIST, REP_SERVER, &parts);
     }
     push_reply(output, OPT_LIST, REP_ACK, &[]);
-    Outcome::Negotiating
+    Negotiated::Negotiating
 }
 
 #[cfg(test)]

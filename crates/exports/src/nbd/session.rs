@@ -19,7 +19,7 @@ use super::command::{Command, Refusal, Rules};
 use super::error::ProtocolError;
 use super::export::{Export, ExportList};
 use super::handshake::Handshake;
-use super::negotiation::{Choice, Outcome};
+use super::negotiation::{Choice, Negotiated};
 use super::reply::ReplyEncoder;
 use super::transmission::Transmission;
 
@@ -121,9 +121,9 @@ impl Session {
         let (taken, outcome) =
             handshake.feed(input, &self.exports, self.shutting_down, &mut self.output)?;
         match outcome {
-            Outcome::Negotiating => {}
-            Outcome::Aborted => self.state = State::Ended,
-            Outcome::Chosen(choice) => {
+            Negotiated::Negotiating => {}
+            Negotiated::Aborted => self.state = State::Ended,
+            Negotiated::Chosen(choice) => {
                 let export = &self.exports.as_slice()[choice.export_index];
                 self.state = State::Transmission(Transmission::new(Rules::new(export, &choice)));
                 self.choice = Some(choice);

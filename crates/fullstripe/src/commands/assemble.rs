@@ -3,7 +3,7 @@
 //! It reports which copy of the record is chosen, which drives are evicted and why, how each volume would be started,
 //! and which option would start a refused volume. Nothing is written.
 
-use super::describe::{self, ContainerReport, Report, text};
+use super::describe::{self, ContainerReport, DrivesReport, text};
 use super::exit_codes::{DEGRADED, REFUSED};
 use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_text};
@@ -84,7 +84,7 @@ fn assemble(args: &AssembleArgs) -> Result<ExitCode> {
     }
 }
 
-fn verdict(container: &ContainerReport, report: &Report) -> u8 {
+fn verdict(container: &ContainerReport, report: &DrivesReport) -> u8 {
     let refused = container.refused.is_some()
         || container
             .volumes

@@ -16,7 +16,7 @@ pub use volume::chunk_bytes;
 
 /// Everything found on a set of drives.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct DrivesReport {
     /// Version of this schema: 1.
     pub version: u32,
     /// The containers.
@@ -138,7 +138,7 @@ pub struct ReplayReport {
 
 /// Groups `drives` into containers and describes each as it would be started with `options`.
 #[must_use]
-pub fn report(drives: &[Probed], options: StartOptions) -> Report {
+pub fn report(drives: &[Probed], options: StartOptions) -> DrivesReport {
     let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
     let choice = choose(&candidates);
     let name = |drive: usize| drives[drive].drive.name().to_owned();
@@ -164,7 +164,7 @@ pub fn report(drives: &[Probed], options: StartOptions) -> Report {
                 .is_ok_and(|assembly| place_of(assembly, drive).is_some())
         })
     };
-    Report {
+    DrivesReport {
         version: 1,
         containers: choice
             .containers

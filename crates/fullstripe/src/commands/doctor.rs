@@ -5,7 +5,7 @@ use crate::terminal::{Paper, Tone};
 use anyhow::Result;
 use clap::Args;
 use doctor::examine_this_machine;
-use doctor::finding::{Report, WORD_COLUMNS};
+use doctor::finding::{Diagnosis, WORD_COLUMNS};
 use std::process::ExitCode;
 
 /// Check whether this machine suits an array, and say what to change.
@@ -38,7 +38,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
 }
 
 /// The report in the colours of its levels, folded to the terminal.
-fn text(report: &Report, paper: Paper) -> String {
+fn text(report: &Diagnosis, paper: Paper) -> String {
     let mut text = String::new();
     for finding in &report.findings {
         let word = finding.level.word();
@@ -65,7 +65,7 @@ mod tests {
     fn colours_and_folding_change_no_word() {
         let long = "it has not said for how many hours it will go on working";
         let findings = vec![Finding::ok("a", "b"), Finding::problem("nvme0", long)];
-        let report = Report::new(findings);
+        let report = Diagnosis::new(findings);
         let text = text(
             &report,
             Paper {

@@ -28,7 +28,7 @@ pub struct ListArgs {
 #[derive(Serialize)]
 struct Listing {
     #[serde(flatten)]
-    report: describe::Report,
+    report: describe::DrivesReport,
     /// Drives that could not be read, a sentence each.
     unreadable: Vec<String>,
 }
@@ -80,7 +80,7 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
 /// The report of all drives of a machine. Each container is described separately, because drives of different
 /// containers may have the same serial, as loop devices over files of the same name do. Drives without metadata are
 /// left out.
-fn by_container(drives: Vec<Probed>) -> describe::Report {
+fn by_container(drives: Vec<Probed>) -> describe::DrivesReport {
     let mut groups: BTreeMap<Option<u32>, Vec<Probed>> = BTreeMap::new();
     for probed in drives {
         let family = family_of(&probed);

@@ -136,7 +136,7 @@ pub(super) struct Direction {
 
 /// What fio reports.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-pub(super) struct Report {
+pub(super) struct FioReport {
     /// An errno, or 0.
     pub error: i64,
     pub read: Direction,
@@ -147,21 +147,21 @@ pub(super) struct Report {
 ///
 /// # Errors
 /// There is no report, or it cannot be understood.
-pub(super) fn report(programs: &Programs, job: Job, ended: &Ended) -> Result<Report> {
+pub(super) fn report(programs: &Programs, job: Job, ended: &Ended) -> Result<FioReport> {
     let text = programs.read_log(&format!("{}.json", job.name()));
     parse(&text).with_context(|| format!("fio has left no report\n{}", ended.evidence()))
 }
 
 /// Whether fio found nothing wrong. It may have been stopped by a signal.
-pub(super) fn is_fine(ended: &Ended, report: &Report) -> bool {
+pub(super) fn is_fine(ended: &Ended, report: &FioReport) -> bool {
     let code = ended.status.code();
     report.error == 0 && (code == Some(0) || code == Some(STOPPED_BY_SIGNAL))
 }
 
-fn parse(text: &str) -> Result<Report> {
+fn parse(text: &str) -> Result<FioReport> {
     #[derive(Deserialize)]
     struct File {
-        jobs: Vec<Report>,
+        jobs: Vec<FioReport>,
     }
     // fio and its engine write some of their messages before the report.
     let from = text.find('{').context("the report is empty")?;

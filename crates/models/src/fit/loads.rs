@@ -58,7 +58,7 @@ impl Load {
 
 /// The results of the window after the warm-up.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct LoadResult {
     /// Commands completed in the window.
     pub completed: u64,
     /// Length of the window.
@@ -78,7 +78,7 @@ pub struct Outcome {
     pub digest: u64,
 }
 
-impl Outcome {
+impl LoadResult {
     /// Completed commands per second.
     #[must_use]
     pub fn iops(&self) -> f64 {
@@ -156,7 +156,7 @@ impl Generator {
 struct Recorder {
     warm_ns: u64,
     end_ns: u64,
-    outcome: Outcome,
+    outcome: LoadResult,
     warm_energy_nj: u64,
     outstanding: u64,
     last_ns: u64,
@@ -167,11 +167,11 @@ impl Recorder {
         Recorder {
             warm_ns,
             end_ns,
-            outcome: Outcome {
+            outcome: LoadResult {
                 length_bytes: load.length_bytes,
                 window_ns: end_ns - warm_ns,
                 by_second: alloc::vec![0; end_ns.div_ceil(1_000_000_000) as usize + 1],
-                ..Outcome::default()
+                ..LoadResult::default()
             },
             warm_energy_nj: 0,
             outstanding: 0,
@@ -210,7 +210,7 @@ impl Recorder {
         }
     }
 
-    fn finish(mut self, drive: &mut Drive) -> Outcome {
+    fn finish(mut self, drive: &mut Drive) -> LoadResult {
         let used_nj = drive.energy_nj(self.end_ns) - self.warm_energy_nj;
         self.outcome.watts = used_nj as f64 / self.outcome.window_ns as f64;
         self.outcome.latencies_ns.sort_unstable();
@@ -219,7 +219,7 @@ impl Recorder {
 }
 
 /// A closed loop: each completion leads to the next command.
-pub fn closed_loop(drive: &mut Drive, load: Load, warm_ms: u64, window_ms: u64) -> Outcome {
+pub fn closed_loop(drive: &mut Drive, load: Load, warm_ms: u64, window_ms: u64) -> LoadResult {
     let warm_ns = warm_ms * 1_000_000;
     let end_ns = warm_ns + window_ms * 1_000_000;
     let mut recorder = Recorder::new(&load, warm_ns, end_ns);
@@ -273,7 +273,7 @@ pub fn open_loop(
     arrivals: Arrivals,
     warm_ms: u64,
     window_ms: u64,
-) -> Outcome {
+) -> LoadResult {
     let warm_ns = warm_ms * 1_000_000;
     let end_ns = warm_ns + window_ms * 1_000_000;
     let mut recorder = Recorder::new(&load, warm_ns, end_ns);

@@ -1,7 +1,7 @@
 //! Every published result of a single P4510 that may be used for fitting (C rows of `claims/`), and what the model of
 //! the drive alone gives for it. Results of a review whose host takes time include that time.
 
-use super::loads::{Arrivals, Load, Outcome, closed_loop, open_loop};
+use super::loads::{Arrivals, Load, LoadResult, closed_loop, open_loop};
 use crate::drive::{Drive, State};
 use crate::profile::{Family, Profile};
 use crate::tables::FigureError;
@@ -27,7 +27,7 @@ pub struct Row {
 pub(super) struct Bench {
     family: Family,
     think_ns: u64,
-    done: BTreeMap<String, Outcome>,
+    done: BTreeMap<String, LoadResult>,
 }
 
 impl Bench {
@@ -47,7 +47,7 @@ impl Bench {
     }
 
     /// A closed loop of this total depth, spread over at most eight threads.
-    fn closed(&mut self, id: &str, in_order: bool, read_pct: u64, depth: u64) -> &Outcome {
+    fn closed(&mut self, id: &str, in_order: bool, read_pct: u64, depth: u64) -> &LoadResult {
         let name = format!("{id} {in_order} {read_pct} {depth}");
         if !self.done.contains_key(&name) {
             let threads = depth.min(8);
@@ -78,7 +78,13 @@ impl Bench {
     }
 
     /// The appliance's open loop: random 4 KiB at a demand, at most 256 outstanding.
-    pub fn demand(&mut self, read_pct: u64, demand_k: u64, skip_s: u64, window_s: u64) -> &Outcome {
+    pub fn demand(
+        &mut self,
+        read_pct: u64,
+        demand_k: u64,
+        skip_s: u64,
+        window_s: u64,
+    ) -> &LoadResult {
         let name = format!("demand {read_pct} {demand_k} {skip_s} {window_s}");
         if !self.done.contains_key(&name) {
             let mut drive = self.drive("p4510-8tb", State::Steady);

@@ -5,7 +5,7 @@ pub mod claims;
 use models::drive::{Drive, State};
 // Each test file needs another part of them.
 #[allow(unused_imports)]
-pub use models::fit::loads::{Arrivals, Load, Outcome, closed_loop, open_loop};
+pub use models::fit::loads::{Arrivals, Load, LoadResult, closed_loop, open_loop};
 use models::profile::{Family, Profile};
 use std::path::Path;
 

@@ -20,7 +20,7 @@ use lab::claims::score::score;
 use lab::schema::configuration::Configuration;
 use lab::schema::nearest::nearest;
 use orderings::Orderings;
-use report::{Calculated, Report};
+use report::{Calculated, ScoreReport};
 use rules::Checked;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +78,7 @@ fn by_point(questions: &Questions, answered: &Answered) -> Answers {
 ///
 /// # Errors
 /// If there is no such publication, or a point for the rules cannot be run.
-pub fn scored(choice: &Choice, work: Work, watch: &dyn Watch) -> Result<Report> {
+pub fn scored(choice: &Choice, work: Work, watch: &dyn Watch) -> Result<ScoreReport> {
     let (questions, whole) = frozen()?;
     let all = [Use::V, Use::C, Use::F, Use::S, Use::U];
     let uses = choice.only.map_or(all.to_vec(), |only| vec![only]);
@@ -101,7 +101,7 @@ pub fn scored(choice: &Choice, work: Work, watch: &dyn Watch) -> Result<Report> 
     let orderings = choice
         .mechanisms
         .then(|| Orderings::of(&book, &questions, &card.rows, (work, watch)));
-    Ok(Report {
+    Ok(ScoreReport {
         not_modelled: report::not_modelled(&answers),
         calculator: Calculated::new(score(&book, &calculated, &BTreeMap::new()), &card),
         broken_rules: checked.broken,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The scorecard of the models, and the calculator's next to it.
 #[derive(Serialize, Debug)]
-pub struct Report {
+pub struct ScoreReport {
     /// The models' scorecard.
     #[serde(flatten)]
     pub card: Scorecard,

@@ -20,7 +20,7 @@ use crate::work::{Watch, Work};
 use anyhow::{Result, bail};
 use ask::{Asked, Question, asked};
 use lab::schema::metric::{Metric, Statistic};
-use report::Report;
+use report::PlannedReport;
 use std::collections::BTreeSet;
 
 /// The figures that are computed for every point.
@@ -43,7 +43,7 @@ fn wanted() -> BTreeSet<Metric> {
 /// # Errors
 /// If something that the question or its files name is unknown, malformed or impossible, or if the plan has only one
 /// point and that cannot be predicted.
-pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<Report> {
+pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<PlannedReport> {
     let mut predictor = Virtual {
         quick: true,
         limits: if question.sweep.is_some() {
@@ -64,7 +64,7 @@ pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<Report
     {
         bail!("{}", missing.reason);
     }
-    let mut report = Report::new(&cases, &answered, &predictor.library, took_s);
+    let mut report = PlannedReport::new(&cases, &answered, &predictor.library, took_s);
     report.left_out = left_out;
     Ok(report)
 }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 /// The plan.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Report {
+pub struct PlannedReport {
     /// Version of the form.
     pub schema: u32,
     /// The program that wrote it, with its version.
@@ -160,20 +160,20 @@ impl PlanPoint {
     }
 }
 
-impl Report {
+impl PlannedReport {
     /// The report of what was asked and answered. Computing it took `user_cpu_seconds`.
     pub fn new(
         cases: &[Case],
         answered: &Answered,
         library: &Library,
         user_cpu_seconds: Option<f64>,
-    ) -> Report {
+    ) -> PlannedReport {
         let measured = Measured::of_claims();
         let answers = answered.values().flatten();
         let commands: u64 = answers.map(|answer| answer.commands).sum();
         let points = cases.iter();
         let points = points.map(|case| PlanPoint::new(case, answered, library, &measured));
-        Report {
+        PlannedReport {
             schema: SCHEMA,
             program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
             points: points.collect(),

@@ -7,7 +7,7 @@
 //! cause follows from the shape of array and load.
 
 use super::left_out::values;
-use super::report::{PlanPoint, Report};
+use super::report::{PlanPoint, PlannedReport};
 use super::sweep::Sweep;
 use crate::predict::point::CHUNK_KIB;
 use engine::limits::{BAND_BYTES_MAX, STREAMS_MAX};
@@ -166,7 +166,7 @@ pub fn reads_before_writes(
 
 /// For people: each point that reads before it writes. Neighbouring points of a sweep share one sentence, with the
 /// reason of the first.
-pub fn in_words(report: &Report, sweep: Option<&Sweep>) -> String {
+pub fn in_words(report: &PlannedReport, sweep: Option<&Sweep>) -> String {
     let mut text = String::new();
     let mut points = report.points.as_slice();
     while let Some((point, rest)) = points.split_first() {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use timed::host::Books;
 use timed::machine::SharedPlatform;
-use timed::run::{Outcome, Window};
+use timed::run::{RunOutcome, Window};
 
 /// The factor by which a resource is made faster to see whether it limits.
 const FASTER: f64 = 1.1;
@@ -175,7 +175,7 @@ impl Found<'_> {
 
     /// The rate of a short run. Where drives collect garbage it holds few periods, the last one only in part, so its
     /// middle is weighted most.
-    fn rate(&self, outcome: &Outcome, window: Window) -> f64 {
+    fn rate(&self, outcome: &RunOutcome, window: Window) -> f64 {
         let Window { from_ns, until_ns } = window;
         match self.start {
             Start::AsPut => outcome.figures.iops(),
@@ -183,7 +183,7 @@ impl Found<'_> {
         }
     }
 
-    fn count(&self, outcome: &Outcome) {
+    fn count(&self, outcome: &RunOutcome) {
         self.commands.set(self.commands.get() + outcome.commands);
     }
 }
@@ -346,7 +346,7 @@ fn all_faster(point: &Point, resources: &[Resource], times: f64) -> Point {
 /// The resources that are in use.
 fn in_use(
     point: &Point,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     platform: Option<&SharedPlatform>,
     window: Window,
 ) -> Vec<Resource> {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use timed::array::{Array, Rebuilding};
 use timed::host::Books;
 use timed::machine::SharedPlatform;
-use timed::run::{Outcome, Setup, Window, run};
+use timed::run::{RunOutcome, Setup, Window, run};
 use timed::stacks::Stack;
 use timed::stacks::faster::Faster;
 use timed::stacks::fullstripe::Fullstripe;
@@ -288,7 +288,7 @@ impl Point {
     /// # Errors
     ///
     /// If the workload does not fit the drives, or a law of virtual time does not hold.
-    pub fn run(&self, start: Start, seed: u64, window: Window) -> Result<Outcome> {
+    pub fn run(&self, start: Start, seed: u64, window: Window) -> Result<RunOutcome> {
         Ok(self.watch(start, seed, window)?.0)
     }
 
@@ -302,7 +302,7 @@ impl Point {
         start: Start,
         seed: u64,
         window: Window,
-    ) -> Result<(Outcome, Option<SharedPlatform>)> {
+    ) -> Result<(RunOutcome, Option<SharedPlatform>)> {
         let mut stack = self.stack()?;
         let speed = self.surroundings.stack_speed();
         if speed > 1.0 {

@@ -15,7 +15,7 @@ use lab::schema::metric::{Metric, Statistic};
 use lab::statistics::warm_up::mser_5;
 use repeatable::random::Stream;
 use std::collections::BTreeSet;
-use timed::run::{Outcome, Window};
+use timed::run::{RunOutcome, Window};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
@@ -142,7 +142,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn of(outcome: &Outcome, length_ns: u64, sinks_bytes: u64) -> Trial {
+    fn of(outcome: &RunOutcome, length_ns: u64, sinks_bytes: u64) -> Trial {
         let series = &outcome.series;
         let answers: Vec<f64> = series.answers().iter().map(|&count| count as f64).collect();
         let cut = mser_5(&answers);

@@ -6,7 +6,7 @@
 //! once.
 
 use super::kept::{Kept, Schedule, ScrubStatus, Unfinished};
-use super::report::{Finding, Outcome, Report};
+use super::report::{Finding, PlaceOutcome, ScrubFindings};
 use engine::control::jobs::JobStatus;
 use engine::control::message::Command;
 use engine::control::record::{Record, SlotRecord};
@@ -182,11 +182,11 @@ impl Book {
             }
         } else {
             one.kept.before = one.kept.last();
-            one.kept.report = Some(Report {
+            one.kept.report = Some(ScrubFindings {
                 repair: scrubs(job) == Some(true),
                 started_s: now_s,
                 members: self.names[usize::from(volume.0)].clone(),
-                ..Report::default()
+                ..ScrubFindings::default()
             });
             one.kept.unfinished = Some(Unfinished {
                 kept_bytes: 0,
@@ -233,9 +233,9 @@ impl Book {
                 ..
             } => {
                 let outcome = if repaired {
-                    Outcome::Corrected
+                    PlaceOutcome::Corrected
                 } else {
-                    Outcome::Mismatch
+                    PlaceOutcome::Mismatch
                 };
                 self.add(volume, |one| Finding {
                     outcome,
@@ -251,7 +251,7 @@ impl Book {
                 let place = one.shape.locate(offset_bytes);
                 let row_bytes = place.row * u64::from(one.shape.chunk_bytes);
                 Finding {
-                    outcome: Outcome::Unrecoverable,
+                    outcome: PlaceOutcome::Unrecoverable,
                     extent_offset_bytes: row_bytes + u64::from(place.in_chunk_bytes),
                     length_bytes: GRAIN_BYTES,
                     slots: SlotSet::all(one.shape.members).0,
@@ -277,7 +277,7 @@ impl Book {
             self.volumes.iter().enumerate().find_map(place)
         {
             self.add(volume, |_| Finding {
-                outcome: Outcome::Rewritten,
+                outcome: PlaceOutcome::Rewritten,
                 extent_offset_bytes,
                 length_bytes,
                 slots: SlotSet(0).with(slot).0,

@@ -157,13 +157,13 @@ impl Shared {
             })
         });
         let place = shape.locate(lba * SECTOR_BYTES);
-        let window = shape.band_bytes();
-        let low = place.in_chunk_bytes / window * window;
+        let band_bytes = shape.band_bytes();
+        let low = place.in_chunk_bytes / band_bytes * band_bytes;
         let stripe = Stripe {
             shape,
             row: place.row,
             low,
-            high: (low + window).min(shape.row_height_bytes(place.row)),
+            high: (low + band_bytes).min(shape.row_height_bytes(place.row)),
             drives: held.collect::<Result<_, _>>()?,
         };
         let from = shape.member_offset_bytes(stripe.row, low);

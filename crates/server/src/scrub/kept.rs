@@ -1,6 +1,6 @@
 //! What is stored about a volume's scrubs on the drives, and what `status` shows of that.
 
-use super::report::Report;
+use super::report::ScrubFindings;
 use engine::layout::Geometry;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -43,7 +43,7 @@ pub struct Ended {
 impl Ended {
     /// The result of the scrub of `report`; `None` while it is running.
     #[must_use]
-    pub fn of(report: &Report) -> Option<Ended> {
+    pub fn of(report: &ScrubFindings) -> Option<Ended> {
         Some(Ended {
             started_s: report.started_s,
             ended_s: report.ended_s?,
@@ -66,7 +66,7 @@ pub struct Kept {
     /// The scrub that has not ended.
     pub unfinished: Option<Unfinished>,
     /// The running scrub, or the last one.
-    pub report: Option<Report>,
+    pub report: Option<ScrubFindings>,
     /// While a scrub is running, the result of the one before. Older versions neither write nor read this field.
     #[serde(default)]
     pub before: Option<Ended>,

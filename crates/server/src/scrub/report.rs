@@ -13,7 +13,7 @@ const SECTOR_BYTES: u64 = 512;
 /// What was found at a place, and what was done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum PlaceOutcome {
     /// The members disagree, and nothing was corrected.
     Mismatch,
     /// The members disagreed, and redundancy was made to match the data.
@@ -24,15 +24,15 @@ pub enum Outcome {
     Unrecoverable,
 }
 
-impl Outcome {
+impl PlaceOutcome {
     /// In words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
-            Outcome::Mismatch => "does not match, left as it is",
-            Outcome::Corrected => "did not match, corrected",
-            Outcome::Rewritten => "could not be read, reconstructed and written back",
-            Outcome::Unrecoverable => "can be neither read nor reconstructed",
+            PlaceOutcome::Mismatch => "does not match, left as it is",
+            PlaceOutcome::Corrected => "did not match, corrected",
+            PlaceOutcome::Rewritten => "could not be read, reconstructed and written back",
+            PlaceOutcome::Unrecoverable => "can be neither read nor reconstructed",
         }
     }
 }
@@ -40,8 +40,8 @@ impl Outcome {
 /// One finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// See [`Outcome`].
-    pub outcome: Outcome,
+    /// See [`PlaceOutcome`].
+    pub outcome: PlaceOutcome,
     /// First byte of each member's extent.
     pub extent_offset_bytes: u64,
     /// Length on each member.
@@ -52,7 +52,7 @@ pub struct Finding {
 
 /// A scrub and what it found so far, or in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ScrubFindings {
     /// Whether the scrub corrects redundancy.
     pub repair: bool,
     /// When it began, seconds since 1970.
@@ -75,7 +75,7 @@ pub struct Report {
     pub members: Vec<String>,
 }
 
-impl Report {
+impl ScrubFindings {
     /// Number of findings that are counted but not listed.
     #[must_use]
     pub fn left_out(&self) -> u64 {
@@ -93,9 +93,9 @@ impl Report {
             self.findings.insert(at, finding);
         }
         *match finding.outcome {
-            Outcome::Mismatch | Outcome::Corrected => &mut self.mismatches,
-            Outcome::Rewritten => &mut self.rewritten,
-            Outcome::Unrecoverable => &mut self.unrecoverable,
+            PlaceOutcome::Mismatch | PlaceOutcome::Corrected => &mut self.mismatches,
+            PlaceOutcome::Rewritten => &mut self.rewritten,
+            PlaceOutcome::Unrecoverable => &mut self.unrecoverable,
         } += 1;
         true
     }
@@ -125,7 +125,7 @@ pub struct Involved {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlaceReport {
     /// What was found and done.
-    pub outcome: Outcome,
+    pub outcome: PlaceOutcome,
     /// Number of the stripe in the volume.
     pub stripe: u64,
     /// The sectors of the volume whose redundancy is concerned.
@@ -163,7 +163,7 @@ pub struct ScrubReport {
 
 /// `report` of a volume of this shape.
 #[must_use]
-pub fn describe(volume: &str, shape: &Geometry, report: &Report) -> ScrubReport {
+pub fn describe(volume: &str, shape: &Geometry, report: &ScrubFindings) -> ScrubReport {
     let place = |finding: &Finding| place(shape, report, finding);
     ScrubReport {
         volume: volume.to_owned(),
@@ -180,7 +180,7 @@ pub fn describe(volume: &str, shape: &Geometry, report: &Report) -> ScrubReport 
     }
 }
 
-fn place(shape: &Geometry, report: &Report, finding: &Finding) -> PlaceReport {
+fn place(shape: &Geometry, report: &ScrubFindings, finding: &Finding) -> PlaceReport {
     let stripe = finding.extent_offset_bytes / u64::from(shape.chunk_bytes);
     let member_lba = (shape.start_bytes + finding.extent_offset_bytes) / SECTOR_BYTES;
     let involved = |slot: engine::units::Slot| Involved {
@@ -250,7 +250,7 @@ mod tests {
 
     fn finding(extent_offset_bytes: u64, length_bytes: u32, slots: u64) -> Finding {
         Finding {
-            outcome: Outcome::Mismatch,
+            outcome: PlaceOutcome::Mismatch,
             extent_offset_bytes,
             length_bytes,
             slots,
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn findings_are_listed_once_in_order_and_counted_beyond_the_limit() {
-        let mut report = Report::default();
+        let mut report = ScrubFindings::default();
         let count = FINDINGS_MAX as u64 + 50;
         for at in (0..count).rev() {
             assert!(report.add(finding(at << 16, 4096, 3)));

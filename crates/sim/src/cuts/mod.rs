@@ -32,7 +32,7 @@ use std::sync::Mutex;
 
 /// The result of one scene.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct CutsOutcome {
     /// The level.
     pub level: Level,
     /// What was under way.
@@ -55,7 +55,7 @@ pub struct Outcome {
 }
 
 /// The result of one scene, and its states that were kept.
-pub type Looked = (Outcome, Vec<Sample>);
+pub type Looked = (CutsOutcome, Vec<Sample>);
 
 /// What to examine.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +144,7 @@ struct Looker<'a> {
     sampler: Sampler,
     /// The number of the state at the current cut.
     number: u64,
-    outcome: Outcome,
+    outcome: CutsOutcome,
 }
 
 impl<'a> Looker<'a> {
@@ -156,7 +156,7 @@ impl<'a> Looker<'a> {
             seen: BTreeSet::new(),
             sampler: Sampler::new(scene.history.seed, samples),
             number: 0,
-            outcome: Outcome {
+            outcome: CutsOutcome {
                 level: scene.level,
                 kind: scene.kind,
                 cuts: 0,

@@ -7,7 +7,7 @@ const FEW: Limits = Limits {
     starts: 1,
 };
 
-fn outcome(level: Level, kind: Kind) -> Outcome {
+fn outcome(level: Level, kind: Kind) -> CutsOutcome {
     look_at(&scene(level, kind).expect("there is one"), FEW, 0).0
 }
 
@@ -78,7 +78,7 @@ fn no_power_cut_loses_anything() {
 #[test]
 fn starts_are_followed_until_their_records_have_moved_on() {
     let starts = KINDS.into_iter().filter(|kind| kind.is_start());
-    let outcomes: Vec<Outcome> = starts.map(|kind| outcome(Level::Raid1, kind)).collect();
+    let outcomes: Vec<CutsOutcome> = starts.map(|kind| outcome(Level::Raid1, kind)).collect();
     assert_eq!(outcomes.len(), 8);
     for outcome in outcomes {
         assert_eq!(outcome.failure, None, "{outcome:?}");

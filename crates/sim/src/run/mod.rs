@@ -84,7 +84,7 @@ impl fmt::Display for Failure {
 
 /// The result of a history.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct HistoryOutcome {
     /// Hash of everything that happened.
     pub hash: u64,
     /// What went wrong, if anything.
@@ -143,11 +143,11 @@ pub(crate) struct Run<'a> {
 
 /// Runs a history; with `words`, the end of its log is kept.
 #[must_use]
-pub fn run(history: &History, words: bool) -> Outcome {
+pub fn run(history: &History, words: bool) -> HistoryOutcome {
     let mut run = match Run::new(history, words) {
         Ok(run) => run,
         Err(failure) => {
-            return Outcome {
+            return HistoryOutcome {
                 hash: 0,
                 failure: Some(failure),
                 counts: Counts::default(),
@@ -165,7 +165,7 @@ pub fn run(history: &History, words: bool) -> Outcome {
     counts.resyncs_by_bitmap = machine.resyncs_by_bitmap;
     counts.taken_back = machine.taken_back;
     counts.virtual_ms = machine.queue.now_ns() / 1_000_000;
-    Outcome {
+    HistoryOutcome {
         hash: machine.journal.hash(),
         failure,
         counts,

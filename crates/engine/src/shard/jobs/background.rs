@@ -1,6 +1,6 @@
 //! Rebuild, resync, replace and scrub: requests of the array to itself, on the same path as clients'.
 //!
-//! A job walks the bands that its shard owns, a window of bands at a time. Each band is a part under
+//! A job walks the bands that its shard owns, a few bands at a time. Each band is a part under
 //! the band's lock, so client writes and the job never meet. [`JobRunner::is_done`] is the high-water
 //! mark: all bands below the cursor, and single ones above it. The controller takes the minimum over
 //! shards, has new drives flushed, and persists the checkpoint.

@@ -34,16 +34,16 @@ impl Engine {
             return true;
         }
         let kind = PartKind::Reconstruct { repairs };
-        let window = self.volumes[at].window_bytes;
+        let band_bytes = self.volumes[at].band_bytes;
         // All of its pieces or none: what has been queued cannot be taken back.
-        let pieces = (cut.length / window) as usize + 2;
+        let pieces = (cut.length / band_bytes) as usize + 2;
         if self.order.ranges.parts_available() <= RECONSTRUCTIONS_LEAVE + pieces {
             return false;
         }
         let mut done = 0;
         while done < cut.length {
             let low = cut.place.in_chunk_bytes + done;
-            let length = (window - (low & (window - 1))).min(cut.length - done);
+            let length = (band_bytes - (low & (band_bytes - 1))).min(cut.length - done);
             let place = Location {
                 in_chunk_bytes: low,
                 ..cut.place

@@ -75,12 +75,12 @@ impl Engine {
             let mut all = true;
             loop {
                 let volume = &self.volumes[at];
-                let window = if volume.job.is_none() {
+                let unit_bytes = if volume.job.is_none() {
                     volume.shape.chunk_bytes
                 } else {
-                    volume.window_bytes
+                    volume.band_bytes
                 };
-                let Some(cut) = self.cut(index, window) else {
+                let Some(cut) = self.cut(index, unit_bytes) else {
                     break;
                 };
                 let room = self.flight.running[plan_index].plan.steps().len() < self.steps_max(at);
@@ -196,11 +196,11 @@ impl Engine {
             // Trims are carried out on all drives or on none, so that the drives' contents fit together.
             return Issued::All;
         }
-        let window = self.volumes[at].window_bytes;
+        let band_bytes = self.volumes[at].band_bytes;
         if request.operation == Operation::Write && self.admission[index].cursor() == 0 {
             self.note_write(at, request.offset_bytes, request.length_bytes);
         }
-        while let Some(cut) = self.cut(index, window) {
+        while let Some(cut) = self.cut(index, band_bytes) {
             let owner = self.volumes[at]
                 .shape
                 .owner(cut.place.row, self.desk.shards());
@@ -276,19 +276,19 @@ impl Engine {
 
     fn issue_zero_row(&mut self, index: u32, kind: PartKind, cut: Cut) -> Option<u32> {
         let at = self.admission[index].request().volume.0 as usize;
-        let (shape, window) = (self.volumes[at].shape, self.volumes[at].window_bytes);
-        let windows = (shape.chunk_bytes / window) as usize;
-        if self.order.ranges.parts_available() <= PARTS_RESERVED + windows {
+        let (shape, band_bytes) = (self.volumes[at].shape, self.volumes[at].band_bytes);
+        let bands = (shape.chunk_bytes / band_bytes) as usize;
+        if self.order.ranges.parts_available() <= PARTS_RESERVED + bands {
             return None;
         }
-        for low in (0..shape.chunk_bytes).step_by(window as usize) {
+        for low in (0..shape.chunk_bytes).step_by(band_bytes as usize) {
             let place = Location {
                 in_chunk_bytes: low,
                 ..cut.place
             };
             let band = Cut {
                 place,
-                length: window,
+                length: band_bytes,
                 ..cut
             };
             let queued = self.enqueue(index, kind, band, None);
@@ -335,9 +335,9 @@ impl Engine {
         true
     }
 
-    /// The next piece of a request that lies in one chunk and one band.
+    /// The next piece of a request that lies in one chunk and one unit, which is a band or the whole chunk.
     #[inline]
-    fn cut(&self, index: u32, window_bytes: u32) -> Option<Cut> {
+    fn cut(&self, index: u32, unit_bytes: u32) -> Option<Cut> {
         let state = &self.admission[index];
         let rest = state.rest();
         if rest == 0 || state.failure().is_some() {
@@ -346,8 +346,8 @@ impl Engine {
         let offset = state.request().offset_bytes + state.cursor();
         let shape = &self.volumes[state.request().volume.0 as usize].shape;
         let place = shape.locate(offset);
-        let window_left = window_bytes - (place.in_chunk_bytes & (window_bytes - 1));
-        let length = rest.min(u64::from(window_left)) as u32;
+        let left = unit_bytes - (place.in_chunk_bytes & (unit_bytes - 1));
+        let length = rest.min(u64::from(left)) as u32;
         let buffer = Buffer(state.request().buffer.0 + state.cursor());
         Some(Cut {
             place,

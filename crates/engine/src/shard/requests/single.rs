@@ -124,7 +124,7 @@ impl Engine {
         }
         let place = shape.locate(request.offset_bytes);
         let (low, length) = (place.in_chunk_bytes, request.length_bytes);
-        if length > volume.window_bytes - (low & (volume.window_bytes - 1)) {
+        if length > volume.band_bytes - (low & (volume.band_bytes - 1)) {
             return None;
         }
         if shape.has_parity() {

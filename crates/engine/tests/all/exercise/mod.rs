@@ -37,7 +37,7 @@ const STEP_MS: u64 = 20;
 
 /// What came of a script, so that tests see that scripts reach something.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Outcome {
+pub struct ScriptOutcome {
     /// Requests that were carried out.
     pub carried_out: usize,
     /// Requests that were answered with errors.
@@ -73,14 +73,14 @@ struct Exercise {
     is_stopped: bool,
     /// Of the faults that could be, one in so many is.
     faults_every: u64,
-    outcome: Outcome,
+    outcome: ScriptOutcome,
 }
 
 /// Lets bytes happen to an array.
 ///
 /// # Panics
 /// When it finds a mistake.
-pub fn fuzz_one(data: &[u8]) -> Outcome {
+pub fn fuzz_one(data: &[u8]) -> ScriptOutcome {
     let mut script = Script::new(data);
     let array = start::start(&mut script);
     let faults_every = script.pick(&[1, 3, 10]);
@@ -113,7 +113,7 @@ impl Exercise {
             first_members,
             is_stopped: false,
             faults_every,
-            outcome: Outcome::default(),
+            outcome: ScriptOutcome::default(),
         }
     }
 
@@ -244,8 +244,8 @@ impl Exercise {
 }
 
 /// What comes of several scripts.
-impl AddAssign for Outcome {
-    fn add_assign(&mut self, other: Outcome) {
+impl AddAssign for ScriptOutcome {
+    fn add_assign(&mut self, other: ScriptOutcome) {
         self.carried_out += other.carried_out;
         self.errors += other.errors;
         self.right_blocks += other.right_blocks;

@@ -5,7 +5,7 @@ use lab::claims::book::Use;
 use lab::claims::score::{Beyond, Row, Tally};
 use lab::statistics::interval::{Interval, Verdict};
 use planner::claims::orderings::Orderings;
-use planner::claims::report::Report;
+use planner::claims::report::ScoreReport;
 use words::number;
 
 fn verdict(verdict: Verdict) -> &'static str {
@@ -44,7 +44,7 @@ fn line_of(row: &Row, calculated: &Row) -> Vec<String> {
 }
 
 /// The whole scorecard.
-pub fn text(report: &Report) -> String {
+pub fn text(report: &ScoreReport) -> String {
     let mut text = String::new();
     if !report.card.rows.is_empty() {
         let head = "ROW,USE,PUBLISHED,PREDICTED,ERROR,VERDICT,CALCULATOR,LIMITED BY";
@@ -76,7 +76,7 @@ pub fn text(report: &Report) -> String {
 }
 
 /// A line for each use; figures of different uses are never added up.
-fn totals(report: &Report) -> String {
+fn totals(report: &ScoreReport) -> String {
     let (own, other) = (&report.card.totals, &report.calculator.totals);
     let lines = [
         (

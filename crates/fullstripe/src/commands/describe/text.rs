@@ -1,6 +1,6 @@
 //! A container as text.
 
-use super::{ContainerReport, MemberReport, Report, VolumeReport};
+use super::{ContainerReport, DrivesReport, MemberReport, VolumeReport};
 use crate::terminal::table::{Give, table};
 use crate::terminal::{Paper, Tone};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use words::{count, size};
 
 /// Everything found, a paragraph for each container.
 #[must_use]
-pub fn of_report(report: &Report, paper: Paper) -> String {
+pub fn of_report(report: &DrivesReport, paper: Paper) -> String {
     let mut text = String::new();
     for container in &report.containers {
         if !text.is_empty() {

@@ -114,9 +114,9 @@ impl State {
         for slot in self.lost.iter() {
             view = view.without(slot);
         }
-        let window = shape.band_bytes();
-        let low = place.in_chunk_bytes & !(window - 1);
-        let band_end = place.row * u64::from(shape.chunk_bytes) + u64::from(low + window);
+        let band_bytes = shape.band_bytes();
+        let low = place.in_chunk_bytes & !(band_bytes - 1);
+        let band_end = place.row * u64::from(shape.chunk_bytes) + u64::from(low + band_bytes);
         match self.background {
             Background::None => {}
             Background::Sync { done_bytes } => view.in_sync = band_end <= done_bytes,
@@ -145,14 +145,14 @@ pub fn plans(shape: &Geometry, state: &State, asked: Asked) -> Result<Vec<Work>,
     }
 }
 
-/// Cuts a request at chunks and windows.
-fn parts(shape: &Geometry, asked: Asked, window: u32) -> Vec<Part> {
+/// Cuts a request at the borders of chunks and of units, which are bands or whole chunks.
+fn parts(shape: &Geometry, asked: Asked, unit_bytes: u32) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut done = 0;
     while done < asked.length_bytes {
         let place = shape.locate(asked.offset_bytes + done);
-        let window_left = window - (place.in_chunk_bytes & (window - 1));
-        let length = (asked.length_bytes - done).min(u64::from(window_left)) as u32;
+        let left = unit_bytes - (place.in_chunk_bytes & (unit_bytes - 1));
+        let length = (asked.length_bytes - done).min(u64::from(left)) as u32;
         parts.push(Part {
             place,
             length,
@@ -164,7 +164,7 @@ fn parts(shape: &Geometry, asked: Asked, window: u32) -> Vec<Part> {
 }
 
 fn direct(shape: &Geometry, state: &State, asked: Asked) -> Result<Vec<Work>, NotEnoughMembers> {
-    let window = if state.background == Background::None {
+    let unit_bytes = if state.background == Background::None {
         shape.chunk_bytes
     } else {
         shape.band_bytes()
@@ -177,7 +177,7 @@ fn direct(shape: &Geometry, state: &State, asked: Asked) -> Result<Vec<Work>, No
     let steps_max = 2 * usize::from(shape.members);
     let (mut works, mut plan, mut bytes) = (Vec::new(), Plan::default(), 0);
     let mut in_flight = vec![0usize; usize::from(shape.members)];
-    for part in parts(shape, asked, window) {
+    for part in parts(shape, asked, unit_bytes) {
         if bytes >= READ_PLAN_BYTES_MAX || plan.steps().len() >= steps_max {
             finish(&mut works, &mut plan, &mut in_flight);
             bytes = 0;
@@ -251,7 +251,7 @@ fn reconstruct(
     state: &State,
     part: Part,
 ) -> Result<(), NotEnoughMembers> {
-    let window = shape.band_bytes();
+    let band_bytes = shape.band_bytes();
     let Some(slot) = shape
         .data_slots(part.place.row, part.place.data_index)
         .iter()
@@ -262,7 +262,7 @@ fn reconstruct(
     let mut done = 0;
     while done < part.length {
         let low = part.place.in_chunk_bytes + done;
-        let length = (window - (low & (window - 1))).min(part.length - done);
+        let length = (band_bytes - (low & (band_bytes - 1))).min(part.length - done);
         let range = Range {
             row: part.place.row,
             low_bytes: low,
@@ -287,10 +287,10 @@ fn reconstruct(
 }
 
 fn writes(shape: &Geometry, state: &State, asked: Asked) -> Result<Vec<Work>, NotEnoughMembers> {
-    let window = shape.band_bytes();
+    let band_bytes = shape.band_bytes();
     let mut bands: Vec<((u64, u32), Vec<Part>)> = Vec::new();
-    for part in parts(shape, asked, window) {
-        let band = (part.place.row, part.place.in_chunk_bytes / window);
+    for part in parts(shape, asked, band_bytes) {
+        let band = (part.place.row, part.place.in_chunk_bytes / band_bytes);
         match bands.iter_mut().find(|(key, _)| *key == band) {
             Some((_, parts)) => parts.push(part),
             None => bands.push((band, vec![part])),

@@ -4,7 +4,7 @@ use super::plot::{Bar, drawn};
 use super::text::figure;
 use crate::terminal::rows::folded;
 use lab::schema::metric::{Metric, Statistic};
-use planner::plan::report::{PlanPoint, Report};
+use planner::plan::report::{PlanPoint, PlannedReport};
 use std::fmt::Write as _;
 use words::number;
 
@@ -12,7 +12,7 @@ use words::number;
 const LARGE_BYTES: u32 = 64 << 10;
 
 /// The table of each point of the other plan and our point of the same load, and of the same level if there is one.
-pub fn table_of(report: &Report, columns: Option<usize>) -> String {
+pub fn table_of(report: &PlannedReport, columns: Option<usize>) -> String {
     let head = "LOAD,OURS,OTHER,IOPS OURS,IOPS OTHER,RATIO,99 % us OURS,99 % us OTHER";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
     for other in report.points.iter().filter(|point| point.is_other) {
@@ -77,7 +77,7 @@ fn bar(point: &PlanPoint) -> Bar {
 }
 
 /// A plot for each load of the other plan, with all setups, ours first.
-pub fn plots(report: &Report, columns: usize) -> String {
+pub fn plots(report: &PlannedReport, columns: usize) -> String {
     let mut loads: Vec<&PlanPoint> = Vec::new();
     for other in report.points.iter().filter(|point| point.is_other) {
         if loads.iter().all(|known| known.load != other.load) {

@@ -4,7 +4,7 @@
 use super::text::{HANGING, notes};
 use crate::terminal::fold::fold_within;
 use lab::schema::metric::Metric;
-use planner::plan::report::{PlanPoint, Report};
+use planner::plan::report::{PlanPoint, PlannedReport};
 use planner::plan::sweep::Sweep;
 use std::fmt::Write as _;
 use words::number;
@@ -22,7 +22,7 @@ const WITH_LIMITS: usize = 72;
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// Every plot of a sweep: one for each setup and each value of the second variable.
-pub fn plots(sweep: &Sweep, report: &Report, columns: Option<usize>) -> String {
+pub fn plots(sweep: &Sweep, report: &PlannedReport, columns: Option<usize>) -> String {
     let key = |point: &PlanPoint| (point.setup.clone(), point.varied.get(1).copied());
     let mut text = String::new();
     let mut keys: Vec<_> = Vec::new();

@@ -10,7 +10,7 @@ use lab::schema::setup::{Condition, Level};
 use lab::statistics::interval::Interval;
 use planner::plan::ask::{Asked, Question, asked};
 use planner::plan::left_out;
-use planner::plan::report::Report;
+use planner::plan::report::PlannedReport;
 use planner::predict::library::Library;
 use std::collections::BTreeMap;
 
@@ -221,7 +221,7 @@ fn what_is_left_out_is_told_with_its_reason() {
 #[test]
 fn what_is_left_out_is_data_for_programs() {
     let asked = ask("--level 5 --sweep count=2..3").expect("a sweep");
-    let mut report = Report::new(&asked.cases, &BTreeMap::new(), &Library::default(), None);
+    let mut report = PlannedReport::new(&asked.cases, &BTreeMap::new(), &Library::default(), None);
     report.left_out = asked.left_out;
     let json = serde_json::to_value(&report).expect("JSON");
     let expected = serde_json::json!([
@@ -295,7 +295,7 @@ fn what_is_suggested_is_accepted() {
 fn drawn(columns: usize) -> String {
     let sweep = parse_sweep("count=2..4").expect("a sweep");
     let cases = ask("--level 0 --sweep count=2..4").expect("a sweep").cases;
-    let mut report = Report::new(&cases, &BTreeMap::new(), &Library::default(), None);
+    let mut report = PlannedReport::new(&cases, &BTreeMap::new(), &Library::default(), None);
     for (point, kiops) in report.points.iter_mut().zip([400.0, 800.0, 1000.0]) {
         let iops = Value::new(Metric::Iops, kiops * 1e3);
         point.metrics = BTreeMap::from([(Metric::Iops, iops)]);
@@ -334,7 +334,7 @@ fn a_sweep_is_drawn_as_wide_as_the_terminal_is() {
 fn a_rate_that_is_not_well_known_says_so() {
     let iops = |low: f64, high: f64| {
         let cases = ask("--level 0 --op randwrite").expect("one load").cases;
-        let mut report = Report::new(&cases, &BTreeMap::new(), &Library::default(), None);
+        let mut report = PlannedReport::new(&cases, &BTreeMap::new(), &Library::default(), None);
         let value = Value {
             interval: Some(Interval { low, high }),
             ..Value::new(Metric::Iops, 300e3)
@@ -351,7 +351,7 @@ fn a_rate_that_is_not_well_known_says_so() {
 /// Points as they were predicted once: short and long words, a rate that is not well known, a figure that is missing.
 fn told(columns: Option<usize>) -> String {
     let cases = ask("--level 5").expect("the suite").cases;
-    let mut report = Report::new(&cases, &BTreeMap::new(), &Library::default(), None);
+    let mut report = PlannedReport::new(&cases, &BTreeMap::new(), &Library::default(), None);
     let kernel = "engine cores (mostly kernel)";
     let programs = "drives (programs and collection)";
     let figures = [

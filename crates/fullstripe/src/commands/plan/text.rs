@@ -7,7 +7,7 @@ use crate::terminal::rows::folded;
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::setup::{Export, Setup};
 use lab::workload::Completion;
-use planner::plan::report::{PlanPoint, Report};
+use planner::plan::report::{PlanPoint, PlannedReport};
 use planner::plan::sweep::Sweep;
 use planner::plan::{left_out, stripes};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ pub const HANGING: usize = 4;
 const WORTH_TELLING: f64 = 0.02;
 
 /// The plan, folded to `columns`; without a limit, plots have their usual width.
-pub fn text(report: &Report, columns: Option<usize>) -> String {
+pub fn text(report: &PlannedReport, columns: Option<usize>) -> String {
     let mut text = String::new();
     let mut before = None;
     for (at, point) in report.points.iter().enumerate() {
@@ -151,7 +151,7 @@ fn limits(point: &PlanPoint) -> String {
 }
 
 /// How a rebuild and the clients slow each other down.
-fn rebuilds(report: &Report, columns: Option<usize>) -> String {
+fn rebuilds(report: &PlannedReport, columns: Option<usize>) -> String {
     let head = "SETUP,LOAD,REBUILD B/s,WHOLE DRIVE,CLIENTS IOPS,99 % us";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
     for point in report.points.iter().filter(|point| !point.is_other) {
@@ -193,7 +193,7 @@ fn duration(seconds: f64) -> String {
 }
 
 /// What is left out, then each note once, with the points that it concerns unless it concerns all.
-pub fn notes(report: &Report, sweep: Option<&Sweep>) -> String {
+pub fn notes(report: &PlannedReport, sweep: Option<&Sweep>) -> String {
     let all: BTreeSet<&String> = report
         .points
         .iter()

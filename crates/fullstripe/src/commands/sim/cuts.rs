@@ -15,7 +15,7 @@ use engine::layout::Level;
 use serde::Serialize;
 use sim::cuts::images::Limits;
 use sim::cuts::scenes::{KINDS, Kind};
-use sim::cuts::{Looked, Outcome, Selection};
+use sim::cuts::{CutsOutcome, Looked, Selection};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -60,7 +60,7 @@ fn operations() -> impl TypedValueParser<Value = Kind> {
 }
 
 #[derive(Serialize, Debug)]
-struct Report {
+struct CutsReport {
     /// Version of this schema: 1.
     version: u32,
     /// Nothing that was promised was lost.
@@ -95,7 +95,7 @@ struct Class {
 }
 
 impl Class {
-    fn new(args: &CutsArgs, outcome: Outcome) -> Class {
+    fn new(args: &CutsArgs, outcome: CutsOutcome) -> Class {
         let level = outcome.level.number();
         let quick = if args.quick { " --quick" } else { "" };
         let operation = outcome.kind.name();
@@ -133,11 +133,11 @@ impl Class {
     }
 }
 
-impl Report {
-    fn new(args: &CutsArgs, outcomes: Vec<Outcome>) -> Report {
+impl CutsReport {
+    fn new(args: &CutsArgs, outcomes: Vec<CutsOutcome>) -> CutsReport {
         let class = |outcome| Class::new(args, outcome);
         let classes: Vec<Class> = outcomes.into_iter().map(class).collect();
-        Report {
+        CutsReport {
             version: 1,
             passed: classes.iter().all(|class| class.failure.is_none()),
             quick: args.quick,
@@ -212,7 +212,7 @@ pub(super) fn run(args: &CutsArgs) -> Result<ExitCode> {
         keep(folder, &looked)?;
     }
     let outcomes = looked.into_iter().map(|(outcome, _)| outcome).collect();
-    let report = Report::new(args, outcomes);
+    let report = CutsReport::new(args, outcomes);
     if args.json {
         print_json(&report)?;
     } else {

@@ -15,7 +15,7 @@ use crate::terminal::print::{print_json, print_text};
 use anyhow::{Context, Result, bail};
 use clap::builder::RangedU64ValueParser;
 use engine::layout::Level;
-use report::Report;
+use report::FaultsReport;
 use rustix::time::{ClockId, clock_gettime};
 use sim::campaign::{Campaign, current_seed};
 use sim::history::Mode;
@@ -132,7 +132,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode> {
     let _ = std::panic::take_hook();
     drop(bar);
     let spent = clock_gettime(ClockId::ProcessCPUTime) - began;
-    let report = Report::new(args, &campaign, &summary);
+    let report = FaultsReport::new(args, &campaign, &summary);
     if args.json {
         print_json(&report)?;
     } else {

@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 /// The result for programs. It contains no times, so that the same seeds give the same bytes on every machine.
 #[derive(Serialize, Debug)]
-pub(super) struct Report {
+pub(super) struct FaultsReport {
     /// Version of this schema: 1.
     version: u32,
     /// Every history passed.
@@ -167,8 +167,8 @@ struct ReportFailure {
     log: Vec<String>,
 }
 
-impl Report {
-    pub(super) fn new(args: &FaultsArgs, campaign: &Campaign, summary: &Summary) -> Report {
+impl FaultsReport {
+    pub(super) fn new(args: &FaultsArgs, campaign: &Campaign, summary: &Summary) -> FaultsReport {
         let failure = |failed: &FailedSeed| {
             let (history, mut log) = match &failed.shrunk {
                 Some((history, log)) => (lines_of(history), log.clone()),
@@ -185,7 +185,7 @@ impl Report {
                 log,
             }
         };
-        Report {
+        FaultsReport {
             version: 1,
             passed: summary.failures.is_empty(),
             first_seed: campaign.seeds.start,
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    fn report(failures: Vec<FailedSeed>) -> Report {
+    fn report(failures: Vec<FailedSeed>) -> FaultsReport {
         let args = args();
         let campaign = Campaign {
             seeds: args.seeds.clone(),
@@ -335,7 +335,7 @@ mod tests {
             counts: Counts::default(),
             failures,
         };
-        Report::new(&args, &campaign, &summary)
+        FaultsReport::new(&args, &campaign, &summary)
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The serving process is killed while it writes, and served again; then the array is stopped.
 
-use super::super::fio::{self, Job, Report, WRITERS};
+use super::super::fio::{self, FioReport, Job, WRITERS};
 use super::super::screen::grouped;
 use super::super::server::{Meter, SHORTLY, Server, count};
 use super::{FIO_WITHIN, MOVE, Story, mib};
@@ -67,7 +67,7 @@ impl Story<'_> {
     }
 
     /// Kills the server when a part of the region is written, and returns what its clients report.
-    fn write_until_killed(&mut self) -> Result<Report> {
+    fn write_until_killed(&mut self) -> Result<FioReport> {
         let server = self.server.take().context("the array is not served")?;
         let counted =
             |server: &Server| -> Result<u64> { Ok(count(&server.status()?, &["write_bytes"])) };

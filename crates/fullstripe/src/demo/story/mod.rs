@@ -11,7 +11,7 @@ mod making;
 mod planning;
 
 use super::checks::Checks;
-use super::fio::{self, Job, Region, Report};
+use super::fio::{self, FioReport, Job, Region};
 use super::place::Place;
 use super::programs::{Ended, Programs, Running};
 use super::screen::Screen;
@@ -169,7 +169,7 @@ impl<'a> Story<'a> {
     }
 
     /// Runs a job to its end and shows its progress. `total_bytes` is the number of bytes that it will read and write.
-    fn run_fio(&mut self, job: Job, total_bytes: u64) -> Result<Report> {
+    fn run_fio(&mut self, job: Job, total_bytes: u64) -> Result<FioReport> {
         let running = self.start_fio(job)?;
         let server = self.server.as_ref().context("the array is not served")?;
         let (screen, checks) = (&mut *self.screen, &mut *self.checks);

@@ -6,7 +6,7 @@ use super::Story;
 use crate::commands::plan::plots;
 use anyhow::{Context, Result};
 use lab::schema::metric::Metric;
-use planner::plan::report::{PlanPoint, Report};
+use planner::plan::report::{PlanPoint, PlannedReport};
 use std::time::Duration;
 
 /// The plan to compare with, as a user would write it.
@@ -45,7 +45,7 @@ impl Story<'_> {
         self.claim("the plan is made", ended.status.success(), || {
             ended.evidence()
         })?;
-        let mut report: Report = serde_json::from_str(&ended.stdout)
+        let mut report: PlannedReport = serde_json::from_str(&ended.stdout)
             .with_context(|| format!("the answer is no plan\n{}", ended.evidence()))?;
         for point in &mut report.points {
             let slot = if point.is_other { X16 } else { X8 };
@@ -64,7 +64,7 @@ impl Story<'_> {
 }
 
 /// A figure of a load in one of the two slots.
-fn rate(report: &Report, slot: &str, load: &str) -> f64 {
+fn rate(report: &PlannedReport, slot: &str, load: &str) -> f64 {
     let mut points = report.points.iter();
     let point = points.find(|point| point.setup == slot && point.load == load);
     let rate = point.and_then(|point| point.figure(Metric::Iops));
@@ -72,12 +72,12 @@ fn rate(report: &Report, slot: &str, load: &str) -> f64 {
 }
 
 /// How many times as much the wide slot gives.
-fn gain(report: &Report, load: &str) -> f64 {
+fn gain(report: &PlannedReport, load: &str) -> f64 {
     rate(report, X16, load) / rate(report, X8, load)
 }
 
 /// What has to hold of any such plan.
-fn claims(report: &Report) -> [(&'static str, bool); 3] {
+fn claims(report: &PlannedReport) -> [(&'static str, bool); 3] {
     let is_uplink = |point: &PlanPoint| point.limit().contains("uplink");
     let mut in_order = report.points.iter().filter(|one| one.load == IN_ORDER);
     let is_possible = |point: &PlanPoint| {
@@ -101,7 +101,7 @@ fn claims(report: &Report) -> [(&'static str, bool); 3] {
     ]
 }
 
-fn conclusion(report: &Report) -> String {
+fn conclusion(report: &PlannedReport) -> String {
     format!(
         "reads in order: {:.1} times as much on x16; small random reads: {:.1} times",
         gain(report, IN_ORDER),
@@ -137,7 +137,7 @@ mod tests {
         })
     }
 
-    fn report(wide: f64, limit: &str) -> Report {
+    fn report(wide: f64, limit: &str) -> PlannedReport {
         let mut points = Vec::new();
         for load in ["randread 4k", "randwrite 4k", "write 128k"] {
             points.push(point(false, load, 5.0, 10.0, "drives"));
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_plan_has_to_be_possible_and_name_the_switch() {
-        let held = |report: &Report| claims(report).map(|(_, held)| held);
+        let held = |report: &PlannedReport| claims(report).map(|(_, held)| held);
         let right = report(7.2, "uplink of \"switch\"");
         assert_eq!(held(&right), [true; 3]);
         assert_eq!(

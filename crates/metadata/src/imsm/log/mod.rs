@@ -46,7 +46,7 @@ mod tests;
 
 pub use codec::{HeaderProblem, encode_header};
 pub(super) use exercise::exercise;
-pub use replay::{Members, Report, initialise, replay};
+pub use replay::{LogReport, Members, initialise, replay};
 pub use rows::LoggedVolume;
 pub use walk::{AreaStart, Newest, Walk, walk};
 

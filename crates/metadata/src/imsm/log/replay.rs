@@ -47,7 +47,7 @@ pub trait Members {
 
 /// What a replay did, and what it could not do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct LogReport {
     /// Entries whose parity was written.
     pub entries_replayed: u32,
     /// Entries whose partial parity does not have the announced checksum: the crash came while they were being logged,
@@ -66,7 +66,7 @@ pub struct Report {
     pub slots_interrupted: Vec<usize>,
 }
 
-impl Report {
+impl LogReport {
     /// Whether parity now matches its data wherever a write was interrupted, except for chunks of members that are not
     /// here. If not, parity has to be computed anew, and without a member it cannot be trusted.
     #[must_use]
@@ -83,7 +83,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LogReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.entries_replayed {
             1 => out.write_str("1 entry replayed")?,
@@ -132,12 +132,12 @@ pub fn replay<M: Members>(
     volume: &LoggedVolume,
     slots: &[usize],
     members: &mut M,
-) -> Result<Report, M::Error> {
+) -> Result<LogReport, M::Error> {
     let mut work = Replay {
         volume,
         slots,
         members,
-        report: Report::default(),
+        report: LogReport::default(),
         wrote: false,
         area: vec![0; volume.log_bytes()],
     };
@@ -158,14 +158,14 @@ struct Replay<'a, M> {
     volume: &'a LoggedVolume,
     slots: &'a [usize],
     members: &'a mut M,
-    report: Report,
+    report: LogReport,
     wrote: bool,
     area: Vec<u8>,
 }
 
 /// The result for a piece.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum PieceEnd {
     Written,
     Lost,
 }
@@ -212,7 +212,7 @@ impl<M: Members> Replay<'_, M> {
         };
         let mut lost = false;
         for piece in &pieces {
-            lost |= self.piece(slot, piece, partial.start)? == Outcome::Lost;
+            lost |= self.piece(slot, piece, partial.start)? == PieceEnd::Lost;
         }
         if lost {
             self.report.entries_of_lost_members += 1;
@@ -228,13 +228,13 @@ impl<M: Members> Replay<'_, M> {
         slot: usize,
         piece: &Piece,
         partial_start: usize,
-    ) -> Result<Outcome, M::Error> {
+    ) -> Result<PieceEnd, M::Error> {
         if piece
             .changed_slots
             .iter()
             .any(|changed| !self.slots.contains(changed))
         {
-            return Ok(Outcome::Lost);
+            return Ok(PieceEnd::Lost);
         }
         let mut sector = piece.member_sectors.start;
         while sector < piece.member_sectors.end {
@@ -258,7 +258,7 @@ impl<M: Members> Replay<'_, M> {
             }
             sector += sectors;
         }
-        Ok(Outcome::Written)
+        Ok(PieceEnd::Written)
     }
 
     /// XORs the changed chunks into `parity`; returns whether all could be read.

@@ -22,7 +22,7 @@ pub fn start_mode(mpb: &Mpb, index: usize, present: &[bool], options: StartOptio
 }
 
 /// As [`start_mode`], after a replay that did not settle everything
-/// ([`Report::is_conclusive`](crate::imsm::log::Report::is_conclusive)): the log is disregarded.
+/// ([`LogReport::is_conclusive`](crate::imsm::log::LogReport::is_conclusive)): the log is disregarded.
 #[must_use]
 pub fn start_mode_without_log(
     mpb: &Mpb,

@@ -66,7 +66,7 @@ pub enum StartMode {
         /// durable before the first write.
         lost_slots: Vec<usize>,
         /// The write-hole log must be replayed before anything else. If that settles everything
-        /// ([`Report::is_conclusive`](super::log::Report::is_conclusive)), the volume counts as clean, except for what
+        /// ([`LogReport::is_conclusive`](super::log::LogReport::is_conclusive)), the volume counts as clean, except for what
         /// `sync` says; if not, [`start_mode_without_log`] gives the mode.
         replay: bool,
         /// The write-hole policy must be switched to this one, durably, after the replay and before

@@ -391,8 +391,8 @@ fn repaired_and_lost_blocks_are_found_in_their_stripes() {
     assert_eq!(
         found,
         [
-            (Outcome::Rewritten, (7 << 16) + (12 << 10), 0b100),
-            (Outcome::Unrecoverable, (9 << 16) + (12 << 10), 0b111)
+            (PlaceOutcome::Rewritten, (7 << 16) + (12 << 10), 0b100),
+            (PlaceOutcome::Unrecoverable, (9 << 16) + (12 << 10), 0b111)
         ]
     );
 }

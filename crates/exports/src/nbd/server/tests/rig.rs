@@ -73,7 +73,7 @@ impl Default for Plan {
 
 /// What a shard last said about itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Report {
+pub struct ServedReport {
     pub stats: NbdStats,
     pub available_bytes: u64,
     /// How often its thread has taken memory from the allocator.
@@ -89,8 +89,8 @@ pub struct Rig {
     pub exports: Arc<ExportList>,
     pub peers: Vec<MailSender>,
     pub problems: Arc<Mutex<Vec<Problem>>>,
-    reports: Arc<Mutex<Vec<Report>>>,
-    at_start: Vec<Report>,
+    reports: Arc<Mutex<Vec<ServedReport>>>,
+    at_start: Vec<ServedReport>,
     quit: Arc<AtomicBool>,
     hung: Hung,
     threads: Vec<JoinHandle<()>>,
@@ -201,7 +201,7 @@ struct Seat {
     drives: Vec<Arc<Drive>>,
     /// By number.
     options: [NbdPortOptions; 2],
-    reports: Arc<Mutex<Vec<Report>>>,
+    reports: Arc<Mutex<Vec<ServedReport>>>,
     quit: Arc<AtomicBool>,
     hung: Hung,
 }
@@ -263,7 +263,7 @@ impl Seat {
             shard.turn_or_wait(|| self.quit.load(Ordering::Acquire));
             let AnyPort::Nbd(port) = &shard.world.world.port().as_slice()[TESTED];
             let report = &mut self.reports.lock().unwrap()[self.shard];
-            *report = Report {
+            *report = ServedReport {
                 stats: port.stats(),
                 available_bytes: port.shared.memory.available_bytes(),
                 allocations: drives::counting::allocations(),
@@ -293,7 +293,7 @@ impl Rig {
         let claims = Claims::new();
         let others = Arc::new(exports(&record, OTHER_POOL_BYTES));
         let exports = Arc::new(exports(&record, plan.pool_bytes));
-        let reports = Arc::new(Mutex::new(vec![Report::default(); shards]));
+        let reports = Arc::new(Mutex::new(vec![ServedReport::default(); shards]));
         let problems = Arc::new(Mutex::new(Vec::new()));
         let quit = Arc::new(AtomicBool::new(false));
         let hung = Hung::default();
@@ -414,7 +414,7 @@ impl Rig {
         self.peers.iter().for_each(MailSender::wake);
     }
 
-    pub fn report(&self, shard: usize) -> Report {
+    pub fn report(&self, shard: usize) -> ServedReport {
         self.reports.lock().unwrap()[shard]
     }
 

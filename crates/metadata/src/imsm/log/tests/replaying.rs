@@ -154,7 +154,7 @@ proptest! {
         replay(&volume, &slots, &mut world).unwrap();
         prop_assert!(world.drives == after, "once more changes nothing");
         initialise(&volume, &slots, &mut world).unwrap();
-        prop_assert_eq!(replay(&volume, &slots, &mut world), Ok(Report::default()));
+        prop_assert_eq!(replay(&volume, &slots, &mut world), Ok(LogReport::default()));
     }
 
     /// A replay that is cut off and done again, also when the cut came while the areas were made empty.
@@ -417,9 +417,9 @@ fn what_lies_where_a_log_should_begin_is_told() {
 
 #[test]
 fn a_report_is_one_line() {
-    let mut report = Report {
+    let mut report = LogReport {
         entries_replayed: 3,
-        ..Report::default()
+        ..LogReport::default()
     };
     assert_eq!(report.to_string(), "3 entries replayed");
     report.entries_not_begun = 2;
