@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use engine::log::unit::LogUnit;
 use metadata::imsm::choose::Assembly;
 use metadata::imsm::log::{
-    Entry, HEADER_BYTES, LoggedVolume, Members, LogReport, encode_header, initialise, replay,
+    Entry, HEADER_BYTES, LogReport, LoggedVolume, Members, encode_header, initialise, replay,
 };
 use metadata::imsm::start::{StartMode, StartOptions, start_mode_without_log};
 use metadata::imsm::{Mpb, SectorSize, WriteHolePolicy};
