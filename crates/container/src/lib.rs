@@ -8,6 +8,8 @@
 //! ([`conflicts`]) are left alone. Whatever would be destroyed is searched for first ([`foreign`], [`occupied`]) and
 //! named, and the error that says so is a [`refusal`]. Before a byte of existing metadata is changed, the old content
 //! is saved to a file ([`backup`]) below the [`state_folder`].
+//!
+//! [`mod@destroy`], [`write_hole`] and [`backup::restore`] change drives by these rules.
 
 // `println!` and `eprintln!` panic when nobody reads the output, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -15,7 +17,9 @@
 pub mod backup;
 pub mod busy;
 pub mod conflicts;
+pub mod destroy;
 pub mod foreign;
+pub mod named;
 pub mod occupied;
 pub mod open;
 pub mod probe;

@@ -11,6 +11,7 @@
 //! anything is changed.
 
 pub mod place;
+pub mod restore;
 #[cfg(test)]
 mod tests;
 

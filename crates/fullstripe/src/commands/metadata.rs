@@ -4,18 +4,16 @@
 //! written back only to the drive from which it was made, identified by serial and size.
 
 use crate::terminal::print::{print_json, print_text};
-use anyhow::{Context, Result, bail};
-use container::backup::place::keep;
-use container::backup::{Area, Backup, shadow_place};
+use anyhow::Result;
+use container::backup::Backup;
+use container::backup::restore::Restore;
 use container::open::{for_change, to_look};
 use container::probe::Probed;
 use container::refusal::refused;
-use container::write::erase_shadow;
-use metadata::imsm::place::ByteRange;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use words::{count, size};
+use words::count;
 
 /// Arguments of `metadata`.
 #[derive(clap::Args, Debug)]
@@ -124,32 +122,18 @@ fn save(args: &SaveArgs) -> Result<ExitCode> {
 fn restore(args: &RestoreArgs) -> Result<ExitCode> {
     let file = Backup::read(&args.file)?;
     let drives = for_change(&args.drives)?;
-    let pairs = pairs(args, &file, &drives)?;
+    let restore = Restore::new(&file, &args.file, &drives, args.partial)?;
     if !args.yes {
         return Err(refused(format!(
             "this would overwrite {}; repeat it with --yes",
-            overwritten(&file, &drives, &pairs)
+            restore.overwritten()
         )));
     }
-    let mut before = Backup::new("restore");
-    for &(copy, drive) in &pairs {
-        let probed = &drives[drive];
-        let areas = file.header.drives[copy].areas.iter().map(Area::place);
-        before.add_places(probed, areas.chain(shadow_left(&file, copy, probed)))?;
-    }
-    let backup = keep(&before, args.backup.as_deref())?;
-    for &(copy, drive) in &pairs {
-        put_back(&file, copy, &drives[drive])?;
-        if shadow_left(&file, copy, &drives[drive]).is_some() {
-            // The old shadow would not match the restored record.
-            erase_shadow(&drives[drive])?;
-        }
-    }
-    let names = |&(_, drive): &(usize, usize)| drives[drive].drive.name().to_owned();
+    let backup = restore.carry_out(args.backup.as_deref())?;
     let done = Done {
         version: 1,
         file: args.file.clone(),
-        drives: pairs.iter().map(names).collect(),
+        drives: restore.names(),
         backup: Some(backup.clone()),
     };
     if args.json {
@@ -163,86 +147,4 @@ fn restore(args: &RestoreArgs) -> Result<ExitCode> {
         ))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// For each drive, the number of its copy in the file and the number of the drive.
-fn pairs(args: &RestoreArgs, file: &Backup, drives: &[Probed]) -> Result<Vec<(usize, usize)>> {
-    let shown = args.file.display();
-    let copies = &file.header.drives;
-    let mut pairs = Vec::new();
-    for (at, probed) in drives.iter().enumerate() {
-        let (name, serial) = (probed.drive.name(), probed.serial.to_string());
-        let Some(copy) = copies.iter().position(|copy| copy.serial == serial) else {
-            return Err(refused(format!(
-                "{shown} has no copy of {name} (serial {serial}); it has those of {}",
-                copies
-                    .iter()
-                    .map(|copy| copy.serial.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )));
-        };
-        let (then, now) = (copies[copy].size_bytes, probed.drive.size_bytes());
-        let sectors = (copies[copy].sector_bytes, probed.drive.sector_bytes());
-        if then != now || sectors.0 != sectors.1 {
-            return Err(refused(format!(
-                "{name} has {now} bytes in sectors of {}, but had {then} in sectors of {} when {shown} \
-                 was made; its metadata belongs to the end of a drive of that size",
-                sectors.1, sectors.0
-            )));
-        }
-        let inside = |area: &Area| {
-            area.offset_bytes
-                .checked_add(area.length_bytes)
-                .is_some_and(|end| end <= now)
-        };
-        if !copies[copy].areas.iter().all(inside) {
-            bail!("{shown} has bytes for {name} that lie past its end; the file is damaged");
-        }
-        pairs.push((copy, at));
-    }
-    let absent: Vec<&str> = (0..copies.len())
-        .filter(|copy| pairs.iter().all(|(paired, _)| paired != copy))
-        .map(|copy| copies[copy].name.as_str())
-        .collect();
-    if !absent.is_empty() && !args.partial {
-        return Err(refused(format!(
-            "{shown} also has the metadata of {}, and a container is restored as a whole; name these \
-             drives too, or use --partial",
-            absent.join(", ")
-        )));
-    }
-    Ok(pairs)
-}
-
-fn overwritten(file: &Backup, drives: &[Probed], pairs: &[(usize, usize)]) -> String {
-    let one = |&(copy, drive): &(usize, usize)| {
-        let areas: Vec<String> = file.header.drives[copy]
-            .areas
-            .iter()
-            .map(|area| format!("{} at byte {}", size(area.length_bytes), area.offset_bytes))
-            .collect();
-        format!("{} ({})", drives[drive].drive.name(), areas.join(", "))
-    };
-    pairs.iter().map(one).collect::<Vec<_>>().join("; ")
-}
-
-/// The place of the drive's shadow, if the copy does not cover it.
-fn shadow_left(file: &Backup, copy: usize, probed: &Probed) -> Option<ByteRange> {
-    let areas = &file.header.drives[copy].areas;
-    shadow_place(probed).filter(|place| areas.iter().all(|area| area.place() != *place))
-}
-
-fn put_back(file: &Backup, copy: usize, probed: &Probed) -> Result<()> {
-    let areas = file.header.drives[copy].areas.iter();
-    for (area, bytes) in areas.zip(&file.content[copy]) {
-        probed
-            .drive
-            .write_at(area.offset_bytes, bytes)
-            .with_context(|| format!("{}: cannot write the copy back", probed.drive.name()))?;
-    }
-    probed
-        .drive
-        .flush()
-        .with_context(|| format!("{}: cannot flush", probed.drive.name()))
 }

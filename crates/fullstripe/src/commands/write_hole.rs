@@ -1,22 +1,12 @@
 //! `write-hole`: switches the protection of writes that a crash interrupts, while the volume is not being served: a
-//! write-hole log, a write-intent bitmap, or nothing.
-//!
-//! Only a clean volume is switched: the writes that were under way in a dirty volume are known only to its log or
-//! bitmap, if it has one. Empty logs or bitmaps are written to every member before the record enables them.
+//! write-hole log, a write-intent bitmap, or nothing ([`container::write_hole`]).
 
 use crate::terminal::print::{print_json, print_text};
-use anyhow::{Result, bail};
-use container::backup::Backup;
-use container::backup::place::keep;
+use anyhow::Result;
 use container::conflicts;
 use container::open::for_change;
-use container::probe::{Member, Probed};
-use container::refusal::refused;
-use container::write::{finish_update, write_record};
-use container::write_hole::establish;
-use metadata::imsm::choose::{Assembly, MemberState, choose};
-use metadata::imsm::geometry::Level;
-use metadata::imsm::{Mpb, WriteHolePolicy};
+use container::write_hole;
+use metadata::imsm::WriteHolePolicy;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,10 +33,6 @@ impl WriteHole {
             Self::Bitmap => WriteHolePolicy::Bitmap,
             Self::Off => WriteHolePolicy::Off,
         }
-    }
-
-    fn is(self, policy: WriteHolePolicy) -> bool {
-        policy == self.policy() || self == Self::Off && policy == WriteHolePolicy::OffOld
     }
 }
 
@@ -92,28 +78,12 @@ pub fn run(args: &WriteHoleArgs) -> Result<ExitCode> {
 fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {
     let drives = for_change(&args.drives)?;
     conflicts::refuse(&drives)?;
-    let assembly = find(args, &drives)?;
-    let at = index(&assembly.mpb, &args.name).unwrap_or_default();
-    require_switchable(&assembly, at, args.protection)?;
-    let mut backup = None;
-    if !args
-        .protection
-        .is(assembly.mpb.volumes[at].write_hole_policy)
-    {
-        let members: Vec<&Probed> = serving(&assembly).map(|at| &drives[at]).collect();
-        let copy = Backup::of_metadata("write-hole", &members)?;
-        backup = Some(keep(&copy, args.backup.as_deref())?);
-        let mut mpb = assembly.mpb.clone();
-        let next = mpb.generation.saturating_add(1);
-        establish(args.protection.policy(), &mut mpb, at, &members, None, next)?;
-        finish_update(assembly.unfinished.as_ref(), &drives)?;
-        mpb.bump_generation();
-        write_record(&mpb, &members)?;
-    }
+    let wanted = args.protection.policy();
+    let backup = write_hole::switch(&args.name, &drives, wanted, args.backup.as_deref())?;
     let done = Switched {
         version: 1,
         name: args.name.clone(),
-        write_hole: args.protection.policy().word(),
+        write_hole: wanted.word(),
         backup,
     };
     if args.json {
@@ -132,64 +102,4 @@ fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {
         ))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn find(args: &WriteHoleArgs, drives: &[Probed]) -> Result<Assembly> {
-    let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
-    let mut refusal = None;
-    for found in choose(&candidates).containers {
-        match found.outcome {
-            Ok(assembly) if index(&assembly.mpb, &args.name).is_some() => return Ok(assembly),
-            Ok(_) => {}
-            Err(why) => refusal = Some(why),
-        }
-    }
-    if let Some(why) = refusal {
-        return Err(refused(why.to_string()));
-    }
-    bail!(
-        "no volume {} on {}; `fullstripe list` shows what is there",
-        args.name,
-        args.drives.join(", ")
-    )
-}
-
-fn index(mpb: &Mpb, name: &str) -> Option<usize> {
-    mpb.volumes
-        .iter()
-        .position(|volume| volume.name.to_string() == name)
-}
-
-fn serving(assembly: &Assembly) -> impl Iterator<Item = usize> {
-    assembly.members.iter().filter_map(|state| match *state {
-        MemberState::Present { drive } => Some(drive),
-        _ => None,
-    })
-}
-
-fn require_switchable(assembly: &Assembly, at: usize, wanted: WriteHole) -> Result<()> {
-    let volume = &assembly.mpb.volumes[at];
-    let name = volume.name;
-    match volume.map.level() {
-        Some(Level::Raid5) => {}
-        Some(Level::Raid1 | Level::Raid10) if wanted != WriteHole::Log => {}
-        level => bail!(
-            "volume {name} is a {}, which has no write hole; only a RAID 5 has one, and only levels with \
-             redundancy have bitmaps",
-            level.map_or("volume of unknown level".to_owned(), |level| level
-                .to_string())
-        ),
-    }
-    if volume.is_dirty() {
-        return Err(refused(format!(
-            "volume {name} was not stopped cleanly; serve it once and stop it, then switch"
-        )));
-    }
-    let here = assembly.slot_drives(volume);
-    if let Some(slot) = here.iter().position(Option::is_none) {
-        return Err(refused(format!(
-            "volume {name} has no drive in slot {slot}; name all drives, or rebuild it first"
-        )));
-    }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 use super::cut::{Background, State};
 use anyhow::{Result, anyhow, bail};
 use container::assemble::geometry_of;
+use container::named::volume_index;
 use container::open::to_look;
 use container::probe::{Member, Probed};
 use engine::layout::{Geometry, Level};
@@ -72,11 +73,7 @@ impl Array {
             match found.outcome {
                 Err(error) => refusal = Some(error),
                 Ok(assembly) => {
-                    let volumes = &assembly.mpb.volumes;
-                    let at = volumes
-                        .iter()
-                        .position(|volume| volume.name.to_string() == name);
-                    if let Some(at) = at {
+                    if let Some(at) = volume_index(&assembly.mpb, name) {
                         return Array::of_volume(&assembly, at, &drives);
                     }
                 }
