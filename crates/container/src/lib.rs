@@ -9,7 +9,7 @@
 //! named, and the error that says so is a [`refusal`]. Before a byte of existing metadata is changed, the old content
 //! is saved to a file ([`backup`]) below the [`state_folder`].
 //!
-//! [`mod@destroy`], [`write_hole`] and [`backup::restore`] change drives by these rules.
+//! [`create`], [`mod@destroy`], [`write_hole`] and [`backup::restore`] change drives by these rules.
 
 // `println!` and `eprintln!` panic when nobody reads the output, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -17,6 +17,7 @@
 pub mod backup;
 pub mod busy;
 pub mod conflicts;
+pub mod create;
 pub mod destroy;
 pub mod foreign;
 pub mod named;
@@ -27,6 +28,7 @@ pub mod refusal;
 pub mod serving;
 pub mod state_folder;
 pub mod write_hole;
+pub mod zero;
 
 pub use assembly::assemble::bitmap;
 pub use assembly::{assemble, decide, log, persist, write};

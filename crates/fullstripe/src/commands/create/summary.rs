@@ -1,8 +1,8 @@
 //! What `create` says when it is done.
 
 use super::super::describe::chunk_bytes;
-use super::Created;
 use crate::commands::describe::level_number;
+use container::create::Created;
 use container::probe::Probed;
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::geometry::{Level, Shape};

@@ -6,9 +6,8 @@
 //! writing zeros one by one. Where zeroing is refused, the volume is created uninitialised and synchronised when it is
 //! served.
 
-use super::super::bar::Bar;
+use crate::probe::Probed;
 use anyhow::{Context, Result, bail};
-use container::probe::Probed;
 use drives::drive::Drive;
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::Volume;
@@ -17,7 +16,10 @@ use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use words::size;
 
-/// Bytes that are zeroed at a time, so that the bar can show progress.
+/// Hears that so many more bytes are zero, and how many will be in all; from several threads.
+pub type Watch<'watch> = &'watch (dyn Fn(u64, u64) + Sync);
+
+/// Bytes that are zeroed at a time, so that progress can be shown.
 const STEP_BYTES: u64 = 1 << 30;
 /// Length of the samples that are read back.
 const SAMPLE_BYTES: u64 = 4096;
@@ -27,7 +29,12 @@ const SAMPLE_BYTES: u64 = 4096;
 ///
 /// # Errors
 /// A drive failed.
-pub fn establish(leave: bool, volume: &Volume, drives: &[Probed]) -> Result<Option<String>> {
+pub fn establish(
+    leave: bool,
+    volume: &Volume,
+    drives: &[Probed],
+    watch: Watch,
+) -> Result<Option<String>> {
     let redundant = volume.map.level().is_some_and(|level| level.is_redundant());
     if !redundant {
         return Ok(None);
@@ -38,12 +45,13 @@ pub fn establish(leave: bool, volume: &Volume, drives: &[Probed]) -> Result<Opti
     let extent = volume.map.extent(volume.size_sectors);
     let start_bytes = extent.start * SECTOR_BYTES;
     let length_bytes = extent.sectors() * SECTOR_BYTES;
-    // The bar shows no rate: zeroing transfers no data, so bytes per second would not be the drive's speed.
-    let bar = Bar::new("zeroing", length_bytes * drives.len() as u64);
+    let all_bytes = length_bytes * drives.len() as u64;
+    let more = |bytes: u64| watch(bytes, all_bytes);
+    more(0);
     let zeroed: Vec<Result<bool>> = std::thread::scope(|scope| {
         let workers: Vec<_> = drives
             .iter()
-            .map(|probed| scope.spawn(|| zero(&probed.drive, start_bytes, length_bytes, &bar)))
+            .map(|probed| scope.spawn(|| zero(&probed.drive, start_bytes, length_bytes, &more)))
             .collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, Result<bool>>| {
             worker
@@ -52,7 +60,6 @@ pub fn establish(leave: bool, volume: &Volume, drives: &[Probed]) -> Result<Opti
         };
         workers.into_iter().map(join).collect()
     });
-    drop(bar);
     for (probed, zeroed) in drives.iter().zip(zeroed) {
         if !zeroed? {
             return Ok(Some(format!(
@@ -65,7 +72,12 @@ pub fn establish(leave: bool, volume: &Volume, drives: &[Probed]) -> Result<Opti
 }
 
 /// Zeroes a range durably; false if the drive has no command that guarantees zeros.
-fn zero(drive: &Drive, start_bytes: u64, length_bytes: u64, bar: &Bar) -> Result<bool> {
+fn zero(
+    drive: &Drive,
+    start_bytes: u64,
+    length_bytes: u64,
+    more: &(dyn Fn(u64) + Sync),
+) -> Result<bool> {
     let Some(fd) = drive.fd() else {
         return Ok(false);
     };
@@ -82,7 +94,7 @@ fn zero(drive: &Drive, start_bytes: u64, length_bytes: u64, bar: &Bar) -> Result
         match rustix::fs::fallocate(fd, flags, at, step) {
             Ok(()) => {
                 at += step;
-                bar.advance(step);
+                more(step);
             }
             Err(Errno::INTR) => {}
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV) => way += 1,
