@@ -375,7 +375,7 @@ fn bad_blocks_of(mpb: &Mpb, members: &[impl Member]) -> BadBlocks {
                 length_bytes: (sectors.end - sectors.start) * SECTOR_BYTES,
             };
             let added = bad_blocks.add(range);
-            debug_assert!(added.is_ok(), "ranges need no more entries than are there");
+            debug_assert!(added.is_ok(), "the recorded ranges fit one log");
         }
     }
     bad_blocks

@@ -192,7 +192,7 @@ fn spoil(mpb: &Mpb, changes: &[(usize, u8)]) -> Mpb {
 }
 
 fn put_record(pages: &Pages, mpb: &Mpb) {
-    let placement = Placement::new(DRIVE_BYTES, SECTOR).expect("it is large enough");
+    let placement = Placement::new(DRIVE_BYTES, SECTOR).expect("the drive is large enough");
     if let Ok(image) = encode_image(mpb, SECTOR) {
         write(pages, placement.image(image.len()).offset_bytes, &image);
     }
@@ -255,7 +255,7 @@ fn require_data_untouched(
 
 fn require_same_array(mpb: &Mpb, container: &Container<Memory>) {
     let expected = crate::assemble::geometry_of(&mpb.volumes[0], SECTOR.bytes() as u32)
-        .expect("it was made by the rules");
+        .expect("a valid record");
     let record = &container.record;
     for volume in &record.volumes {
         assert_eq!(
@@ -366,7 +366,7 @@ impl Member for Memory {
     }
 
     fn placement(&self) -> Placement {
-        Placement::new(DRIVE_BYTES, SECTOR).expect("it is large enough")
+        Placement::new(DRIVE_BYTES, SECTOR).expect("the drive is large enough")
     }
 
     fn found(&self) -> &Result<Option<Found>, DecodeError> {
@@ -397,7 +397,8 @@ impl Member for Memory {
 mod tests {
     use super::*;
 
-    /// Found by this exercise: a record that had renamed the other member had it taken for a replaced one.
+    /// A case that this exercise has found: one member's record gave the other member another name, and assembly then
+    /// took that other member for a replaced drive.
     #[test]
     fn kept_scripts_hold() {
         fuzz_one(&[
@@ -405,7 +406,8 @@ mod tests {
         ]);
     }
 
-    /// Every state of a write that was cut off, with all drives and without each, starts and serves what was there.
+    /// For every state of an interrupted write, with all drives and with each one missing, the array starts and serves
+    /// the original data.
     #[test]
     fn writes_that_were_cut_off_are_settled_by_their_log() {
         let dirty_and_degraded = 4 | 16 | 32;
@@ -414,7 +416,7 @@ mod tests {
                 let rows = [0, 1, 2, 3, 4, 63].into_iter();
                 for (row, half) in rows.flat_map(|row| (0..16).map(move |half| (row, half))) {
                     let mut script = vec![level | dirty_and_degraded, 0, missing];
-                    // No change, and two units of a log without entries, which the true one takes the place of.
+                    // No change of the record, and two log units without entries, which the real unit replaces.
                     script.extend([0; 8]);
                     script.extend([1, row, row % 4, row + half, half]);
                     assert!(fuzz_one(&script), "{script:?} starts");
@@ -423,7 +425,7 @@ mod tests {
         }
     }
 
-    /// A thousand scripts, and that the unspoiled ones start.
+    /// Runs a thousand scripts. Those that spoil nothing must start.
     #[test]
     fn scripts_of_every_kind_are_survived() {
         let mut seed = 1u64;
@@ -443,11 +445,11 @@ mod tests {
         for (level, members) in [(Level::Raid5, 4), (Level::Raid1, 2), (Level::Raid10, 4)] {
             record(level, members, 0).expect("all shapes can be made");
         }
-        let mpb = record(Level::Raid5, 3, 0).expect("it can be made");
+        let mpb = record(Level::Raid5, 3, 0).expect("a valid record");
         let drives: Vec<Pages> = (0..3).map(|_| Pages::default()).collect();
         drives.iter().for_each(|pages| put_record(pages, &mpb));
         let found = (0..3).filter_map(|slot| Memory::open(slot, drives[slot].clone()));
         let container = assemble(found.collect::<Vec<_>>(), StartOptions::default(), false);
-        require_same_array(&mpb, &container.expect("it starts"));
+        require_same_array(&mpb, &container.expect("the array starts"));
     }
 }

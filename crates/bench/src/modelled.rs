@@ -109,7 +109,7 @@ mod tests {
         };
         let speed = member.speed(&config);
         let reads_per_s = 1.0 / speed.read.seconds(4096);
-        // Its specification says 637 000, and the model is fitted to what reviewers got.
+        // The specification says 637 000, but the model is fitted to reviewers' measurements.
         assert!((580e3..650e3).contains(&reads_per_s), "{reads_per_s}");
         assert!(speed.write.seconds(4096) > speed.read.seconds(4096));
     }

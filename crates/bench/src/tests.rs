@@ -1,4 +1,4 @@
-//! Whole measurements, short: what they say must be consistent, however slow the machine is.
+//! Whole measurements, but short ones: their figures must be consistent, however slow the machine is.
 
 use super::config::{BenchJob, Config, Workload};
 use super::outcome::BenchOutcome;
@@ -39,7 +39,7 @@ fn assert_sane(config: &Config, outcome: &BenchOutcome) {
     );
     assert!(outcome.bare.iops > 0.0 && outcome.generator.iops > 0.0);
     assert!(latency_ns.p50 <= latency_ns.p99 && latency_ns.p99 <= latency_ns.max);
-    // Latency times throughput is what is outstanding; loose, because the rounds differ.
+    // Latency times throughput is the number outstanding. The bounds are loose, because the rounds differ.
     let outstanding = array.iops * latency_ns.mean / 1e9;
     let depth = f64::from(config.queue_depth);
     assert!(
@@ -146,7 +146,7 @@ fn throttled_members_give_a_roofline_that_is_not_passed() {
 
 #[test]
 fn modelled_members_are_no_faster_than_their_models() {
-    // Few enough requests that a debug build in a busy machine can keep up.
+    // Few enough requests that a debug build on a busy machine can keep up.
     for (level, read_percent) in [(Level::Raid0, 100), (Level::Raid5, 0)] {
         let workload = Workload {
             read_percent,
@@ -228,7 +228,7 @@ fn a_job_without_redundancy_is_refused() {
     assert!(error.to_string().contains("give --level 1, 5 or 10"));
 }
 
-/// Members in files that nobody has used before: the kernel lets go of those of a ring some time after it is gone.
+/// New files as members, because the kernel releases the files of a closed ring only some time later.
 fn four_files(folder: &std::path::Path) -> String {
     for index in 0..4 {
         let file = std::fs::File::create(folder.join(format!("d{index}.img"))).unwrap();
@@ -237,7 +237,7 @@ fn four_files(folder: &std::path::Path) -> String {
     folder.join("d{}.img").display().to_string()
 }
 
-/// What a thread allocates it allocates before its first request or after its last one.
+/// A thread allocates only before its first request and after its last one.
 #[test]
 fn no_request_allocates() {
     let limited = "ram:4m,read-iops=500k,write-iops=500k";
@@ -281,7 +281,7 @@ fn a_number_of_requests_is_the_same_work_every_time() {
         let again = counted::measure(&config, 1000).unwrap();
         let stats = |outcome: &counted::CountedOutcome| {
             let mut counters = serde_json::to_value(&outcome.stats).unwrap();
-            // Looks at deadlines come by the clock, four a second, and a busy machine is slow.
+            // Sweeps for deadlines follow the clock, four a second, so their number depends on the machine's speed.
             counters.as_object_mut().unwrap().remove("sweeps").unwrap();
             counters
         };

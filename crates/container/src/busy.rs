@@ -92,7 +92,10 @@ mod tests {
         let started = Instant::now();
         let found = open(&spec, Access::Exclusive);
         assert!(matches!(found, Err(OpenError::InUse { .. })));
-        assert!(started.elapsed() < LET_GO_WITHIN / 2, "it has waited");
+        assert!(
+            started.elapsed() < LET_GO_WITHIN / 2,
+            "the open waited for the drive to be released"
+        );
         file.as_file().unlock().unwrap();
         assert!(open(&spec, Access::Exclusive).is_ok());
     }

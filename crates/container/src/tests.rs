@@ -1,4 +1,4 @@
-//! What the engine's record says must still be there when the drives are read again.
+//! What the engine's record says must be found when the drives are read again.
 
 mod bitmaps;
 mod logs;
@@ -26,7 +26,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// `members` files with an array of `level` on them, and one empty file more.
+    /// `members` files with an array of `level` on them, and one more file that is empty.
     fn new(level: Level, members: usize, volumes: usize) -> Bench {
         let folder = TempDir::new().unwrap();
         for at in 0..=members {
@@ -84,7 +84,7 @@ impl Bench {
     }
 }
 
-/// Writes what the persister makes of `record` to the members that are still in use.
+/// Encodes `record` with the persister and writes it to the members still in use.
 fn persist(container: &mut Container, record: &mut Record) {
     record.generation += 1;
     for member in record.active().iter() {
@@ -131,7 +131,7 @@ fn a_dirty_array_is_resynced() {
     assert_eq!(container.record.volumes[0].sync, Some(sync));
     assert!(
         container.record.volumes[0].dirty,
-        "still dirty until the resync has ended"
+        "the volume is clean before its resync has ended"
     );
 }
 
@@ -150,7 +150,7 @@ fn the_life_of_a_member_survives_restarts() {
             persist(&mut container, &mut record);
         }
         {
-            // The failed drive is still there, with its old record: it must not serve.
+            // The failed drive is still there with its old record, and must not serve.
             let mut container = bench.assemble(4).unwrap();
             assert_eq!(container.members.len(), 3, "{:?}", container.notes);
             assert_eq!(
@@ -160,7 +160,7 @@ fn the_life_of_a_member_survives_restarts() {
                     current: false
                 }
             );
-            // A spare joins, as the API does it.
+            // A spare joins, in the way the API adds it.
             let spare = probe_all(
                 &[bench.folder.path().join("d4.img").display().to_string()],
                 Access::Exclusive,
@@ -243,7 +243,7 @@ fn the_life_of_a_member_survives_restarts() {
     }
 }
 
-/// `container` with d4 as a drive beside the others, and its record after d4 has taken slot 2 everywhere.
+/// Adds d4 to `container`. Returns the record after d4 has taken slot 2 of each volume.
 fn replace_one(bench: &Bench, container: &mut Container) -> Record {
     let path = bench.folder.path().join("d4.img").display().to_string();
     let spare = probe_all(&[path], Access::Exclusive).unwrap().remove(0);
@@ -285,7 +285,7 @@ fn a_replaced_drive_stays_out() {
     }
 }
 
-/// The new drive fails while the update that names it is on its way, and the old one stays.
+/// The new drive fails while the record that names it is being written, and the old drive stays.
 #[test]
 fn a_replacement_can_be_taken_back() {
     for volumes in [1, 2] {

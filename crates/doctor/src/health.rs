@@ -177,7 +177,7 @@ mod tests {
         );
         assert!(line(&|health| health.media_errors = 7).contains("could not correct 7 errors"));
         assert!(line(&|health| health.used_percent = 104).contains("end of its rated life"));
-        // A bit that nobody knows is no alarm.
+        // An unknown bit raises no alarm.
         assert!(line(&|health| health.critical_warning = 0b1100_0000).starts_with("ok"));
     }
 }

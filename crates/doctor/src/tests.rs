@@ -1,4 +1,4 @@
-//! Whole reports for machines that are described in text files beside [`machines`].
+//! Whole reports on machines that text files beside [`machines`] describe.
 
 mod machines;
 
@@ -25,7 +25,7 @@ fn a_machine_without_anything() {
     };
     machine.instructions = "scalar";
     let report = examine(&machine, &[], &|spec| {
-        panic!("nothing to look at, but {spec}")
+        panic!("this machine has no drives, but {spec} is looked at")
     });
     assert!(!report.can_serve);
     insta::assert_snapshot!(report.to_string());

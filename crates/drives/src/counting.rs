@@ -66,7 +66,7 @@ mod tests {
                 moment.wait();
                 let before = allocations();
                 drop(vec![0u8; 100]);
-                // The test program's own allocator counts: once for this.
+                // This test program uses the counting allocator, so the vector is counted once.
                 assert_eq!(allocations() - before, 1);
                 moment.wait();
             });

@@ -65,27 +65,27 @@ mod tests {
     use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
     use std::time::{Duration, Instant};
 
-    /// Waits until the thread of this number, as soon as it is known, sleeps or has ended.
+    /// Waits until the thread with this number sleeps or has ended. The number is 0 until the thread has stored it.
     fn is_asleep(thread: &AtomicI32) {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let number = thread.load(Ordering::Acquire);
             if number != 0 {
                 let stat = std::fs::read_to_string(format!("/proc/self/task/{number}/stat"));
-                // Behind the name in parentheses comes the state.
+                // The state follows the name, which is in parentheses.
                 let is_running = |stat: String| !stat.contains(") S ");
                 if !stat.is_ok_and(is_running) {
                     return;
                 }
             }
-            assert!(Instant::now() < deadline, "it runs and runs");
+            assert!(Instant::now() < deadline, "the thread never sleeps");
             std::thread::yield_now();
         }
     }
 
-    /// Holds a first flush in the middle, lets `others` come meanwhile, and ends it with `result` when they
-    /// sleep; the kernel answers `later` to all after it. Returns what all were told, and how often the kernel
-    /// was asked.
+    /// Runs a first flush, starts `others` while the kernel works on it, and lets it end with `result` when they all
+    /// sleep. Each later call of the kernel returns `later`. Returns the result of each flush, first one first, and
+    /// how often the kernel was called.
     fn together(
         others: usize,
         result: Result<(), i32>,
@@ -116,7 +116,7 @@ mod tests {
                 result
             });
             let others = handles.into_iter().map(|other| other.join());
-            let others = others.map(|told| told.expect("no panic"));
+            let others = others.map(|told| told.expect("no flush panics"));
             std::iter::once(first).chain(others).collect()
         });
         assert!(alone, "another flush ran at the same time");
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// Whoever comes meanwhile goes by this, so it has to be there before the kernel is asked.
+    /// A flush that arrives meanwhile relies on this state, so it has to be set before the kernel is called.
     #[test]
     fn a_flush_has_begun_before_the_kernel_is_asked_and_runs_until_it_has_answered() {
         let flushes = Flushes::default();
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!((told, asked), (vec![Ok(()); 2], 2));
         let (told, asked) = together(7, Ok(()), Ok(()));
         assert_eq!(told, vec![Ok(()); 8]);
-        // Usually 2; who slept for the lock may have come after the second.
+        // Usually 2. A thread that slept for the lock may come after the second flush and need another.
         assert!((2..=8).contains(&asked), "{asked}");
     }
 }

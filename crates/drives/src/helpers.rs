@@ -236,7 +236,7 @@ mod tests {
         answers
     }
 
-    /// The kernel tells once that data were lost: to a thread of the member, or to whoever flushes beside them.
+    /// The kernel reports lost data to one flush only: that of a thread of the member, or one outside them.
     #[test]
     fn an_error_of_one_flush_is_told_to_all_that_follow_whoever_flushes() {
         let file = Arc::new(OwnedFd::from(tempfile::tempfile().unwrap()));
@@ -275,11 +275,11 @@ mod tests {
             })
         };
         assert_eq!(results(&helpers), [0, 512, 512, 512]);
-        // One beside the threads has failed.
+        // A flush outside the threads has failed.
         assert_eq!(helpers.flushes.flush(|| Err(28)), Err(28));
         assert_eq!(results(&helpers), [-28, -28, 512, 512]);
         assert_eq!(helpers.flush(file.as_fd()), Err(28));
-        // One of the threads has failed: this cannot be flushed.
+        // A flush of a thread has failed, because this file cannot be flushed.
         let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, 0.into()).unwrap();
         let null = Arc::new(null);
         let helpers = Helpers::start(&null, FileSize::new(0, true)).unwrap();
@@ -306,7 +306,7 @@ mod tests {
             Job {
                 call: Call {
                     kind: StepKind::Read,
-                    // Wherever the pipe is.
+                    // A pipe is read at its current position.
                     offset_bytes: u64::MAX,
                     length_bytes: 512,
                 },
@@ -330,21 +330,24 @@ mod tests {
         let other = Mailbox::new().unwrap();
         assert!(
             !helpers.withdraw(&other.sender(), all - 1),
-            "another shard's"
+            "a job of another shard"
         );
         assert!(helpers.withdraw(&mailbox.sender(), all - 1));
-        assert!(!helpers.withdraw(&mailbox.sender(), all - 1), "gone");
-        assert!(!helpers.withdraw(&mailbox.sender(), 0), "begun");
+        assert!(
+            !helpers.withdraw(&mailbox.sender(), all - 1),
+            "already withdrawn"
+        );
+        assert!(!helpers.withdraw(&mailbox.sender(), 0), "already begun");
         assert!(!mailbox.has_mail());
-        // Whatever happens to the shards, what the calls may touch stays: twice for each job, and our own.
+        // Whatever happens to the shards, memory that calls may touch stays: two references for each job, one here.
         assert_eq!(Arc::strong_count(&arena), 2 * (all as usize - 1) + 1);
-        // What has begun, and what waits, is done although nobody can add more.
+        // Calls that have begun and jobs that wait are carried out, although nobody can add more.
         drop(helpers);
         for _ in 1..all {
             rustix::io::write(&writer, &[5; 512]).unwrap();
             assert_eq!(answers(&mut mailbox, 1)[0].result, 512);
         }
-        // The threads end and close the file: nobody can read what is written any more.
+        // The threads end and close the file, so the pipe has no reader any more.
         while rustix::io::write(&writer, &[5]) != Err(rustix::io::Errno::PIPE) {
             assert!(Instant::now() < deadline, "the file stays open");
             std::thread::sleep(Duration::from_millis(1));
@@ -355,12 +358,12 @@ mod tests {
     fn the_kernel_waits_for_no_thread_of_a_member() {
         let may_join = std::thread::spawn(flusher::join).join().unwrap();
         if !may_join {
-            println!("only looked for: this user lacks CAP_SYS_RESOURCE");
+            println!("only counted: this user lacks CAP_SYS_RESOURCE");
         }
         let file = Arc::new(OwnedFd::from(tempfile::tempfile().unwrap()));
         let helpers = Helpers::start(&file, FileSize::new(0, true)).unwrap();
         let deadline = Instant::now() + Duration::from_secs(20);
-        // Those of other tests are among them.
+        // Threads of other tests are among those counted.
         while let (missing, all) = flusher::missing("member-io")
             && (all < HELPERS || may_join && !missing.is_empty())
         {
@@ -410,10 +413,13 @@ mod tests {
             {
                 let state = helpers.queue.hold();
                 assert!(state.jobs.len() >= JOBS as usize - HELPERS);
-                assert!(round == 0 || state.jobs.capacity() == room, "it grew again");
+                assert!(
+                    round == 0 || state.jobs.capacity() == room,
+                    "the queue grew again"
+                );
                 room = state.jobs.capacity();
             }
-            // Each block says its number; which job gets it depends on the threads.
+            // Each block holds its own number; which job reads it depends on the threads.
             let blocks = (0..JOBS).flat_map(|block| {
                 let mut bytes = [round; BLOCK];
                 bytes[..4].copy_from_slice(&block.to_le_bytes());

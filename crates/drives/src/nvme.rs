@@ -97,7 +97,7 @@ pub fn identify(fd: BorrowedFd<'_>) -> Result<Controller, NvmeError> {
     Ok(Controller::decode(
         data.as_slice()
             .try_into()
-            .expect("the length is the constant's"),
+            .expect("the buffer is IDENTIFY_BYTES long"),
     ))
 }
 
@@ -120,7 +120,7 @@ pub fn health(fd: BorrowedFd<'_>) -> Result<Health, NvmeError> {
     Ok(Health::decode(
         data.as_slice()
             .try_into()
-            .expect("the length is the constant's"),
+            .expect("the buffer is HEALTH_BYTES long"),
     ))
 }
 

@@ -102,7 +102,10 @@ impl Port for () {
     fn completion(&mut self, _: u64, _: i32, _: &mut Ring, _: &mut Vec<Input>) {}
 
     fn complete(&mut self, completion: Completion) {
-        debug_assert!(false, "nobody asked for {completion:?}");
+        debug_assert!(
+            false,
+            "a completion for a shard without a port: {completion:?}"
+        );
     }
 
     fn pin(&mut self, _: Buffer) {}

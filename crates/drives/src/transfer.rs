@@ -196,7 +196,7 @@ impl Transfers {
                 // SAFETY: see above.
                 unsafe { helpers.add(job) }
             }
-            (way, None) => unreachable!("a transfer that goes {way:?} has helpers"),
+            (way, None) => unreachable!("a transfer by {way:?} without helpers"),
         }
     }
 }

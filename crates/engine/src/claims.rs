@@ -228,7 +228,7 @@ mod tests {
         assert!(!claims.anywhere(1, 2) && !claims.anywhere(2, 2));
         claims.adopt(2);
         assert!(claims.anywhere(2, 2) && !claims.anywhere(1, 2));
-        // A shard that lags behind by two says the first of them late.
+        // A shard that lags behind by two views adopts the first of them late.
         claims.adopt(4);
         claims.adopt(3);
         assert!(!claims.anywhere(4, 2) && !claims.anywhere(3, 2));
@@ -284,8 +284,8 @@ mod tests {
         assert_eq!(sum, 2 * ROUNDS);
     }
 
-    /// The second rule: whoever claims a band after work by a new view sees that there is one. All else is relaxed, so
-    /// only claims and the look at the view order it.
+    /// The second rule: a shard that claims a band after work by a new view sees that there is a new view. All other
+    /// accesses are relaxed, so only the claims and the look at the view order them.
     #[test]
     fn no_write_by_an_old_view_comes_after_work_by_a_new_one() {
         for _ in 0..ROUNDS.min(1000) {

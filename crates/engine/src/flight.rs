@@ -160,7 +160,7 @@ impl Flight {
     /// All failed steps of the first one have been handed on.
     pub fn first_is_recovered(&mut self) {
         let first = self.recovering.pop_front();
-        assert!(first.is_some(), "no read waits to be handed on");
+        assert!(first.is_some(), "no direct read waits for reconstruction");
     }
 
     /// How many direct reads wait to be handed on.

@@ -117,7 +117,7 @@ impl Asked {
                 Asked::Durability
             }
             StepKind::Xor { .. } | StepKind::Compare => {
-                panic!("a computation asks nothing of a member")
+                panic!("a computation sends no command to a member")
             }
         }
     }
@@ -163,7 +163,7 @@ mod tests {
     /// Largest errno that the kernel hands to programs (`MAX_ERRNO`).
     const ERRNO_MAX: i32 = 4095;
 
-    /// The table once more, by hand: what is benign. Whatever is not named fails the member.
+    /// The table once more, written down by hand: errnos that do not fail the member. All others do.
     fn listed(asked: Asked, errno: i32, kind: MemberKind, redundant: bool) -> Reaction {
         let retried: &[i32] = match kind {
             MemberKind::Device => &[4, 11, 12, 16],
@@ -226,7 +226,7 @@ mod tests {
             (Path, &[62, 67, 110, 121, 125]),
             (Gone, &[6, 9, 19, 108, 123]),
             (NotSupported, &[38, 95]),
-            // Whatever nobody has thought of.
+            // Errnos without a class of their own.
             (Misuse, &[-1, 0, 22, 27, 4095]),
         ];
         for (class, numbers) in table {

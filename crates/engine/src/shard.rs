@@ -156,7 +156,10 @@ impl Engine {
     /// false if there are none until new input arrives. Carrying outputs out may cause further ones.
     #[inline]
     pub fn poll(&mut self, done: &mut Vec<Output>) -> bool {
-        assert!(done.is_empty(), "what was polled has not been carried out");
+        assert!(
+            done.is_empty(),
+            "the last outputs have not been carried out"
+        );
         if !self.desk.has_outputs() && !self.pump() {
             return false;
         }

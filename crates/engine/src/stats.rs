@@ -64,7 +64,7 @@ counters!(
     plans_background,
     /// Steps of all plans: member commands, computations and log entries.
     plan_steps,
-    /// Pieces of memory that the steps of plans name.
+    /// Memory segments that the steps of plans use.
     plan_segments,
     /// Member reads issued.
     member_reads,
@@ -78,9 +78,9 @@ counters!(
     member_write_bytes,
     /// Member I/Os answered with an error.
     member_errors,
-    /// Member I/Os of failed members that were not waited for any more.
+    /// Member I/Os that were abandoned because a failed member did not answer them.
     abandoned,
-    /// Member I/Os that came back after nobody waited for them any more.
+    /// Abandoned member I/Os that were answered later.
     returned,
     /// Xor and compare computations.
     xors,
@@ -96,17 +96,17 @@ counters!(
     log_bytes,
     /// Updates of write-intent bitmaps, each to all members.
     bitmap_writes,
-    /// Pieces of writes that joined another's plan.
+    /// Pieces of writes that joined the plan of another write.
     merges,
     /// Pieces that had to wait for a range lock.
     conflicts,
     /// Pieces sent to the shard that owns their row.
     forwards,
-    /// Plans started again because a member failed under them.
+    /// Plans made anew because some of their reads failed.
     replans,
     /// Blocks read with a media error, reconstructed and written back.
     read_repairs,
-    /// Pieces of reads before whose answer the copies of a mirror were made equal there.
+    /// Pieces of reads whose range was made equal on all copies of a mirror before the answer.
     reads_made_equal,
     /// Stripes whose redundancy did not match their data.
     mismatches,
@@ -114,7 +114,7 @@ counters!(
     metadata_writes,
     /// Turns of the loop that had something to do.
     turns,
-    /// Looks at deadlines and idle volumes, four a second.
+    /// Checks of deadlines and idle volumes, four a second.
     sweeps,
 );
 

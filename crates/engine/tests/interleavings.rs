@@ -30,7 +30,7 @@ const BLOCK: u32 = 4096;
 /// Turns of a shard after which a history has come to a standstill.
 const TURNS_MAX: usize = 20_000;
 
-/// A shard in a thread of its own: it is given its requests one by one and turns until it is over.
+/// A shard in a thread of its own: it is given its requests one by one and turns until `is_over`.
 struct Station {
     shard: Shard<MemoryWorld>,
     shared: Rc<RefCell<Shared>>,
@@ -39,15 +39,15 @@ struct Station {
 }
 
 thread_local! {
-    /// Where threads find their shard and leave it. Those of Shuttle are coroutines of one thread of the system, so
-    /// this is the same for all of them, and they need not send what cannot be sent.
+    /// Where threads take their shard from and put it back. Shuttle's threads are coroutines of one thread of the
+    /// system, so all of them see the same cell, and shards, which are not `Send`, need not be sent.
     static STATIONS: RefCell<[Option<Station>; 2]> = const { RefCell::new([None, None]) };
 }
 
 impl Station {
     fn take(number: usize) -> Station {
         let station = STATIONS.with_borrow_mut(|stations| stations[number].take());
-        station.expect("a shard that nobody has")
+        station.expect("a shard that no thread has")
     }
 
     fn leave(self, number: usize) {
@@ -82,7 +82,7 @@ fn has_rebuilt(shared: &Shared) -> bool {
     has_no_request(shared) && shared.events.iter().any(ended)
 }
 
-/// Lets both shards of the array go on by themselves until both find it over.
+/// Runs both shards of the array in threads of their own, until `is_over` holds for both.
 fn in_threads(array: &mut Array, requests: [Vec<Request>; 2], is_over: fn(&Shared) -> bool) {
     let asked = requests.iter().map(Vec::len).sum::<usize>();
     let shards = std::mem::take(&mut array.shards).into_iter().zip(requests);
@@ -169,7 +169,7 @@ fn are_equal(array: &Array, drives: [usize; 2]) -> bool {
 /// How many histories a test tries, and which.
 const HISTORIES: u64 = 3000;
 
-/// Runs a test's history with each number; it says how many writes the second shard has made itself. A failure names
+/// Runs a test's history with each number; it returns how many writes the second shard made itself. A failure names
 /// its history, which `INTERLEAVINGS_SEED` repeats alone.
 fn in_many_orders(history: fn(u64) -> u64) {
     let only = std::env::var("INTERLEAVINGS_SEED").ok();
@@ -202,7 +202,7 @@ fn shards_that_write_the_same_blocks_leave_equal_mirrors() {
     });
 }
 
-/// The first shard begins to rebuild while the second may be anywhere in a write by the view before.
+/// The first shard begins to rebuild while the second may be anywhere in a write by the old view.
 #[test]
 fn what_is_written_while_a_rebuild_begins_reaches_the_new_drive() {
     in_many_orders(|seed| {

@@ -1,5 +1,5 @@
-//! A hundred times more of everything than a shard has room for: every request is answered and right, what is
-//! full is seen to be full, and no queue takes memory a second time.
+//! A hundred times more of everything than a shard has room for: every request is answered and right, queues
+//! are seen to be full, and a second flood takes no more memory than the first.
 
 #[path = "limits/flood.rs"]
 mod flood;

@@ -145,7 +145,7 @@ impl<P: ExportPort> Ports<P> {
         let before = inputs.len();
         ring.speak_for(number);
         let port = self.ports.get_mut(usize::from(number.get()));
-        let port = port.expect("nobody but a port starts operations, and ports stay");
+        let port = port.expect("an operation belongs to a port, and ports are never removed");
         act(port, ring, inputs);
         if number.get() > 0 {
             name_requests(number, &mut inputs[before..]);
@@ -154,7 +154,7 @@ impl<P: ExportPort> Ports<P> {
 
     fn owner(&mut self, buffer: Buffer) -> &mut P {
         let owner = self.ports.iter_mut().find(|port| port.owns(buffer));
-        owner.expect("a request's memory is that of the port which asked it")
+        owner.expect("a request's buffer belongs to the port that sent the request")
     }
 
     fn numbers(&self) -> impl Iterator<Item = PortNumber> + use<P> {
@@ -205,7 +205,7 @@ impl<P: ExportPort> Port for Ports<P> {
     fn complete(&mut self, completion: Completion) {
         let number = (completion.tag >> TAG_BITS) as usize;
         let port = self.ports.get_mut(number);
-        let port = port.expect("nobody but a port asks, and ports stay");
+        let port = port.expect("a request belongs to a port, and ports are never removed");
         port.complete(Completion {
             tag: completion.tag & TAG_MASK,
             ..completion
@@ -239,7 +239,7 @@ impl<P: ExportPort> Port for Ports<P> {
             unreachable!("a message that is addressed to no port");
         };
         let port = self.ports.get_mut(usize::from(message.port.get()));
-        port.expect("messages are for ports that there are")
+        port.expect("a message is addressed to an existing port")
             .mail(message.message);
     }
 

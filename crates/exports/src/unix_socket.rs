@@ -212,7 +212,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// Its mode is right from the first moment: nothing changes it after the file has been made.
+    /// The socket's mode is right from the beginning: nothing changes it after the file has been made.
     #[test]
     fn the_socket_is_private_from_the_beginning() {
         let folder = tempfile::tempdir().unwrap();
@@ -234,7 +234,7 @@ mod tests {
         );
     }
 
-    /// Two processes that find the same leftover must not each remove what they find.
+    /// Of two processes that find the same stale socket, the second must not remove the socket that the first has made.
     #[test]
     fn a_leftover_is_removed_under_a_lock_of_the_folder() {
         let folder = tempfile::tempdir().unwrap();
@@ -249,7 +249,7 @@ mod tests {
         assert!(path.exists());
         drop(lock);
         let _claimed = ClaimedSocket::claim_within(&path, "--nbd", Duration::ZERO).unwrap();
-        // The lock was given back, and a second claim meets a listener.
+        // The first claim has released the lock, and a second claim meets a listener.
         let error = refusal(&path);
         assert!(error.contains("another process answers on"), "{error}");
     }
@@ -283,7 +283,7 @@ mod tests {
         );
     }
 
-    /// A listener at a path for so long, which treats each connection as told.
+    /// Listens at a path for `for_ms` and passes each connection to `with`.
     fn answers(path: &Path, for_ms: u64, with: fn(UnixStream)) -> std::thread::JoinHandle<()> {
         let listener = UnixListener::bind(path).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -326,7 +326,7 @@ mod tests {
         }
     }
 
-    /// It does not even take connections, as one that is stopped.
+    /// A stopped process does not even accept connections.
     #[test]
     fn who_has_no_room_for_connections_keeps_its_socket() {
         let folder = tempfile::tempdir().unwrap();

@@ -284,7 +284,7 @@ mod tests {
             let at = |sector: u64| media.read(sector * 512, 1)[0];
             found.insert([at(0), at(1), at(2)]);
         }
-        // First sector old or new, second old, first or second write, third old or new.
+        // The first and the third sector may be old or new; the second may be old or from either write.
         assert_eq!(found.len(), 2 * 3 * 2, "{found:?}");
     }
 

@@ -1,6 +1,6 @@
-//! What the kernel makes of a program's calls on FUSE, and that cuts, errors and journal are what they say.
+//! What the kernel makes of a program's calls on FUSE, and that cuts, errors and the journal do what they promise.
 //!
-//! These need root and /dev/fuse, and fail with a sentence without.
+//! These need root and /dev/fuse, and fail with a sentence without them.
 
 use faultfs::{CutAt, Entry, Fault, FaultFs, Loss, Operation, Options};
 use repeatable::random::Stream;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const SIZE_BYTES: u64 = 1 << 20;
 
 struct Bed {
-    // In this order: unmounted, then removed.
+    // Dropped in this order: the file system is unmounted, then the folder is removed.
     fs: FaultFs,
     _folder: tempfile::TempDir,
 }
@@ -30,7 +30,7 @@ fn mounted(options: Options) -> Bed {
 }
 
 fn open(path: &Path) -> OwnedFd {
-    rustix::fs::open(path, OFlags::RDWR, Mode::empty()).expect("it opens")
+    rustix::fs::open(path, OFlags::RDWR, Mode::empty()).expect("the file opens")
 }
 
 fn write_dsync(fd: &OwnedFd, offset: u64, bytes: &[u8]) {
@@ -44,8 +44,8 @@ fn changes(fs: &FaultFs) -> Vec<Entry> {
     entries
 }
 
-/// Whoever wants a write on FUSE to be durable has to sync after it: the flag reaches the file system, which may
-/// not know it, and the kernel sends nothing else. The helpers of `drives` rely on nothing but this.
+/// A durable write on FUSE needs a sync after it: the kernel passes the flag to the file system, which may ignore it,
+/// and sends no sync of its own. The helpers of `drives` rely on no more than this.
 #[test]
 fn the_kernel_passes_dsync_on_as_a_flag_and_sends_no_sync_after_it() {
     let bed = mounted(Options::default());

@@ -158,7 +158,7 @@ mod tests {
 
     const COMMANDS: &str = include_str!("../../../docs/commands.md");
 
-    /// What stands between backquotes and begins with our name.
+    /// The command lines in backquotes that begin with the program's name.
     fn lines_of(page: &str) -> Vec<&str> {
         let spans = page.split('`').skip(1).step_by(2);
         spans

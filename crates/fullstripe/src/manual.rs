@@ -92,7 +92,7 @@ mod tests {
         below.chain([format!("{name}.1")]).collect()
     }
 
-    /// What a shell offers behind these words.
+    /// The completions that a shell offers after these words.
     fn offered(words: &[&str]) -> Vec<String> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let at = words.len() - 1;

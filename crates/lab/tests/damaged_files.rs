@@ -1,5 +1,5 @@
-//! Files that a typing error, a bad copy or somebody hostile has changed: they are read or refused
-//! with a sentence, and nothing panics or takes long.
+//! Files that were changed by a typing error, a bad copy or an attacker are read, or refused with a clear
+//! sentence. Nothing panics or takes long.
 
 use lab::claims::book::{FILES, load};
 use lab::claims::expression::Expression;
@@ -26,7 +26,7 @@ rr = { setup = "r0x4", state = "steady", workload = { op = "randmix", read_pct =
 wr = { setup = "r0x4", state = "filled", workload = { op = "write", bs = "128k", threads = 2, qd = 4, demand_iops = 1000, arrivals = "poisson" } }
 "#;
 
-/// What is put in: what numbers, quotes and tables are made of, and what they are not.
+/// The pieces put in: parts of numbers, quotes and tables, valid and invalid.
 const PIECES: [&str; 24] = [
     "0",
     "-1",

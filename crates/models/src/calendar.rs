@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(calendar.busy_ns(), 40);
     }
 
-    /// A server that knows every nanosecond as free or taken.
+    /// Compares the calendar with a server that marks every nanosecond as free or taken.
     #[test]
     fn agrees_with_a_list_of_nanoseconds() {
         let mut stream = Stream::new(1, "calendar", 0);

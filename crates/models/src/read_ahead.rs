@@ -82,7 +82,7 @@ mod tests {
         let mut ahead = ReadAhead::new(256, 128);
         assert!(ahead.follow(0, 128).is_empty());
         assert!(ahead.follow(128, 128).is_empty());
-        // The third command in order convinces it.
+        // The third command in order starts reading ahead.
         assert_eq!(ahead.follow(256, 128), 384..640);
         ahead.remember(3, 77);
         // From then on, each command moves the end on by its own length.

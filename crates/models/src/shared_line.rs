@@ -76,7 +76,7 @@ mod tests {
 
     const LINE_NS: [u64; 3] = [8, 60, 200];
 
-    /// Changes per second by so many cores that do nothing else, after two windows.
+    /// Changes of the line per second by so many cores that do nothing else, measured after two windows.
     fn changes_per_s(cores: usize, sockets: usize) -> f64 {
         let mut line = SharedLine::new(cores, LINE_NS, sockets);
         let mut free_ns = vec![0; cores];
@@ -97,7 +97,8 @@ mod tests {
             (1, 1, 8.0),
             (2, 1, 34.0),
             (2, 2, 104.0),
-            // Each is the last one in eight times; half of the others are far away.
+            // In one of eight changes the core itself had the line last, in three a core on its socket, and in four a
+            // core on the other socket.
             (8, 2, (8.0 + 3.0 * 60.0 + 4.0 * 200.0) / 8.0),
         ] {
             let rate = changes_per_s(cores, sockets) * change_ns / 1e9;

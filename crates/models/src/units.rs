@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(lengths, [512, 65_536, 512]);
         let media: std::vec::Vec<u64> = pieces.iter().map(|piece| piece.media_bytes()).collect();
         assert_eq!(media, [4096, 65_536, 4096]);
-        // 4 KiB that are not aligned lie on two map units.
+        // 4 KiB that are not aligned lie in two map units.
         let piece = units.pieces(512, 4096).next().expect("one piece");
         assert_eq!(piece.media_bytes(), 8192);
         assert_eq!(units.read_time_ns(4096), 50_000);

@@ -1,6 +1,6 @@
-//! What the P4510's profile makes of the model: states, sizes, mixes, and which way each constant pulls.
+//! The model with the P4510's profile: states, sizes, mixes, and in which direction each constant changes a figure.
 
-// Each test file needs another part of the loads.
+// No test file uses the whole module.
 #[allow(dead_code)]
 mod support;
 
@@ -54,7 +54,7 @@ fn small_and_misaligned_commands_cost_whole_map_units() {
     // 512 bytes cost a whole unit twice: read, and written again.
     one(&mut drive, Operation::Write, 0, 512);
     assert_eq!(drive.totals().media_write_bytes, 8192);
-    // 12 KiB off by 512: two whole units, and two that are filled in part.
+    // 12 KiB at offset 512 cover two whole units, and two in part.
     one(&mut drive, Operation::Write, 512, 12_288);
     assert_eq!(drive.totals().media_write_bytes, 8192 + 2 * 4096 + 2 * 8192);
 }
@@ -69,7 +69,7 @@ fn misaligned_random_writes_reach_less() {
         };
         closed_loop(&mut drive_of(&profile, State::Fresh), load, 20, 100).iops()
     };
-    // Four map units instead of one: two touched, each at twice its price.
+    // As much as four map units instead of one: two are touched, each at twice the price.
     let ratio = rate(0) / rate(512);
     assert!((3.8..4.2).contains(&ratio), "{ratio}");
 }
@@ -106,7 +106,7 @@ fn states_order_random_writes() {
         closed_loop(&mut drive, Load::random(0, 8, 8), 2500, 300).iops()
     };
     let [filled, steady, worn] = [State::Filled, State::Steady, State::Worn].map(rate);
-    // Nothing to collect: as fast as flash takes it in.
+    // Nothing is collected, so the rate is that of flash.
     assert!((460e3..490e3).contains(&filled), "{filled}");
     assert!((0.97..1.03).contains(&(steady / 79e3)), "{steady}");
     assert!((7000.0..7400.0).contains(&worn), "{worn}");
@@ -167,7 +167,7 @@ fn the_same_commands_get_the_same_answers_for_ever() {
     assert_eq!(digest, 0xC849_CF64_1A67_F547, "{digest:#x}");
 }
 
-/// What a constant is asked about: higher or lower with a higher constant.
+/// A constant, a figure that depends on it, and the sign: whether a higher constant raises or lowers the figure.
 type Question = (&'static str, f64, fn(&Family) -> f64);
 
 fn run(family: &Family, id: &str, state: State, load: Load, warm_ms: u64) -> LoadResult {
@@ -261,7 +261,7 @@ fn mixed_reads(family: &Family) -> f64 {
     .iops()
 }
 
-/// Time until a steady drive gives in to writes that come as fast as it takes them.
+/// Writes that a steady drive completes in three seconds: more, the longer its pool lasts.
 fn pool_lasts(family: &Family) -> f64 {
     let profile = family
         .member("p4510-8tb")
@@ -299,7 +299,7 @@ fn every_constant_pulls_the_way_it_should() {
     for (name, direction, measure) in questions {
         let with = |factor: f64| {
             let mut family = family();
-            // Room for what is changed below: the program time and the link would forbid it.
+            // Makes room for the changes below, which the program time and the link would otherwise forbid.
             family.media.program_us.value /= 2.0;
             family.link.generation.value = 4.0;
             let figure = family

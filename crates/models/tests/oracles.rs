@@ -1,6 +1,6 @@
-//! The drive model against queueing theory and conservation laws: results that owe nothing to its code.
+//! The drive model against queueing theory and conservation laws, whose results do not depend on its code.
 
-// Each test file needs another part of the loads.
+// No test file uses the whole module.
 #[allow(dead_code)]
 mod support;
 
@@ -15,7 +15,7 @@ const SEEDS: u64 = 5;
 /// Student's t for 97.5 % with four degrees of freedom.
 const STUDENT: f64 = 2.776;
 
-/// A drive that is nothing but units: no controller, no data path, no port, no fixed time.
+/// A drive with units only: no controller, no data path, no port, no fixed time.
 fn bare(units: usize) -> Profile {
     let nothing = Component::default();
     Profile {
@@ -32,7 +32,7 @@ fn bare(units: usize) -> Profile {
     }
 }
 
-/// The same with exponential service: what is always stalled and takes no other time.
+/// The same with exponential service times: every read stalls, and takes no other time.
 fn bare_exponential(units: usize) -> Profile {
     let always = Component {
         rate: 1.0,
@@ -47,7 +47,7 @@ fn bare_exponential(units: usize) -> Profile {
 }
 
 /// The mean over several seeds has to meet the theory within three half-widths of its 95 % interval, and
-/// that interval has to be narrow enough to say something.
+/// that interval has to be narrow enough to be meaningful.
 fn assert_meets(theory: f64, measure: impl Fn(u64) -> f64) {
     let values: Vec<f64> = (1..=SEEDS).map(measure).collect();
     let n = values.len() as f64;
@@ -63,7 +63,7 @@ fn assert_meets(theory: f64, measure: impl Fn(u64) -> f64) {
         "too wide: {mean} +- {half_width}"
     );
     let distance = (mean - theory).abs();
-    // Times are whole nanoseconds.
+    // The model's times are whole nanoseconds, so a small difference is allowed.
     assert!(
         distance <= 3.0 * half_width + 1e-4 * theory,
         "theory {theory}, model {mean} +- {half_width}"
@@ -108,7 +108,7 @@ fn one_unit_with_exponential_service_is_m_m_1() {
 
 #[test]
 fn a_closed_loop_over_exponential_units_is_mean_value_analysis() {
-    // Balanced product-form network: N customers over D stations give N / (N + D - 1) of D servers.
+    // Balanced product-form network: N customers keep N / (N + D - 1) of D stations busy.
     for (units, depth) in [(1, 4), (8, 4), (8, 32), (36, 64)] {
         let customers = depth as f64;
         let share = customers / (customers + units as f64 - 1.0);
@@ -155,7 +155,7 @@ fn the_controller_caps_and_everything_stays_below_its_capacity() {
         "{}",
         outcome.iops()
     );
-    // Bookings reach ahead of the last answer by what is outstanding.
+    // A little longer than the run, because outstanding commands are booked beyond the last answer.
     let span_ns = 401_000_000;
     let busy = drive.busy_times();
     assert!(busy.controller_ns <= span_ns);
@@ -173,7 +173,7 @@ fn littles_law_holds_to_the_nanosecond() {
     ] {
         let mut drive = drive_of(&profile, state);
         let outcome = closed_loop(&mut drive, Load::random(read_pct, 4, 8), 0, 200);
-        // Sum of all times in the system against the integral of how many are in it.
+        // The sum of all times in the system equals the integral of the number of commands in it.
         assert_eq!(outcome.little.0, outcome.little.1);
         let mut drive = drive_of(&profile, state);
         let load = Load::random(read_pct, 1, 64);
@@ -191,8 +191,8 @@ fn bytes_are_conserved() {
     assert_eq!(totals.read_bytes, totals.reads * 4096);
     assert_eq!(totals.media_read_bytes, totals.read_bytes);
     assert_eq!(totals.media_write_bytes, totals.writes * 4096);
-    // What was programmed is what the host wrote and what made room for it: extra bytes for every clean
-    // byte that was won.
+    // The bytes programmed are those that the host wrote, and `extra` bytes for each byte that collection
+    // made clean.
     let drain = drive.drain();
     let extra = profile.amplification_per_mille as f64 / 1e3 - 1.0;
     let drained = totals.media_write_bytes - drain.buffered_bytes();

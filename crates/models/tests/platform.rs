@@ -1,6 +1,6 @@
-//! Platforms and hosts: links that are shared, sources, and what a wrong number is told.
+//! Platforms and hosts: shared links, sources of numbers, and the messages about wrong numbers.
 
-// Each test file needs another part of the loads.
+// No test file uses the whole module.
 #[allow(dead_code)]
 mod support;
 
@@ -36,7 +36,7 @@ const S: u64 = 1_000_000_000;
 fn text(folder: &str, name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles");
     let path = root.join(folder).join(name).with_extension("toml");
-    // A name may have a dot of its own.
+    // `with_extension` replaces what follows a dot in the name itself.
     let path = if path.exists() {
         path
     } else {
@@ -73,7 +73,7 @@ enum To {
     Drive,
 }
 
-/// Bytes that each drive has moved after a while, all of them with so many transfers under way.
+/// Bytes that each drive has moved until `until_ns`, with `depth` transfers under way per drive and direction.
 fn moved(
     platform: &mut Platform,
     drives: usize,
@@ -122,7 +122,7 @@ fn an_uplink_is_saturated_by_four_drives_and_shared_fairly() {
         let (least, most) = (bytes.iter().min().unwrap(), bytes.iter().max().unwrap());
         assert!(*least as f64 / *most as f64 > 0.95, "{bytes:?}");
     }
-    // A drive alone does not feel it: it is as fast as its own link.
+    // The uplink does not limit a single drive, which is as fast as its own link.
     let mut platform = with_drives(&graph, 1, Buffers::Local);
     let alone = gb_per_s(&moved(&mut platform, 1, &[To::Host], 8, S / 50), S / 50);
     assert!((alone / 3.217 - 1.0).abs() < 0.02, "{alone}");
@@ -160,7 +160,7 @@ fn memory_is_shared_by_both_directions() {
     let both = moved(&mut platform, 4, &[To::Host, To::Drive], 8, S / 100);
     let rate = gb_per_s(&both, S / 100);
     assert!((rate / 5.0 - 1.0).abs() < 0.03, "{rate}");
-    // A processor's own work waits too: 5 MB are a millisecond of such memory.
+    // A processor's work uses the same memory: 5 MB take a millisecond, and a transfer waits for them.
     let mut platform = with_drives(&graph, 1, Buffers::Local);
     let done_ns = platform.touch_ns(0, 0, 5_000_000);
     assert!(done_ns.abs_diff(1_000_000) <= 1_000, "{done_ns}");
@@ -175,7 +175,7 @@ fn the_way_to_another_socket_costs_its_latency_and_shares_its_link() {
         platform.to_host_ns(0, socket, 0, 0, BYTES, 0)
     };
     assert_eq!(time(1), time(0) + 70);
-    // Eight drives on one socket, whose memory is on the other, through a link of 8 GB/s.
+    // Eight drives on one socket, with buffers there, on the other socket or on both, and 8 GB/s between the sockets.
     let mut narrow = machine("s2600wft-8170");
     narrow
         .figure_mut("interconnect.direction_gb_s")
@@ -265,7 +265,7 @@ fn a_drive_behind_the_appliance_is_as_it_is_alone() {
 
 #[test]
 fn every_constant_of_a_platform_pulls_the_way_it_should() {
-    // By constant: what is measured, and whether more of the one means more of the other.
+    // For each constant, the direction that is measured, and whether a greater constant means a greater rate.
     let rate = |machine: &Machine, drives: usize, to: To| {
         let graph = machine.graph().unwrap();
         let mut platform = with_drives(&graph, drives, Buffers::On(1));
@@ -310,7 +310,7 @@ fn every_constant_of_a_platform_pulls_the_way_it_should() {
         let [less, more] = [0.8, 1.25].map(|factor| {
             let mut machine = machine(platform);
             let figure = machine.figure_mut(name).unwrap_or_else(|| panic!("{name}"));
-            // Nanoseconds show among 40 us of one drive when there are ten times as many.
+            // Latencies are made ten times as long, so that they show beside the 40 us of a transfer by one drive.
             let is_latency = name.ends_with("latency_ns");
             let factor = if is_latency { factor * 10.0 } else { factor };
             figure.value *= factor;

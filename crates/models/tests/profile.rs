@@ -1,6 +1,6 @@
-//! The P4510's profile: sources, counts, and what a wrong number is told.
+//! The P4510's profile: sources of numbers, counts of constants, and the messages about wrong numbers.
 
-// Each test file needs another part of the loads.
+// No test file uses the whole module.
 #[allow(dead_code)]
 mod support;
 
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use support::claims::{claims, wrong_rows};
 use support::{family, profile_text};
 
-/// Everything in a file that cites a row of the wrong use.
+/// All figures of a profile that cite a row whose use does not allow that.
 fn wrong_sources(family: &Family, uses: &BTreeMap<String, String>) -> Vec<String> {
     let mut wrong = Vec::new();
     family.each_figure(&mut |table, key, figure| {
@@ -25,7 +25,7 @@ fn wrong_sources(family: &Family, uses: &BTreeMap<String, String>) -> Vec<String
 fn no_number_comes_from_what_the_model_is_judged_by() {
     let uses = claims();
     assert_eq!(wrong_sources(&family(), &uses), Vec::<String>::new());
-    // The check itself: a validation row as a source is found.
+    // The check itself works: it finds a validation row that is cited as a source.
     let judged = uses
         .iter()
         .find(|(_, r#use)| *r#use == "V")
@@ -52,8 +52,8 @@ fn fewer_constants_are_fitted_than_half_the_facts() {
         }
     });
     assert_eq!(unfounded, Vec::<String>::new());
-    // Published about one P4510, as numbers or ratios, M-01, 02, 03, 06, 07, 09 and 10.
-    // Half of ten is five; each name here is one more that has to be paid for.
+    // Ten rows are published about one P4510, as numbers or ratios, M-01, 02, 03, 06, 07, 09 and 10.
+    // Half of ten is five, so no more than five constants may be fitted.
     assert_eq!(
         fitted,
         [
@@ -178,7 +178,7 @@ fn any_number_makes_a_drive_or_a_sentence() {
     assert!(drives > 100, "{drives}");
 }
 
-/// A profile with some bytes changed: what it makes, if anything.
+/// The family in a profile with some bytes changed, if it can still be parsed.
 fn mutated(text: &str, stream: &mut Stream) -> Option<Family> {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..stream.between(1, 4) {
@@ -198,7 +198,7 @@ fn mutated(text: &str, stream: &mut Stream) -> Option<Family> {
 #[test]
 fn changed_files_make_a_drive_or_an_error_and_never_a_panic() {
     let text = profile_text();
-    // Only numbers and what is around them: sources would swallow most of the changes.
+    // The sources are left out, because most changes would otherwise fall into their text.
     let bare: String = text
         .lines()
         .map(

@@ -202,7 +202,7 @@ mod tests {
     use lab::statistics::interval::Interval;
     use std::collections::BTreeMap;
 
-    /// Numbers that only an exact form brings back.
+    /// An answer with numbers that only an exact encoding restores.
     fn answer() -> Kept {
         let value = Value {
             interval: Some(Interval::new(0.1 + 0.2, f64::INFINITY)),
@@ -260,7 +260,7 @@ mod tests {
             None
         );
         let files = fs::read_dir(place.path().join(name(1))).expect("a folder");
-        assert_eq!(files.count(), 1, "nothing unfinished stays behind");
+        assert_eq!(files.count(), 1, "no unfinished file stays behind");
     }
 
     #[test]
@@ -288,7 +288,7 @@ mod tests {
                 "{refused}"
             );
         }
-        // The digest of another question.
+        // A file with the digest of another question is no answer.
         let other = remembered.path("how slow?").expect("a place");
         fs::write(&other, &whole).expect("it is written");
         assert_eq!(remembered.recall("how slow?").expect("no damage"), None);

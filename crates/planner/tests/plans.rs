@@ -6,7 +6,7 @@ use planner::predict::library::Library;
 use planner::predict::{Answer, Virtual};
 use std::collections::BTreeSet;
 
-/// A quick answer about four P4510 of 2 TB on a machine of today.
+/// A quick answer about four P4510 of 2 TB on a recent machine.
 fn answer(setup: &str, workload: &str) -> Answer {
     let text = format!(
         "schema = 1\n[setup.s]\ndrive = \"p4510-2tb\"\ncount = 4\nplatform = \"epyc-9554p-24\"\nhost = \
@@ -38,7 +38,7 @@ fn two_polled_cores_carry_four_drives_beyond_two_million() {
     let [slow, fast] = [&one, &two].map(|answer| figure(answer, Metric::Iops));
     assert!(fast > 2.0e6 && fast > 1.15 * slow, "{slow} {fast}");
     let cores = two.cores.expect("processors are modelled");
-    // Two cores look all the time, whatever they find.
+    // Two polling cores are busy all the time.
     let engines = cores.kernel + cores.raid;
     assert!((1.98..=2.02).contains(&engines), "{cores:?}");
 }
@@ -49,7 +49,7 @@ fn parity_is_planned_by_several_cores_that_send_each_other_requests() {
     let [one, three] =
         [1, 3].map(|cores| answer(&format!("level = 5\nengine_cores = {cores}"), load));
     let [slow, fast] = [&one, &three].map(|answer| figure(answer, Metric::Iops));
-    // The drives bind either way.
+    // The drives are the limit either way.
     assert!((0.8..=1.25).contains(&(fast / slow)), "{slow} {fast}");
 }
 

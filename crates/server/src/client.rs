@@ -366,7 +366,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("api.sock");
         let missing = Client::connect(Some(&path)).unwrap_err().to_string();
-        // What follows depends on who else serves on this machine.
+        // The rest of the message depends on which other processes serve on this machine.
         let wanted = format!("no array is being served at {}; ", path.display());
         assert!(missing.starts_with(&wanted), "{missing}");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());

@@ -85,12 +85,12 @@ mod tests {
             for number in 1..100 {
                 assert!(published.publish(|copy| {
                     let newest = published.read(|copy| *copy);
-                    assert_eq!(newest, number - 1, "one that is not filled yet");
+                    assert_eq!(newest, number - 1, "read a copy that is not filled yet");
                     *copy = number;
                 }));
                 assert_eq!(published.read(|copy| *copy), number);
             }
-            assert_eq!(*first, 0, "changed while it was read");
+            assert_eq!(*first, 0, "the copy changed while it was read");
         });
     }
 
@@ -101,7 +101,7 @@ mod tests {
             assert!(published.publish(|copy| *copy = 1));
             published.read(|_| {
                 assert!(published.publish(|copy| *copy = 2));
-                assert!(!published.publish(|_| panic!("it is being read")));
+                assert!(!published.publish(|_| panic!("wrote to a copy that is being read")));
                 assert_eq!(published.read(|copy| *copy), 2);
             });
             assert!(published.publish(|copy| *copy = 3));
@@ -116,7 +116,7 @@ mod tests {
         for number in 1..=2 {
             assert!(published.publish(|copy| *copy = number));
         }
-        // Whoever publishes has filled the copy, and not called it the newest yet.
+        // The writer has filled the copy but has not yet marked it as the newest.
         *published.copies[then].write().unwrap() = 3;
         assert!(published.copy_if_newest(then).is_none());
         assert_eq!(published.read(|copy| *copy), 2);

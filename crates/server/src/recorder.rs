@@ -80,7 +80,9 @@ impl Encode for Recorder {
 
     /// The drive with the next number has joined: the message is its [`Identity`].
     fn mail(&mut self, message: Box<dyn Any + Send>) {
-        let drive: Box<Identity> = message.downcast().expect("nobody writes of anything else");
+        let drive: Box<Identity> = message
+            .downcast()
+            .expect("the only message is a joined drive's identity");
         self.persister.add_drive(*drive);
     }
 }

@@ -187,7 +187,10 @@ impl Process {
     /// Never: the first shard has the controller.
     #[must_use]
     pub fn controller(&self) -> &Controller {
-        self.shards[0].engine.controller().expect("shard 0 has it")
+        self.shards[0]
+            .engine
+            .controller()
+            .expect("shard 0 has the controller")
     }
 
     /// The record that the array wants to be durable.

@@ -39,14 +39,18 @@ impl Watch {
     /// Notes that a thread begins with a seed, or has none any more.
     pub fn begins(&self, thread: usize, seed: Option<u64>, now: Instant) {
         let entry = seed.map(|seed| (seed, now));
-        *self.running[thread].lock().expect("nobody panics with it") = entry;
+        *self.running[thread]
+            .lock()
+            .expect("no thread panics while it holds the lock") = entry;
     }
 
     /// A seed that has been running for too long.
     #[must_use]
     pub fn endless(&self, now: Instant) -> Option<u64> {
         self.running.iter().find_map(|running| {
-            let (seed, since) = (*running.lock().expect("nobody panics with it"))?;
+            let (seed, since) = (*running
+                .lock()
+                .expect("no thread panics while it holds the lock"))?;
             (now.duration_since(since) >= ENDLESS_AFTER).then_some(seed)
         })
     }
@@ -99,7 +103,7 @@ mod tests {
         let watch = Watch::new(1);
         std::thread::scope(|scope| {
             let long_ago = Instant::now().checked_sub(ENDLESS_AFTER);
-            watch.begins(0, Some(5), long_ago.expect("the clock is older"));
+            watch.begins(0, Some(5), long_ago.expect("the clock goes back that far"));
             let looks = watch.look(scope, |seed| *told.lock().unwrap() = Some(seed));
             looks.join().unwrap();
         });

@@ -94,7 +94,7 @@ impl World for SimWorld {
         let at = machine.pins.iter().position(|pin| *pin == buffer);
         let pin = machine
             .pins
-            .swap_remove(at.expect("what is released was pinned"));
+            .swap_remove(at.expect("a buffer is pinned before it is released"));
         machine.let_go.push(pin);
     }
 

@@ -1,6 +1,6 @@
-//! A rebuild that meets more blocks that nobody can read than the bad-block log can hold is given up, and its
-//! drive keeps its place because the other volume uses it. What is written from then on that drive lacks: when the rebuild begins again, at
-//! the next start or by an order, it begins at the beginning.
+//! A rebuild that meets more unreadable blocks than the bad-block log can hold is given up. Its drive keeps its place
+//! because the other volume uses it, and lacks what is written from then on. So when the rebuild begins again, at the
+//! next start or by an order, it starts from the beginning.
 
 use engine::layout::Level;
 use engine::request::Operation;
@@ -51,8 +51,8 @@ fn write(volume: u8, offset_bytes: u64) -> Act {
     })
 }
 
-/// A drive is lost, the rebuild of the first volume is given up near its end, and its beginning is
-/// overwritten after that.
+/// A drive is lost, the rebuild of the first volume is given up near its end, and then the volume's beginning is
+/// overwritten.
 fn history(and_then: &[Act]) -> History {
     let topology = topology();
     // Every other block of the second half is unreadable: the log is full near the end.
@@ -68,7 +68,7 @@ fn history(and_then: &[Act]) -> History {
         (30, write(0, 64 << 10)),
     ];
     let rebuilt = [(2010, Act::Order(Order::AddSpare)), (20_000, write(1, 0))];
-    // What a read of everything asks of either drive.
+    // Spread so that reading the whole volume takes some of these pieces from each drive.
     let overwritten = (0..10).map(|at| (20_100 + at, write(0, at * (96 << 10))));
     let then = (1..)
         .map(|at| 30_000 + 30_000 * at)
@@ -102,7 +102,7 @@ fn a_rebuild_that_was_given_up_begins_anew() {
     ] {
         let outcome = run(&history(&and_then), false);
         assert_eq!(outcome.failure, None, "{and_then:?}");
-        // As many as the log holds, of two more that there are.
+        // The log is full: there are two more unreadable blocks than it holds.
         let recorded = outcome.counts.blocks_recorded;
         assert!(recorded >= 254, "{and_then:?}: {recorded}");
     }

@@ -1,7 +1,7 @@
-//! Histories: fresh ones of every mode and level, and those that once failed.
+//! Histories: new ones of every mode and level, and those that once failed.
 //!
-//! What a seed draws may change when the drawing changes; a kept seed then is one more fresh history, and
-//! what it once showed has a test of its own in the engine.
+//! A change of the drawing may change what a seed draws. A kept seed is then one more new history, and the failure that
+//! it once showed has a test of its own in the engine.
 
 use engine::layout::Level;
 use sim::campaign::{Campaign, Summary};

@@ -1,5 +1,5 @@
-//! What the metadata cannot express, in every kind of update, with all that there is above and below the record:
-//! no acknowledged write is lost by it, nothing is tried for ever, and the array can be stopped and started.
+//! Updates of every kind that the metadata cannot express, with all layers above and below the record: no acknowledged
+//! write is lost, nothing is retried for ever, and the array can be stopped and started.
 
 use engine::layout::Level;
 use engine::request::Operation;
@@ -46,13 +46,13 @@ fn shapes() -> Vec<VolumeShape> {
     shapes
 }
 
-/// Drives are lost and come back, a spare is filled and a drive replaced, blocks cannot be read and are written
-/// over; there are writes before, while and after that, all durable when they are acknowledged.
+/// Drives are lost and come back, a spare is filled, a drive is replaced, and unreadable blocks are written over.
+/// Writes come before, during and after that, and each is durable when it is acknowledged.
 fn history(shape: VolumeShape, shards: u8, update: Update, count: u8, ending: Outage) -> History {
     let members = if shape.level == Level::Raid1 { 2 } else { 4 };
     let topology = Topology {
         shards,
-        // Work takes seconds, and leaves checkpoints.
+        // Jobs take seconds, and leave checkpoints.
         rate_bytes_per_s: 256 << 10,
         ..Topology::plain(members, vec![shape])
     };
@@ -99,10 +99,10 @@ fn history(shape: VolumeShape, shards: u8, update: Update, count: u8, ending: Ou
     }
 }
 
-/// How many records were refused.
+/// Runs the histories of all shapes and endings. Returns how many records were refused.
 fn whole(update: Update, count: u8) -> u64 {
     let mut refused = 0;
-    // Who is born in sync has no sync to end, and of the others that is all that differs.
+    // A volume that is created in sync has no initial sync to end. The other shapes are needed for that update only.
     let fits = |shape: &VolumeShape| shape.born_in_sync == (update != Update::SyncEnd);
     for shape in shapes().into_iter().filter(fits) {
         for (ending, shards) in [(Outage::Crash, 3), (Outage::PowerCut, 1), (Outage::Stop, 2)] {
@@ -131,12 +131,12 @@ fn no_acknowledged_write_is_lost_by_what_can_never_be_expressed() {
     }
 }
 
-/// What can be done without costs no client anything, whichever it is.
+/// An update that the array can do without costs clients no error when the metadata cannot express it.
 #[test]
 fn service_goes_on_without_checkpoints_and_clean_marks() {
     let calm = |update, shape| {
         let mut history = history(shape, 2, update, u8::MAX, Outage::Stop);
-        // Without redundancy a block that cannot be read is an error.
+        // While redundancy is missing, an unreadable block is a request error.
         let is_harmless =
             |action: &Action| !matches!(action.act, Act::Fault(Fault::BadSectors(..)));
         history.actions.retain(is_harmless);

@@ -1,4 +1,4 @@
-//! Drives that lie, in histories small enough to say what has to come of each lie. Nothing else goes wrong.
+//! Drives that lie, in histories so small that the effect of each lie is known. Nothing else fails.
 
 use engine::layout::Level;
 use engine::request::Operation;
@@ -33,7 +33,7 @@ fn lie(bay: usize, untruth: Untruth) -> Act {
     Act::Fault(Fault::Lie(bay, untruth, 0..COMPONENT_BYTES))
 }
 
-/// The acts, 5 ms apart, on an array that is otherwise well; all its members, if no more.
+/// Carries out the acts, 5 ms apart, on an array without other faults. Returns the counts of lies.
 fn lies(level: Level, members: u8, acts: &[Act]) -> LieCounts {
     let volume = VolumeShape {
         level,
@@ -67,7 +67,7 @@ fn a_lost_write_of_a_mirror_is_seen_by_a_scrub_and_read() {
         lost_writes: 1,
         seen_by_scrub: 1,
         read: 1,
-        // The repair has made the other copy like this one.
+        // The repair has overwritten the right copy with the wrong one.
         read_after_repair: 1,
         wrong_sectors: counts.wrong_sectors,
         ..LieCounts::default()
@@ -104,7 +104,7 @@ fn a_misdirected_write_of_a_raid_5_is_seen_and_stays_wrong() {
     let acts = [write(0), write(12 * (16 << 10)), misdirected, write(0)];
     let counts = lies(Level::Raid5, 4, &acts);
     assert_eq!((counts.misdirected_writes, counts.seen_by_scrub), (1, 1));
-    // Parity was right, and has been made to match what is wrong.
+    // Parity was right, and the repair has made it match the wrong data.
     assert_eq!((counts.read, counts.read_after_repair), (1, 1));
 }
 
@@ -112,7 +112,7 @@ fn a_misdirected_write_of_a_raid_5_is_seen_and_stays_wrong() {
 fn a_dropped_flush_tells_only_when_the_power_goes() {
     let cut = Act::Fault(Fault::Outage(Outage::PowerCut, Vec::new()));
     let dropped = lie(0, Untruth::DroppedFlush);
-    // The array rests 20 ms before it flushes by itself.
+    // The power goes before the 20 ms of rest after which the array flushes by itself.
     let told = [write(0), dropped.clone(), flush(), cut];
     let counts = lies(Level::Raid0, 2, &told);
     assert_eq!((counts.dropped_flushes, counts.without_effect), (1, 0));

@@ -1,5 +1,5 @@
-//! A rebuild meets blocks that nobody can read: it puts them on record and goes on, whenever the process dies,
-//! and what lies there is never taken for the volume's data, before the next write and after.
+//! A rebuild meets unreadable blocks: it records them and continues, at whatever moment the process dies. What the new
+//! drive holds there is never returned as the volume's data, neither before the blocks are written again nor after.
 
 use engine::layout::Level;
 use engine::request::Operation;
@@ -51,7 +51,7 @@ fn ask(operation: Operation, offset_bytes: u64, length_bytes: u32) -> Act {
     })
 }
 
-/// All of a volume in pieces, each a while after the one before.
+/// Requests for all of a volume in pieces, one each millisecond.
 fn all(operation: Operation, size_bytes: u64, from_ms: u64) -> impl Iterator<Item = (u64, Act)> {
     let piece = 32 << 10;
     (0..size_bytes / piece).map(move |at| {
@@ -60,8 +60,8 @@ fn all(operation: Operation, size_bytes: u64, from_ms: u64) -> impl Iterator<Ite
     })
 }
 
-/// Filled, a drive lost, three blocks of another one unreadable, rebuilt; `outage` at `outage_ms`; read,
-/// written over, and read again.
+/// Fills a volume, loses a drive, makes three blocks of another one unreadable, and rebuilds. `outage` comes at
+/// `outage_ms`. Afterwards everything is read, written over, and read again.
 fn tried(level: Level, members: u8, outage: Outage, outage_ms: u64) -> Counts {
     let topology = topology(level, members);
     let size_bytes = COMPONENT_BYTES * if level == Level::Raid1 { 1 } else { 2 };
@@ -77,7 +77,7 @@ fn tried(level: Level, members: u8, outage: Outage, outage_ms: u64) -> Counts {
         (2000, Act::Order(Order::AddSpare)),
     ]);
     acts.push((outage_ms, Act::Fault(Fault::Outage(outage, Vec::new()))));
-    // Over one of the lost blocks, and what lies around it, while a process may still be starting.
+    // Overwrites one of the lost blocks and its surroundings, possibly while a process is still starting.
     acts.push((outage_ms + 1, ask(Operation::Write, 0, 16 << 10)));
     acts.extend(all(Operation::Read, size_bytes, 15_000));
     acts.extend(all(Operation::Write, size_bytes, 16_000));
@@ -114,21 +114,27 @@ fn blocks_that_a_rebuild_could_not_have_are_errors_and_never_bytes() {
             for outage_ms in (2010..6600).step_by(380) {
                 let counts = tried(level, members, outage, outage_ms);
                 recorded += counts.blocks_recorded;
-                assert_eq!(counts.lives, 3, "the array starts with what is on record");
-                assert!(counts.request_errors > 0, "{level:?}: something was lost");
+                assert_eq!(
+                    counts.lives, 3,
+                    "the array starts again with its recorded blocks"
+                );
+                assert!(
+                    counts.request_errors > 0,
+                    "{level:?}: no read of a lost block failed"
+                );
             }
             assert!(recorded >= 3 * 12, "{level:?} {outage:?}: {recorded}");
         }
     }
 }
 
-/// Written over, everything can be read again, in the same process and in the next.
+/// Once everything has been written over, it can be read again, in the same process and in the next.
 #[test]
 fn what_has_been_written_over_is_good_again() {
     let counts = tried(Level::Raid1, 2, Outage::Stop, 10_000);
-    // Read once: the three blocks, in a request each.
+    // A read of each lost block fails once.
     assert_eq!(
         counts.request_errors, 2,
-        "one was written over before it was read"
+        "of three lost blocks one was written over before it was read"
     );
 }

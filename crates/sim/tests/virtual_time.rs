@@ -1,8 +1,8 @@
 //! What background work costs clients and how long it takes, in virtual time: the real engine over drives that serve
 //! a fixed number of commands at once and never fail.
 //!
-//! Half of what a degraded array can do is asked of it, with and without a rebuild under a limit; and a drive that
-//! was away for a moment is compared with a fresh one.
+//! One test gives a degraded array half the load that it can serve, with and without a rebuild under a limit. The other
+//! compares a drive that was away for a moment with a fresh one.
 
 use engine::layout::Level;
 use engine::options::Options;
@@ -22,13 +22,13 @@ use std::rc::Rc;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-/// One shard keeps what it is asked in 24 slots: drives with two units are busy with fewer.
+/// A shard has 24 request slots, more than it takes to keep drives with two units busy.
 const UNITS: usize = 2;
 const READ_NS: u64 = 80_000;
 const WRITE_NS: u64 = 20_000;
 const PER_PAGE_NS: u64 = 2_500;
 const REQUEST_BYTES: u32 = 4096;
-/// Of ten requests, how many read.
+/// How many of ten requests are reads.
 const READS_OF_10: u64 = 7;
 
 fn topology(level: Level, members: u8, component_bytes: u64, marked: bool) -> Topology {
@@ -54,16 +54,16 @@ struct Bench {
     options: Options,
     random: Stream,
     free: Vec<usize>,
-    /// By slot: when its request was due.
+    /// When the request in each slot was due.
     due_ns: [u64; SLOTS],
-    /// Requests that are due and have no slot.
+    /// Due times of requests that have no slot yet.
     waiting: VecDeque<u64>,
     latencies_ns: Vec<u64>,
 }
 
 impl Bench {
     fn new(topology: Topology, rate_bytes_per_s: u64) -> Bench {
-        let (mut drives, _) = create(1, &topology).expect("there is such an array");
+        let (mut drives, _) = create(1, &topology).expect("the metadata can express the array");
         for drive in &mut drives {
             let units = ParallelUnits::new(UNITS, READ_NS, WRITE_NS, PER_PAGE_NS);
             drive.timing = Box::new(units);
@@ -84,7 +84,7 @@ impl Bench {
         }
     }
 
-    /// Starts on the drives in these bays.
+    /// Starts the array on the drives in these bays.
     fn start(&mut self, bays: &[usize]) {
         let with = StartWith {
             shards: 1,
@@ -97,11 +97,11 @@ impl Bench {
             scratch_times: 16,
         };
         let started = Process::start(&self.machine, bays, with);
-        self.process = Some(started.expect("it can be started"));
+        self.process = Some(started.expect("the array starts"));
     }
 
     fn process(&mut self) -> &mut Process {
-        self.process.as_mut().expect("there is one")
+        self.process.as_mut().expect("a process runs")
     }
 
     fn end(&mut self) {
@@ -120,19 +120,19 @@ impl Bench {
         machine.drives[bay].faults.gone = true;
         let member = machine.bays.iter().position(|&other| other == bay);
         drop(machine);
-        let member = MemberId(member.expect("it serves") as u8);
+        let member = MemberId(member.expect("the drive in this bay serves") as u8);
         self.process().report_gone(member);
         self.pass(100 * MS);
     }
 
-    /// A fresh drive joins, and is filled.
+    /// Adds a fresh drive, which is then filled.
     fn add(&mut self) {
         let bay = self.machine.borrow().drives.len();
         let mut fresh = drive(1, &self.topology, bay, false);
         let units = ParallelUnits::new(UNITS, READ_NS, WRITE_NS, PER_PAGE_NS);
         fresh.timing = Box::new(units);
         self.machine.borrow_mut().drives.push(fresh);
-        self.process().attach(bay).expect("it may join");
+        self.process().attach(bay).expect("the drive may join");
     }
 
     fn is_whole(&self) -> bool {
@@ -185,7 +185,7 @@ impl Bench {
         }
     }
 
-    /// Submits a request at a random place; false if there is no slot.
+    /// Submits a request at a random place. Returns false if no slot is free.
     fn ask(&mut self, due_ns: u64) -> bool {
         let Some(slot) = self.free.pop() else {
             return false;
@@ -213,7 +213,10 @@ impl Bench {
     fn until(&mut self, done: impl Fn(&Bench) -> bool) {
         let deadline_ns = self.now_ns() + 60 * S;
         while !done(self) {
-            assert!(self.now_ns() < deadline_ns, "it has not come to that");
+            assert!(
+                self.now_ns() < deadline_ns,
+                "the awaited state has not come within 60 s"
+            );
             self.step();
         }
     }
@@ -228,7 +231,7 @@ impl Bench {
         self.until(|bench| bench.free.len() == SLOTS && bench.waiting.is_empty());
     }
 
-    /// Requests per second with `depth` of them always on their way.
+    /// Requests per second with `depth` requests always in flight.
     fn most_per_s(&mut self, depth: usize, for_ns: u64) -> u64 {
         self.latencies_ns.clear();
         let (from_ns, until_ns) = (self.now_ns(), self.now_ns() + for_ns);
@@ -245,7 +248,7 @@ impl Bench {
         rate
     }
 
-    /// The 99th percentile of latencies with so many requests per second, at random times.
+    /// The 99th percentile of latencies at `per_s` requests per second, which come at random times.
     fn p99_ns(&mut self, per_s: u64, for_ns: u64) -> u64 {
         self.latencies_ns.clear();
         let until_ns = self.now_ns() + for_ns;
@@ -286,7 +289,10 @@ fn clients_hardly_notice_a_rebuild(level: Level, members: u8) {
     });
     let job = |bench: &Bench| {
         let controller = bench.process.as_ref().unwrap().controller();
-        controller.job(VolumeId(0)).expect("it goes on").done_bytes
+        controller
+            .job(VolumeId(0))
+            .expect("the rebuild still runs")
+            .done_bytes
     };
     let (before, from_ns) = (job(&bench), bench.now_ns());
     let with_ns = bench.p99_ns(half, MEASURED_NS);
@@ -295,7 +301,7 @@ fn clients_hardly_notice_a_rebuild(level: Level, members: u8) {
     println!("{level:?}: {half}/s, p99 {without_ns} ns, {with_ns} ns while {per_s} B/s are filled");
     assert!(
         per_s > RATE_BYTES_PER_S * 8 / 10 && per_s < RATE_BYTES_PER_S * 12 / 10,
-        "the limit is used and kept: {per_s}"
+        "a rebuild of {per_s} B/s is not near its limit"
     );
     assert!(
         with_ns * 10 <= without_ns * 12,
@@ -310,8 +316,8 @@ fn a_rebuild_under_a_limit_adds_at_most_a_fifth_to_clients_p99() {
     clients_hardly_notice_a_rebuild(Level::Raid5, 4);
 }
 
-/// Virtual time until an array is whole: with a drive back that was away for some writes, and
-/// with a fresh one.
+/// Virtual times until an array is whole: after the return of a drive that missed some writes, and after a fresh drive
+/// was added.
 fn back_and_fresh_ns(level: Level, members: u8) -> (u64, u64) {
     let topology = topology(level, members, 512 << 20, true);
     let mut bench = Bench::new(topology, 0);
@@ -325,7 +331,7 @@ fn back_and_fresh_ns(level: Level, members: u8) -> (u64, u64) {
     bench.end();
     let from_ns = bench.now_ns();
     bench.start(&bays);
-    assert!(!bench.is_whole(), "there is something to bring back");
+    assert!(!bench.is_whole(), "the returned drive lacks nothing");
     bench.until(Bench::is_whole);
     let back_ns = bench.now_ns() - from_ns;
     assert_eq!(bench.machine.borrow().taken_back, 1);

@@ -66,7 +66,7 @@ mod tests {
         }
     }
 
-    /// Commands per second of cores that do nothing else, on one drive.
+    /// Commands per second that so many cores pass to one drive if they do nothing else.
     fn commands_per_s(cores: usize, changes: u64) -> f64 {
         let host = Host {
             line_ns: [8, 60, 200],
@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn one_drive_takes_only_so_many_commands_from_all_cores() {
-        // Half of 32 cores' neighbours are far away: 130 ns a change, all but the own one.
+        // In one of 32 changes the core itself had the line last, in 15 a core on its socket, and in 16 one on the
+        // other socket: 128 ns a change on average.
         let change_ns = (8.0 + 15.0 * 60.0 + 16.0 * 200.0) / 32.0;
         let rate = commands_per_s(32, 2) * 2.0 * change_ns / 1e9;
         assert!((rate - 1.0).abs() < 0.02, "{rate}");

@@ -67,7 +67,7 @@ impl Series {
 mod tests {
     use super::*;
 
-    /// Answers in the first part of each period of so many parts.
+    /// A series with 100 answers in the first part of each period of so many parts.
     fn bursts(period: u64) -> Series {
         let mut series = Series::until(PARTS * 1000);
         for part in (0..PARTS).step_by(period as usize) {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn bursts_come_to_their_rate_wherever_a_period_is_cut() {
-        // 100 answers in 40 parts of a microsecond.
+        // 100 answers per period of 40 parts of a microsecond each.
         let series = bursts(40);
         for until in 360..=400 {
             let rate = series.smooth_rate(40_000, until * 1000);

@@ -1,5 +1,5 @@
-//! Virtual time against queueing theory: where a formula says what must come out, it does. The formulas know
-//! nothing of the code.
+//! Virtual time against queueing theory: where a formula predicts a result, the run must have it. The formulas do
+//! not depend on the code.
 
 use engine::layout::Level;
 use engine::plan::StepKind;
@@ -21,7 +21,7 @@ const S: u64 = 1_000 * MS;
 /// Mean service time of a drive.
 const SERVICE_NS: f64 = 100_000.0;
 
-/// How long a drive serves a command.
+/// The distribution of a drive's service times.
 #[derive(Clone, Copy)]
 enum Law {
     Exponential,
@@ -59,7 +59,7 @@ fn workload(op: Operation, threads: u32, depth: u32) -> Workload {
 }
 
 struct Case {
-    /// Of the engine; `None` is a drive without RAID.
+    /// The engine's level; `None` is a drive without RAID.
     level: Option<Level>,
     members: u8,
     law: Law,
@@ -109,7 +109,8 @@ impl Case {
         run(setup, window).expect("a run that obeys its laws")
     }
 
-    /// Asserts that a figure is `expected`, within three half-widths over ten seeds, which must be narrow.
+    /// Asserts that a figure's mean over ten seeds is `expected`, within three half-widths of its interval, which
+    /// must be narrow.
     fn assert(&self, expected: f64, figure: impl Fn(&RunOutcome) -> f64) {
         let runs: Vec<f64> = seeds(1, 10)
             .map(|seed| figure(&self.run(seed, 4 * S)))
@@ -221,7 +222,7 @@ fn threads_that_think_are_the_machine_repairman() {
 
 #[test]
 fn a_mirrored_write_waits_for_the_slowest_copy() {
-    // The greatest of n exponential times: the n-th harmonic number of means.
+    // The greatest of n exponential times is, on average, the n-th harmonic number times their mean.
     for (members, factor) in [(2, 1.5), (3, 11.0 / 6.0)] {
         let case = Case {
             level: Some(Level::Raid1),
@@ -248,8 +249,8 @@ fn parity_takes_two_reads_and_then_two_writes() {
 
 #[test]
 fn without_raid_client_and_kernel_share_a_core() {
-    // A drive that is as good as not there, and more threads than any of them can keep busy: each core does one
-    // request after the other, whoever's work it is.
+    // The drive takes little time compared with the processor, so each thread's core works on one request after the
+    // other, in the client or in the kernel.
     let host = Host {
         client_request_ns: 1_000_000,
         submit_command_ns: 300_000,
@@ -266,7 +267,7 @@ fn without_raid_client_and_kernel_share_a_core() {
         host,
     };
     let outcome = case.run(1, 4 * S);
-    // Four drives' service times at most wait behind each other.
+    // At the drive a request waits for at most three others.
     let least_ns = 2_000_000.0 + SERVICE_NS;
     let (least, most) = (4e9 / (least_ns + 3.0 * SERVICE_NS), 4e9 / least_ns);
     assert!(
@@ -282,7 +283,7 @@ fn without_raid_client_and_kernel_share_a_core() {
     let window_ns = outcome.figures.window_ns;
     let cores = outcome.books.cores(window_ns);
     assert!((0.99..=1.01).contains(&cores), "one core is busy: {cores}");
-    // Entering the kernel is shared by what is submitted together.
+    // Requests that are submitted together share the cost of entering the kernel.
     assert!(
         (1e9 / 2e6..=1e9 / 1.5e6).contains(&iops(&outcome)),
         "{}",
@@ -297,7 +298,7 @@ fn large_requests_cost_their_pages() {
         page_ns: 5_000,
         ..Host::default()
     };
-    // Without RAID, and by an engine whose chunks cut each request in two.
+    // Without RAID, and with an engine whose chunks split each request in two.
     for (level, members, commands) in [(None, 1, 1.0), (Some(Level::Raid0), 4, 2.0)] {
         let mut case = Case {
             level,

@@ -1,4 +1,4 @@
-//! A modelled machine around modelled drives: what is shared limits, and completion modes cost what they say.
+//! A modelled machine around modelled drives: shared parts are limits, and completion modes have their stated costs.
 
 use engine::layout::Level;
 use lab::workload::Workload;
@@ -29,7 +29,7 @@ fn graph(text: &str) -> Graph {
 
 struct Case {
     graph: Graph,
-    /// One is a drive without RAID.
+    /// The number of drives; one is a drive without RAID.
     drives: u8,
     level: Level,
     prices: Prices,
@@ -82,7 +82,7 @@ impl Case {
             until_ns: for_ns,
         };
         let outcome = run(setup, window).expect("a run that obeys its laws");
-        // Whatever the drives moved has passed their bays.
+        // All data that the drives moved have passed their bays.
         let busy = |to_host: bool| -> u64 {
             let uses = platform.borrow().uses();
             let bays = uses.iter().filter(|link| link.name.starts_with("bay-"));
@@ -183,8 +183,8 @@ fn a_run_on_a_machine_is_repeated_to_the_nanosecond() {
     assert_ne!(case.run(4 * MS).digest, elsewhere.run(4 * MS).digest);
 }
 
-/// Full stripes: each byte of a client is read once by a drive and once for parity, and of parity there is a third as
-/// much, which is written once and read once.
+/// With full stripes each byte of data is read from memory twice, by a drive and to compute parity. Parity, a third
+/// as much, is written once and read once.
 #[test]
 fn parity_loads_the_memory_that_drives_use() {
     const TOUCHED: f64 = 2.0 + 2.0 / 3.0;
@@ -205,7 +205,7 @@ fn parity_loads_the_memory_that_drives_use() {
             workload: "op = \"write\"\nbs = \"384k\"\nthreads = 4\nqd = 8\n".to_owned(),
             ..striped(X16, "write")
         };
-        // What waits at the beginning is much for so small a memory.
+        // A long run, because the requests queued at its beginning take long with so slow a memory.
         let outcome = case.run(1000 * MS);
         outcome.figures.iops() * 3.0 * 131_072.0 / 1e9
     };

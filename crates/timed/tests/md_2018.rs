@@ -1,5 +1,5 @@
-//! The model of Linux md against what is known of it without looking at the code: how many commands a request takes,
-//! where they go, and what binds when only one thing can.
+//! The model of Linux md against facts that do not depend on the model's code: how many commands a request takes,
+//! where they go, and what limits the rate when only one thing can.
 
 use engine::layout::Level;
 use engine::plan::StepKind;
@@ -23,11 +23,11 @@ const CHUNK_BYTES: u64 = 128 << 10;
 const PROFILE: &str = include_str!("../../../profiles/stacks/md-2018.toml");
 const PLATFORM: &str = include_str!("../../../profiles/platforms/s2600wft-8170.toml");
 
-/// Member, whether it writes, first byte, bytes.
+/// A command to a member: the member, whether it is a write, its first byte, its length in bytes.
 type Command = (usize, bool, u64, u64);
 type Tape = Rc<RefCell<Vec<Command>>>;
 
-/// A drive that takes the same time for everything, any number of commands at once, and writes down what it is asked.
+/// A drive that takes the same time for every command, serves any number at once, and records them.
 struct Recorder {
     member: usize,
     takes_ns: u64,
@@ -48,7 +48,7 @@ impl Timing for Recorder {
     }
 }
 
-/// Processors that take no time, and a cache as it is by default.
+/// The costs of processors that take no time, with the default stripe cache.
 fn no_costs() -> MdCosts {
     let file: MdFile = toml::from_str(PROFILE).expect("md's profile");
     let machine: Machine = toml::from_str(PLATFORM).expect("a platform");
@@ -148,7 +148,7 @@ impl Case {
         self.run_on(self.md(), 0, for_ns)
     }
 
-    /// In the long run.
+    /// The rate in the long run.
     fn iops(&self) -> f64 {
         self.run_on(self.md(), 20 * MS, 60 * MS).0.figures.iops()
     }
@@ -173,7 +173,8 @@ fn a_full_stripe_is_written_without_reading() {
 #[test]
 fn a_small_write_reads_what_is_least() {
     let load = "op = \"randwrite\"\nbs = \"4k\"\nthreads = 1\nqd = 1";
-    // Of three, the other one; of four, the other two, as many as for the old data and parity; then these.
+    // With three members the other data chunk is read; with four the other two, which are as many as old data and
+    // parity; with more, old data and parity.
     for (members, reads) in [(3, 1), (4, 2), (5, 2), (12, 2)] {
         let (outcome, tape) = Case::new(Level::Raid5, members, load).run(10 * MS);
         let stats = outcome.counters;
@@ -198,8 +199,8 @@ fn a_small_write_reads_what_is_least() {
 
 #[test]
 fn the_stripe_cache_remembers() {
-    // A row is written kibibyte by kibibyte. The first chunk has its own old data and parity read, a page each; the second
-    // its own; the third the fourth, which is as much; and for the fourth everything is known.
+    // A row is written in pieces of 1 KiB. For the first chunk its old data and parity are read, a page each; for the
+    // second its old data; for the third the fourth chunk, which is as much; for the fourth everything is in the cache.
     let load = "op = \"write\"\nbs = \"1k\"\nthreads = 1\nqd = 1";
     let (_, tape) = Case::new(Level::Raid5, 5, load).run(10 * MS);
     let row_writes = 4 * CHUNK_BYTES / 1024;
@@ -214,7 +215,7 @@ fn the_stripe_cache_remembers() {
 
 #[test]
 fn requests_go_where_the_engine_puts_them() {
-    // The same bytes on the same members: both have IMSM's layout, by different arithmetic.
+    // md and the engine place the same bytes on the same members: both have IMSM's layout, by different arithmetic.
     let cases = [
         (Level::Raid0, 4, "randread", "64k"),
         (Level::Raid0, 3, "randwrite", "4k"),
@@ -230,7 +231,7 @@ fn requests_go_where_the_engine_puts_them() {
         let engine = Fullstripe::new(&case.array(), &Prices::nothing()).expect("an array");
         let (_, by_engine) = case.run_on(Box::new(engine), 0, 8 * MS);
         let (_, by_md) = case.run(8 * MS);
-        // The engine marks an array dirty first; that is no matter here.
+        // The engine marks an array dirty first, which does not matter here.
         let count = by_engine.len().min(by_md.len()).min(600);
         assert!(
             count > 500,
@@ -251,7 +252,7 @@ fn requests_go_where_the_engine_puts_them() {
 
 #[test]
 fn parity_goes_round_from_the_last_member() {
-    // One page of each row, and all of its writes: data, and parity where the engine would have it.
+    // Each pair of writes is a page of data and its parity, which must lie where the engine would place it.
     let load = "op = \"write\"\nbs = \"4k\"\nthreads = 1\nqd = 1";
     let case = Case {
         drive_ns: 100,
@@ -264,7 +265,7 @@ fn parity_goes_round_from_the_last_member() {
         .filter(|pair| pair.iter().all(|command| command.1))
     {
         let row = writes[0].2 / CHUNK_BYTES;
-        // Two slots of three are read for the third; parity is always written, so it is in all pairs of its row.
+        // The other two data chunks may be read, but parity is always written, so it is in all pairs of its row.
         let parity = 3 - (row % 4) as usize;
         assert!(
             writes.iter().any(|write| write.0 == parity),
@@ -299,9 +300,10 @@ fn raid_10_knows_where_answers_ended_and_raid_1_where_commands_will() {
             .map(|command| command.0)
             .collect::<Vec<_>>()
     };
-    // Both copies get one while they are idle, and the rest go where nothing has moved the head yet: it is near.
+    // Each copy gets a read while it is idle. The others go to the first copy: no answer has moved a head yet, so both
+    // are equally near.
     assert_eq!(first(Level::Raid10, 4), [0, 1, 0, 0]);
-    // Each goes on where the one before it will end.
+    // Each read continues where the one before it will end, so all go to the same copy.
     assert_eq!(first(Level::Raid1, 2), [0, 0, 0, 0]);
 }
 
@@ -314,7 +316,7 @@ fn threads_add_up_until_the_shared_counter_binds() {
         case.client_ns = 1_800;
         case.iops()
     };
-    // A request takes 1.8 us of its client and two changes of the counter.
+    // A request takes 1.8 us in its client, and two changes of the counter of 100 ns each.
     let one = iops(1);
     assert!((one * 2_000e-9 - 1.0).abs() < 0.02, "{one}");
     let four = iops(4);
@@ -331,7 +333,7 @@ fn a_request_pins_its_pages_once_however_many_commands_it_becomes() {
         case.pinned_page_ns = 1_000;
         let (outcome, _) = case.run(20 * MS);
         let spent_ns = outcome.books.kernel_ns / outcome.figures.requests;
-        // The last one has been passed on, and is not done.
+        // A little more than 31 us, because the last request is counted in the kernel's time but not as done.
         assert!(
             (31_000..=31_500).contains(&spent_ns),
             "{level:?}: {spent_ns}"
@@ -347,7 +349,7 @@ fn the_thread_of_raid_5_binds_at_what_a_page_costs_it() {
         case.costs.stripe_pass_ns = 700;
         case.costs.command_ns = 400;
         case.costs.page_ns = 300;
-        // Four looks, four commands, three pages copied or added.
+        // A page takes four passes over its stripe, four commands, and three pages copied or XORed.
         let pages_per_s = case.iops() * (size_kib / 4) as f64;
         let expected = 1e9 / (4.0 * 700.0 + 4.0 * 400.0 + 3.0 * 300.0);
         assert!(
@@ -364,7 +366,8 @@ fn the_stripe_cache_bounds_what_is_under_way() {
         let mut case = Case::new(Level::Raid5, 12, load);
         case.costs.stripe_cache_heads = heads;
         case.drive_ns = MS;
-        // A head is away for a read and a write; a quarter of the heads may rest before lines go on.
+        // A stripe head is in use for a read and a write. Up to a quarter of the heads may be free before waiting
+        // requests continue.
         let most = heads as f64 / (2.0 * MS as f64) * 1e9;
         let iops = case.iops();
         assert!(
@@ -384,12 +387,12 @@ fn who_waits_for_the_thread_of_raid_5_is_woken() {
         let outcome = case.run(20 * MS).0;
         outcome.books.kernel_ns as f64 / (100 * outcome.figures.requests) as f64
     };
-    // The thread for the request, for what has been read and for what has been written; the client for its answer.
+    // The thread is woken for the request, after its reads and after its writes, and the client for its answer.
     let small = wakes(4, 256);
     assert!((small - 4.0).abs() < 0.02, "{small}");
     let large = wakes(128, 256);
     assert!((small..small + 1.0).contains(&large), "{large}");
-    // Thirty-two pages of which only so many find a head at once: the client sleeps in between.
+    // The request has 32 pages, but only 17 heads exist, so the client sleeps in between.
     let starved = wakes(128, 17);
     assert!(starved > large + 2.0, "{starved} {large}");
 }

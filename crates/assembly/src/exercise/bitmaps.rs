@@ -1,4 +1,4 @@
-//! What a start believes of the write-intent bitmaps that lie on the drives, and what it leaves there.
+//! How a start uses the write-intent bitmaps that it finds on the drives, and what it writes to them.
 
 use super::rig::{DEGRADED, NOTHING, rebuild_onto};
 use super::{MIB_SECTORS, Memory, Pages, SECTOR, put_record, read, record, write};
@@ -22,11 +22,11 @@ const MEMBERS: usize = 4;
 /// The drive that leaves.
 const AWAY: usize = 3;
 const REGION_BYTES: u32 = 64 << 10;
-/// Of the volume's 2 MiB.
+/// Number of regions in the volume's 2 MiB.
 const REGIONS: u64 = 32;
 /// A RAID 10 with a bitmap, in sync.
 fn made(is_dirty: bool) -> Mpb {
-    let mut mpb = record(Level::Raid10, MEMBERS, 4).expect("it can be made");
+    let mut mpb = record(Level::Raid10, MEMBERS, 4).expect("a valid record");
     assert_eq!(mpb.volumes[0].size_sectors, 2 * MIB_SECTORS);
     mpb.set_write_hole_policy(0, WriteHolePolicy::Bitmap)
         .unwrap();
@@ -35,7 +35,7 @@ fn made(is_dirty: bool) -> Mpb {
     mpb
 }
 
-/// What the others' record says when a drive has failed.
+/// The record that the other drives have after [`AWAY`] has failed.
 fn without(of: &Mpb) -> Mpb {
     let mut now = of.clone();
     now.mark_failed(AWAY).unwrap();
@@ -43,7 +43,7 @@ fn without(of: &Mpb) -> Mpb {
     now
 }
 
-/// A bitmap with these regions marked, whose header says since when bits may have been cleared.
+/// A bitmap with these regions marked. Its header says since which generation bits may have been cleared.
 fn bitmap(mpb: &Mpb, marked: u64, events_cleared: u64) -> FoundBitmap {
     let mut found = new_bitmap(mpb, 0, SECTOR, Some(REGION_BYTES)).unwrap();
     assert_eq!(found.regions(), REGIONS);
@@ -56,7 +56,7 @@ fn put_bitmap(pages: &Pages, found: &FoundBitmap) {
     write(pages, found.volume.header_offset_bytes(), &found.encode());
 }
 
-/// Drives with this record and, each, a bitmap as `bitmap_of` says.
+/// Drives with this record, each with the bitmap that `bitmap_of` gives for its slot.
 fn put(mpb: &Mpb, bitmap_of: impl Fn(usize) -> FoundBitmap) -> Vec<Pages> {
     let drives: Vec<Pages> = (0..MEMBERS).map(|_| Pages::default()).collect();
     for (slot, pages) in drives.iter().enumerate() {
@@ -82,10 +82,10 @@ fn assembly(drives: &[Memory]) -> Assembly {
         .containers
         .remove(0)
         .outcome
-        .expect("it is one array")
+        .expect("drives of one array")
 }
 
-/// What the members say together.
+/// The bitmap that results from those of all members.
 fn found(drives: &[Pages]) -> FoundBitmap {
     let drives = open(drives);
     let mut found = read_all(&drives, &assembly(&drives));
@@ -93,9 +93,9 @@ fn found(drives: &[Pages]) -> FoundBitmap {
     found.remove(0)
 }
 
-/// What each drive says now.
+/// The bitmap of each drive now.
 fn left(drives: &[Pages], at: &FoundBitmap) -> Vec<(Header, Vec<u64>)> {
-    let one = |drive: &Memory| read_one(drive, &at.volume).expect("it has a bitmap");
+    let one = |drive: &Memory| read_one(drive, &at.volume).expect("a drive with a bitmap");
     open(drives).iter().map(one).collect()
 }
 
@@ -140,26 +140,26 @@ fn a_region_that_any_member_marks_is_marked_and_the_newest_counter_counts() {
     assert_eq!(volume.sync, Some(resync));
     let said = "its write-intent bitmap marks 4 of 32 regions";
     assert!(container.notes.iter().any(|note| note.contains(said)));
-    // From now on each member says all of it.
+    // After the start each member has the union.
     for (header, words) in left(&drives, &found) {
         assert_eq!((header.events_cleared, words), (16, vec![union]));
     }
 }
 
-/// A drive that is being filled has what it had before it came.
+/// The bitmap of a drive that is being rebuilt is left from before it joined, and says nothing about the volume.
 #[test]
 fn a_member_that_is_out_of_sync_says_nothing() {
     let mut mpb = made(true);
-    // It is the drive that was lost, and is new to the record.
+    // The drive that was lost is here, and the record lists it as the rebuild's target.
     rebuild_onto(&mut mpb, 2, 2);
     let told = [1, 2, 1 << 20, 4];
     let drives = put(&mpb, |slot| bitmap(&mpb, told[slot], [9, 9, 19, 9][slot]));
     let present = assembly(&open(&drives)).present();
-    assert_eq!(present, [true; MEMBERS], "it is here");
+    assert_eq!(present, [true; MEMBERS], "all drives are present");
     let one = found(&drives);
     assert_eq!((one.marked, one.doubt), (vec![7], None));
     assert_eq!(one.header.events_cleared, 9);
-    // Not even that it has none.
+    // Nor does it matter if that drive has no bitmap at all.
     write(&drives[2], one.volume.header_offset_bytes(), &[0; 512]);
     let one = found(&drives);
     assert_eq!((one.marked, one.doubt), (vec![7], None));
@@ -207,22 +207,22 @@ fn where_a_member_has_no_bitmap_of_the_volume_everything_is_in_doubt() {
     }
 }
 
-/// Others clear bits and leave the counter alone, but their records have no shadow.
+/// Other programs clear bits without updating the counter, but the records that they write have no shadow.
 #[test]
 fn the_counter_is_believed_only_after_a_record_of_our_own() {
     let mpb = made(true);
     let newest = u64::from(mpb.generation);
     let cleared = |drives: &[Pages]| {
         let found = found(drives);
-        assert_eq!(found.marked, [1], "bits count all the same");
+        assert_eq!(found.marked, [1], "bits count in any case");
         found.header.events_cleared
     };
     let drives = put(&mpb, |_| bitmap(&mpb, 1, 7));
     drives[1..].iter().for_each(erase_shadow);
-    assert_eq!(cleared(&drives), 7, "one shadow will do");
+    assert_eq!(cleared(&drives), 7, "one shadow is enough");
     erase_shadow(&drives[0]);
     assert_eq!(cleared(&drives), newest);
-    // Half of an update by somebody else: the records before it have shadows.
+    // Half of an update by another program: the records that it has not yet replaced still have shadows.
     let drives = put(&mpb, |_| bitmap(&mpb, 1, 7));
     let mut newer = mpb.clone();
     newer.generation += 1;
@@ -231,7 +231,7 @@ fn the_counter_is_believed_only_after_a_record_of_our_own() {
         erase_shadow(pages);
     });
     assert_eq!(cleared(&drives), newest + 1);
-    // The shadows are there, and older than the records, or of the same age and different.
+    // The shadows are older than the records, or have the same generation but different content.
     let changes: [fn(&mut Mpb); 2] = [|mpb| mpb.generation -= 1, |mpb| mpb.volumes[0].dirty = 0];
     for change in changes {
         let drives = put(&mpb, |_| bitmap(&mpb, 1, 7));
@@ -246,7 +246,8 @@ fn the_counter_is_believed_only_after_a_record_of_our_own() {
     }
 }
 
-/// Bits are cleared where nothing can differ; what was lost, or never established, keeps them.
+/// A start clears the bits of a volume only if nothing in it can differ. A volume that lacks a drive, or was never
+/// synchronised, keeps them.
 #[test]
 fn marks_go_only_where_the_volume_is_whole_and_at_rest() {
     let all = all_words(REGIONS)[0];
@@ -286,7 +287,7 @@ fn marks_go_only_where_the_volume_is_whole_and_at_rest() {
             "{what}"
         );
     }
-    // Without a drive: that lacks what is marked.
+    // Without a drive the bits stay, since they mark what that drive lacks.
     let mpb = made(false);
     let drives = put(&mpb, |_| bitmap(&mpb, 6, 7));
     let container = assemble(open(&drives[..3]), DEGRADED, false).unwrap();
@@ -306,7 +307,7 @@ fn the_bits_of_a_volume_that_is_not_started_stay() {
     assert_eq!(found[0].marked, [6]);
 }
 
-/// A write marks its region first: where none is marked, none was under way.
+/// A write marks its region first. So if no region is marked, no write was under way.
 #[test]
 fn a_dirty_volume_without_a_mark_is_as_good_as_clean() {
     for level in [Level::Raid10, Level::Raid5] {
@@ -331,7 +332,7 @@ fn a_dirty_volume_without_a_mark_is_as_good_as_clean() {
             let assembly = assembly(&here);
             let found = read_all(&here, &assembly);
             let [mode] = &start_modes(&assembly, &found, DEGRADED)[..] else {
-                panic!("one volume");
+                panic!("not one volume");
             };
             let is_in_doubt = marked != 0 && without.is_some() && level == Level::Raid5;
             match mode {
@@ -356,13 +357,14 @@ fn a_bitmap_that_cannot_be_kept_is_given_up() {
     for (found, switched) in [(&found[..], None), (&[], Some(WriteHolePolicy::Off))] {
         let modes = start_modes(&assembly, found, NOTHING);
         let StartMode::ReadWrite { switch_policy, .. } = &modes[0] else {
-            panic!("it starts");
+            panic!("the volume may not be written");
         };
         assert_eq!(*switch_policy, switched);
     }
 }
 
-/// The first update that lets bits be cleared brings a header, as the members have it otherwise.
+/// The first update after which bits may be cleared writes a header. But for its counters, that is the header that the
+/// members have.
 #[test]
 fn the_headers_that_were_found_are_kept_by_the_record_that_follows() {
     let mpb = made(true);

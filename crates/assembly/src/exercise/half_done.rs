@@ -47,11 +47,11 @@ impl HalfDone {
         logged: &LoggedVolume,
         next: &mut impl FnMut() -> u8,
     ) -> HalfDone {
-        let shape = geometry_of(&mpb.volumes[0], SECTOR.bytes() as u32).expect("it is valid");
+        let shape = geometry_of(&mpb.volumes[0], SECTOR.bytes() as u32).expect("a valid geometry");
         let row = u64::from(next()) % shape.rows();
         let strip_pages = shape.chunk_bytes / PAGE_BYTES as u32;
         let in_chunk_bytes = u32::from(next()) % strip_pages * PAGE_BYTES as u32;
-        let parity = usize::from(shape.parity_slot(row).expect("it has parity").0);
+        let parity = usize::from(shape.parity_slot(row).expect("a row with parity").0);
         let (salt, choice) = (next(), next());
         let data: Vec<usize> = (0..drives.len()).filter(|&slot| slot != parity).collect();
         let written = data[usize::from(choice >> 2) % data.len()];
@@ -78,7 +78,7 @@ impl HalfDone {
         let data_index = shape.data_index(row, Slot(written as u8));
         let place = Location {
             row,
-            data_index: data_index.expect("it holds data"),
+            data_index: data_index.expect("a data slot"),
             in_chunk_bytes,
         };
         let header = Header {

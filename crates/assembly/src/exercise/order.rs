@@ -1,5 +1,5 @@
-//! In which order a start writes to the drives, and what it flushes in between: a journal of all commands, of all
-//! drives together. What a power cut leaves is up to the drives' caches; so each rule is about flushes.
+//! The order in which a start writes to the drives, and what it flushes in between. A journal lists the commands to all
+//! drives. What a power cut leaves depends on the drives' caches, so each rule is about flushes.
 
 use super::half_done::HalfDone;
 use super::rig::{copied, put, put_on, spec};
@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 mod failing;
 
-/// What a command is about.
+/// The part of a drive to which a command writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     /// Data and parity.
@@ -32,7 +32,7 @@ enum Part {
     Record,
 }
 
-/// A write, or a flush if it is of no part.
+/// The number of a drive, and the part that is written; `None` is a flush.
 type Act = (usize, Option<Part>);
 type Journal = Rc<RefCell<Vec<Act>>>;
 type Generations = Rc<RefCell<Vec<(usize, u32)>>>;
@@ -41,13 +41,13 @@ struct Drive {
     inner: Memory,
     number: usize,
     journal: Journal,
-    /// First byte of the log, or of the bitmap, behind the volume.
+    /// First byte of the log or bitmap behind the volume, and which of the two it is.
     behind: (u64, Part),
-    /// It cannot flush.
+    /// The drive fails flushes.
     is_stuck: Rc<Cell<bool>>,
-    /// It cannot write this part.
+    /// The drive fails writes to this part.
     refuses: Rc<Cell<Option<Part>>>,
-    /// The numbers of the records that were written, of all drives together.
+    /// The generations of the records that were written, for all drives together.
     generations: Generations,
 }
 
@@ -137,7 +137,7 @@ impl Member for Drive {
 
 /// The record of a volume that is in sync and not stopped cleanly.
 fn made(level: Level, members: usize, policy: WriteHolePolicy) -> Mpb {
-    let mut mpb = record(level, members, 4 | 8).expect("it can be made");
+    let mut mpb = record(level, members, 4 | 8).expect("a valid record");
     mpb.set_write_hole_policy(0, policy).unwrap();
     mpb.set_dirty(0, true).unwrap();
     mpb
@@ -152,7 +152,7 @@ fn open(mpb: &Mpb, drives: &[Pages], slots: &[usize]) -> (Vec<Drive>, Journal) {
         _ => Part::Log,
     };
     let drive = |&slot: &usize| Drive {
-        inner: Memory::open(slot, drives[slot].clone()).expect("it can be read"),
+        inner: Memory::open(slot, drives[slot].clone()).expect("a readable drive"),
         number: slot,
         journal: journal.clone(),
         behind: (end_bytes, behind),
@@ -168,34 +168,34 @@ fn is_unflushed(acts: &[Act], drive: usize) -> bool {
     matches!(of.next_back(), Some((_, Some(_))))
 }
 
-/// Each record follows its shadow, which is durable; the second half of the drives follows the first, of which all is
-/// durable; and so is everything in the end.
+/// On each drive the record is written after its shadow is durable. The second half of the drives is written after
+/// everything on the first half is durable. In the end everything is durable.
 fn assert_halves(acts: &[Act], drives: &[usize], shadow_first: bool) {
     let (first, second) = drives.split_at(drives.len().div_ceil(2));
     for (at, &(drive, part)) in acts.iter().enumerate() {
         let before = &acts[..at];
         let is_first = |part| !before.contains(&(drive, Some(part)));
         if shadow_first && part == Some(Part::Record) && is_first(Part::Record) {
-            assert!(!is_first(Part::Shadow), "no shadow before: {acts:?}");
+            assert!(!is_first(Part::Shadow), "record before shadow: {acts:?}");
             assert!(
                 !is_unflushed(before, drive),
-                "a shadow in a cache: {acts:?}"
+                "a shadow is not durable: {acts:?}"
             );
         }
         if part == Some(Part::Record) && second.contains(&drive) {
             for other in first {
                 assert!(before.contains(&(*other, Some(Part::Record))), "{acts:?}");
-                assert!(!is_unflushed(before, *other), "half in caches: {acts:?}");
+                assert!(!is_unflushed(before, *other), "half not durable: {acts:?}");
             }
         }
     }
     for drive in drives {
         assert!(acts.contains(&(*drive, Some(Part::Record))), "{acts:?}");
-        assert!(!is_unflushed(acts, *drive), "left in a cache: {acts:?}");
+        assert!(!is_unflushed(acts, *drive), "not durable: {acts:?}");
     }
 }
 
-/// What was written of a part before the first write of another part is durable then, on all drives.
+/// When `then` is first written on any drive, what was written of `first` is durable on all drives.
 fn assert_durable_before(acts: &[Act], first: Part, then: Part) {
     let next = acts.iter().position(|(_, part)| *part == Some(then));
     let before = &acts[..next.expect("there is a next step")];
@@ -235,7 +235,7 @@ fn a_record_is_written_by_halves_and_its_shadow_is_durable_first() {
     }
 }
 
-/// Only the shadows have the record: they are not touched before the drives' own copies are durable.
+/// Only the shadows hold the newest record. They must not be overwritten before the drives' own copies are durable.
 #[test]
 fn an_update_that_only_shadows_have_is_finished_with_them_in_place() {
     for from_shadows in [true, false] {
@@ -258,16 +258,16 @@ fn an_update_that_only_shadows_have_is_finished_with_them_in_place() {
     }
 }
 
-/// Parity that a replay has written, before the log that it came from is emptied; and that, before a record says that
-/// the volume is clean. With all drives, and without each.
+/// Parity that a replay has written is durable before the log from which it came is emptied. The empty log is durable
+/// before a record says that the volume is clean. This is tried with all drives and with each one missing.
 #[test]
 fn what_a_replay_restores_is_durable_before_its_log_is_emptied() {
     for missing in [0, 1, 2, 3, 9] {
         for row in 0..4 {
             let mpb = made(Level::Raid5, 4, WriteHolePolicy::Log);
             let pages = put(&mpb, 4);
-            let logged = LoggedVolume::of(&mpb, 0, SECTOR).expect("it keeps a log");
-            // The chunk that was being written is the first one's in the row that is here.
+            let logged = LoggedVolume::of(&mpb, 0, SECTOR).expect("a volume with a log");
+            // The chunk that was being written is the first data chunk of the row whose drive is present.
             let written = (0..3).find(|at| {
                 let data: Vec<usize> = (0..4)
                     .filter(|&slot| slot != logged.parity_slot(row))
@@ -285,14 +285,14 @@ fn what_a_replay_restores_is_durable_before_its_log_is_emptied() {
                 degraded: true,
                 ..StartOptions::default()
             };
-            assemble(drives, options, false).expect("it starts");
-            // An absence is recorded before.
+            assemble(drives, options, false).expect("the array starts");
+            // If a drive is missing, that is recorded before the replay. Those commands are skipped.
             let acts = journal.borrow();
             let from = acts
                 .iter()
                 .position(|(_, part)| *part == Some(Part::Volume));
             let acts = &acts[from.expect("parity was written")..];
-            // The data that parity was computed from may be in caches as well.
+            // The data from which parity was computed may be in caches, too, so all drives are flushed.
             assert_flushed_between(acts, Part::Volume, Part::Log, &slots);
             assert_durable_before(acts, Part::Log, Part::Record);
             assert_halves(acts, &slots, true);
@@ -300,14 +300,15 @@ fn what_a_replay_restores_is_durable_before_its_log_is_emptied() {
     }
 }
 
-/// The header says since when bits may have been cleared: a record that lets them be is not there before.
+/// The header says since which generation bits may have been cleared. It must be durable before the record after which
+/// they may be.
 #[test]
 fn a_bitmap_is_durable_on_all_members_before_the_record_that_follows() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4)] {
         let mpb = made(level, members, WriteHolePolicy::Bitmap);
         let slots: Vec<usize> = (0..members).collect();
         let (drives, journal) = open(&mpb, &put(&mpb, members), &slots);
-        assemble(drives, StartOptions::default(), false).expect("it starts");
+        assemble(drives, StartOptions::default(), false).expect("the array starts");
         let acts = journal.borrow();
         assert_durable_before(&acts, Part::Bitmap, Part::Record);
         for slot in &slots {
@@ -317,7 +318,8 @@ fn a_bitmap_is_durable_on_all_members_before_the_record_that_follows() {
     }
 }
 
-/// A record that takes a drive back names one that is missing until that has it.
+/// A record that takes a drive back lists that drive as a member again. To the next start the drive is missing until it
+/// has this record itself.
 #[test]
 fn a_drive_that_is_taken_back_has_its_record_before_all_others() {
     let mut waiting = made(Level::Raid10, 4, WriteHolePolicy::Off);
@@ -337,11 +339,11 @@ fn a_drive_that_is_taken_back_has_its_record_before_all_others() {
             trust_returned_drive: true,
             ..StartOptions::default()
         };
-        let container = assemble(drives, options, false).expect("it starts");
+        let container = assemble(drives, options, false).expect("the array starts");
         assert_eq!(container.not_started, [None, None]);
         let acts = journal.borrow();
         let is_others = |act: &Act| act.0 != back && act.1 == Some(Part::Record);
-        let first = acts.iter().position(is_others).expect("they are written");
+        let first = acts.iter().position(is_others).expect("others follow");
         assert!(
             acts[..first].contains(&(back, Some(Part::Record))),
             "{acts:?}"
@@ -350,8 +352,8 @@ fn a_drive_that_is_taken_back_has_its_record_before_all_others() {
     }
 }
 
-/// Two updates that are cut off in a row would leave copies of which neither can be trusted: the next begins when the one
-/// before is complete, and no record ever goes back.
+/// Two updates in a row that are cut off would leave copies of which neither can be trusted. So an update begins only
+/// when the one before is complete, and a drive's generation never decreases.
 #[test]
 fn an_update_that_was_cut_off_is_finished_before_the_next_begins() {
     let newer = made(Level::Raid5, 4, WriteHolePolicy::Log);
@@ -361,9 +363,10 @@ fn an_update_that_was_cut_off_is_finished_before_the_next_begins() {
     put_on(&pages[2..], &older);
     let (drives, journal) = open(&newer, &pages, &[0, 1, 2, 3]);
     let generations = drives[0].generations.clone();
-    let container = assemble(drives, StartOptions::default(), false).expect("it starts");
+    let container = assemble(drives, StartOptions::default(), false).expect("the array starts");
     let first = newer.generation;
-    // Those that were behind, all with the update that makes them alike, and all with what the replay has settled.
+    // First the drives that were behind get the unfinished update. Then all drives get the update that makes the copies
+    // equal, and all get the one that records the replay.
     let mut wanted: Vec<(usize, u32)> = [2, 3].map(|drive| (drive, first)).to_vec();
     for next in [first + 1, first + 2] {
         wanted.extend((0..4).map(|drive| (drive, next)));
@@ -377,7 +380,7 @@ fn an_update_that_was_cut_off_is_finished_before_the_next_begins() {
     assert_eq!(container.record.generation, u64::from(first) + 2);
 }
 
-/// A volume at rest has nothing else to write.
+/// The copies are made equal even if the volume is clean, so that a start has nothing else to write.
 #[test]
 fn copies_that_an_update_has_left_apart_are_alike_when_the_volume_starts() {
     let mut newer = made(Level::Raid10, 4, WriteHolePolicy::Off);
@@ -387,14 +390,14 @@ fn copies_that_an_update_has_left_apart_are_alike_when_the_volume_starts() {
     let pages = put(&newer, 4);
     put_record(&pages[3], &older);
     let (drives, _) = open(&newer, &pages, &[0, 1, 2, 3]);
-    assemble(drives, StartOptions::default(), false).expect("it starts");
+    assemble(drives, StartOptions::default(), false).expect("the array starts");
     let (drives, _) = open(&newer, &pages, &[0, 1, 2, 3]);
     let found: Vec<_> = drives.iter().map(Drive::generation_now).collect();
     assert_eq!(found, [Some(newer.generation + 1); 4]);
 }
 
-/// Nobody knows what an outdated copy was away for. It must not come back by the bitmap once it is on record as failed,
-/// whenever the power goes: so the headers come first.
+/// Nobody knows which writes an outdated copy has missed. Once it is on record as failed it must not come back by the
+/// bitmap, whenever the power fails. So the headers that forbid this are written first.
 #[test]
 fn bitmaps_say_that_an_outdated_copy_may_not_return_before_the_record_calls_it_failed() {
     let old = made(Level::Raid10, 4, WriteHolePolicy::Bitmap);
@@ -414,7 +417,7 @@ fn bitmaps_say_that_an_outdated_copy_may_not_return_before_the_record_calls_it_f
         degraded: true,
         ..StartOptions::default()
     };
-    // It gets no further than the headers.
+    // The start fails after the headers, at the record.
     drives
         .iter()
         .for_each(|drive| drive.refuses.set(Some(Part::Record)));

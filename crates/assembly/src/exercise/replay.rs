@@ -1,4 +1,5 @@
-//! What a replay at the start takes for the volume's data, and what follows where it does not settle everything.
+//! Which sectors a replay at the start takes as the volume's data, and how a volume starts if the replay does not
+//! settle everything.
 
 use super::half_done::HalfDone;
 use super::rig::{copied, put, put_on, rebuild_onto};
@@ -18,15 +19,15 @@ const PAGE_SECTORS: u64 = PAGE_BYTES as u64 / 512;
 /// The row that is being written to, its parity's slot and the slot that is written.
 const ROW: u8 = 1;
 
-/// A RAID 5 with a log that was not stopped cleanly.
+/// The record of a RAID 5 that has a log and was not stopped cleanly.
 fn made() -> Mpb {
-    let mut mpb = record(Level::Raid5, MEMBERS, 4).expect("it can be made");
+    let mut mpb = record(Level::Raid5, MEMBERS, 4).expect("a valid record");
     mpb.set_write_hole_policy(0, WriteHolePolicy::Log).unwrap();
     mpb.set_dirty(0, true).unwrap();
     mpb
 }
 
-/// Drives in the middle of a write: its data is new and its parity old. `numbers`: the drive in each slot.
+/// Drives on which a write was interrupted: its data is new and its parity old. `numbers` is the drive in each slot.
 struct Scene {
     mpb: Mpb,
     drives: Vec<Pages>,
@@ -35,14 +36,14 @@ struct Scene {
     page_at: u64,
     parity: usize,
     written: usize,
-    /// A slot whose chunk of the row is not written to.
+    /// A data slot whose chunk of the row was not being written.
     other: usize,
 }
 
 impl Scene {
     fn new(mpb: Mpb, numbers: [usize; MEMBERS]) -> Scene {
         let drives = put(&mpb, MEMBERS);
-        let logged = LoggedVolume::of(&mpb, 0, SECTOR).expect("it keeps a log");
+        let logged = LoggedVolume::of(&mpb, 0, SECTOR).expect("a volume with a log");
         // The second page of the chunk, and the second data chunk of the row.
         let mut script = [ROW, 1, 7, 1 << 2 | 1].into_iter();
         HalfDone::put(&drives, &mpb, &logged, &mut || script.next().unwrap_or(0));
@@ -61,7 +62,7 @@ impl Scene {
         }
     }
 
-    /// The record says something else from now on.
+    /// Changes the record on all drives.
     fn change(&mut self, change: impl FnOnce(&mut Mpb)) {
         change(&mut self.mpb);
         put_on(&self.drives, &self.mpb);
@@ -71,7 +72,7 @@ impl Scene {
         let slots = (0..MEMBERS).filter(|slot| Some(*slot) != without);
         let open = |slot: usize| Memory::open(self.numbers[slot], self.drives[slot].clone());
         slots
-            .map(|slot| open(slot).expect("it can be read"))
+            .map(|slot| open(slot).expect("a readable drive"))
             .collect()
     }
 
@@ -82,13 +83,13 @@ impl Scene {
             .containers
             .remove(0)
             .outcome
-            .expect("it is one array")
+            .expect("drives of one array")
     }
 
-    /// What a replay would do.
+    /// The report of a replay that writes nothing.
     fn rehearsed(&self, without: Option<usize>) -> LogReport {
         let drives = self.open(without);
-        rehearse(&drives, &Scene::assembly(&drives), 0).expect("it keeps a log")
+        rehearse(&drives, &Scene::assembly(&drives), 0).expect("a volume with a log")
     }
 
     fn page(&self, slot: usize) -> Vec<u8> {
@@ -124,27 +125,27 @@ fn a_replay_makes_parity_fit_and_then_nothing_is_left_to_do() {
     assert_ne!(
         scene.page(scene.parity),
         scene.fitting(),
-        "it was a rehearsal"
+        "a rehearsal writes nothing"
     );
     let container = assemble(scene.open(None), StartOptions::default(), false).unwrap();
     assert_eq!(scene.page(scene.parity), scene.fitting());
     assert_eq!(container.record.volumes[0].sync, None);
     assert!(!container.record.volumes[0].dirty);
     let logged = LoggedVolume::of(&scene.mpb, 0, SECTOR).unwrap();
-    let log = container.record.volumes[0].log.expect("it goes on with it");
+    let log = container.record.volumes[0].log.expect("a log is kept");
     let place = (log.offset_bytes, log.length_bytes as usize);
     assert_eq!(place, (logged.log_sector() * 512, logged.log_bytes()));
     let said = "its write-hole log has corrected parity";
     assert!(container.notes.iter().any(|note| note.contains(said)));
 }
 
-/// What lies where a rebuild could not put the data is anything: parity must not be made of it.
+/// Sectors to which a rebuild could not write may hold anything. Parity must not be computed from them.
 #[test]
 fn recorded_bad_sectors_are_no_data_for_a_replay() {
     for swapped in [false, true] {
         let mut scene = Scene::new(made(), [0, 1, 2, 3]);
         if swapped {
-            // The table of disks is in another order than the slots.
+            // The table of disks has another order than the slots.
             let (written, other) = (scene.written, scene.other);
             scene.change(|mpb| {
                 mpb.disks.swap(written, other);
@@ -176,7 +177,8 @@ fn recorded_bad_sectors_are_no_data_for_a_replay() {
     }
 }
 
-/// With all drives parity is computed anew everywhere. Without one it is not known what it would give.
+/// With all drives, a resync computes all parity again. With a drive missing, the volume is refused, because parity may
+/// give wrong data for that drive.
 #[test]
 fn where_a_replay_does_not_settle_everything_the_volume_starts_as_without_a_log() {
     let mut scene = Scene::new(made(), [0, 1, 2, 3]);
@@ -202,7 +204,7 @@ fn where_a_replay_does_not_settle_everything_the_volume_starts_as_without_a_log(
         ..StartOptions::default()
     };
     let alone = copy(&scene);
-    // Nobody has asked the log as long as it is not decided that the drive may be missing.
+    // The log is not read before the operator has accepted that the drive is missing.
     let refusal = assemble(alone.open(Some(other)), StartOptions::default(), false);
     let refusal = refusal.map(|_| ()).unwrap_err().to_string();
     assert!(refusal.contains("--degraded"), "{refusal}");
@@ -221,7 +223,7 @@ fn where_a_replay_does_not_settle_everything_the_volume_starts_as_without_a_log(
         assert!(*pages.borrow() == *before.borrow(), "something was written");
     }
 
-    // A drive that could be read when it was decided, and cannot any more.
+    // A drive could be read when the start was decided, and cannot be read any more during the replay.
     let drives = alone.open(Some(other));
     let assembly = Scene::assembly(&drives);
     let mpb = &assembly.mpb;
@@ -239,7 +241,7 @@ fn where_a_replay_does_not_settle_everything_the_volume_starts_as_without_a_log(
     ] {
         assert!(refusal.contains(said), "{refusal}");
     }
-    // The same with what the operator has accepted, and of a volume that is not to be replayed.
+    // The same after the operator has accepted the write hole, and then for a volume that is not to be replayed.
     let accepted = StartOptions {
         accept_write_hole: true,
         ..degraded
@@ -260,7 +262,7 @@ fn where_a_replay_does_not_settle_everything_the_volume_starts_as_without_a_log(
     );
 }
 
-/// To be read without a drive, parity would have to be right, and nothing may be written.
+/// To read a volume without a drive, parity would have to be right, but a replay that corrects it may not write.
 #[test]
 fn a_volume_that_may_only_be_read_is_not_replayed() {
     let scene = Scene::new(made(), [0, 1, 2, 3]);
@@ -271,7 +273,7 @@ fn a_volume_that_may_only_be_read_is_not_replayed() {
     };
     let refusal = assemble(scene.open(Some(scene.other)), degraded, true);
     let refusal = refusal.map(|_| ()).unwrap_err().to_string();
-    // That is all there is to say: its log would settle everything.
+    // That is the only reason, since its log would settle everything.
     let why = RefusedReason::ReplayWrites.to_string();
     assert_eq!(refusal, format!("volume fuzz is not started: {why}"));
     let container = assemble(scene.open(None), degraded, true).unwrap();
@@ -282,7 +284,7 @@ fn a_volume_that_may_only_be_read_is_not_replayed() {
     }
 }
 
-/// A drive that is being filled holds anything where the rebuild has not been.
+/// A drive that is being rebuilt may hold anything beyond the checkpoint.
 #[test]
 fn a_slot_that_is_out_of_sync_is_no_data_for_a_replay() {
     let whole = Scene::new(made(), [0, 1, 2, 3]);

@@ -1,4 +1,4 @@
-//! What several of the tests set up: drives with a record, and what is on record afterwards.
+//! What several of the tests share: they set up drives with a record, and read the record afterwards.
 
 use super::{DRIVE_BYTES, MIB_SECTORS, Memory, Pages, SECTOR, name, put_record};
 use crate::assemble::{Container, assemble};
@@ -9,7 +9,7 @@ use metadata::imsm::place::Placement;
 use metadata::imsm::start::StartOptions;
 use metadata::imsm::{Level, Mpb, Serial, VolumeName};
 
-/// Nothing is accepted.
+/// The operator accepts nothing.
 pub(super) const NOTHING: StartOptions = StartOptions {
     degraded: false,
     accept_write_hole: false,
@@ -43,7 +43,7 @@ pub(super) fn spec(name: &str, level: Level) -> VolumeSpec {
     }
 }
 
-/// The first volume's slot is lost, and being filled on the drive with this number.
+/// Records that this slot of the first volume is lost and being rebuilt onto the drive with this number.
 pub(super) fn rebuild_onto(mpb: &mut Mpb, slot: usize, number: usize) {
     mpb.mark_failed(mpb.volumes[0].map.order[slot].disk_index as usize)
         .unwrap();
@@ -53,12 +53,12 @@ pub(super) fn rebuild_onto(mpb: &mut Mpb, slot: usize, number: usize) {
     mpb.start_rebuild(0, slot, target).unwrap();
 }
 
-/// These drives have this record from now on.
+/// Puts this record on these drives.
 pub(super) fn put_on(drives: &[Pages], mpb: &Mpb) {
     drives.iter().for_each(|pages| put_record(pages, mpb));
 }
 
-/// So many new drives with a record.
+/// This number of new drives, each with the record.
 pub(super) fn put(mpb: &Mpb, drives: usize) -> Vec<Pages> {
     let drives: Vec<Pages> = (0..drives).map(|_| Pages::default()).collect();
     put_on(&drives, mpb);
@@ -70,13 +70,13 @@ pub(super) fn copied(drives: &[Pages]) -> Vec<Pages> {
     drives.iter().map(copy).collect()
 }
 
-/// Those of the drives that have these numbers. A drive's number is its name.
+/// Opens the drives that have these numbers. A drive's number is its name.
 pub(super) fn open(drives: &[Pages], numbers: &[usize]) -> Vec<Memory> {
     let open = |&number: &usize| Memory::open(number, drives[number].clone()).unwrap();
     numbers.iter().map(open).collect()
 }
 
-/// Starts what is on these drives.
+/// Starts the array from these drives.
 pub(super) fn start(
     drives: &[Pages],
     numbers: &[usize],
@@ -89,5 +89,5 @@ pub(super) fn start(
 pub(super) fn on_record(pages: &Pages) -> Mpb {
     let drive = Memory::open(0, pages.clone()).unwrap();
     let found = drive.found().as_ref().unwrap().as_ref();
-    found.expect("there is one").mpb.clone()
+    found.expect("a drive with a record").mpb.clone()
 }

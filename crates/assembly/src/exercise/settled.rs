@@ -13,7 +13,7 @@ const ALL: [usize; MEMBERS] = [0, 1, 2, 3];
 
 /// A volume in sync that was not stopped cleanly.
 fn made(level: Level, policy: WriteHolePolicy) -> Mpb {
-    let mut mpb = record(level, MEMBERS, 4 | 8).expect("it can be made");
+    let mut mpb = record(level, MEMBERS, 4 | 8).expect("a valid record");
     mpb.set_write_hole_policy(0, policy).unwrap();
     mpb.set_dirty(0, true).unwrap();
     mpb
@@ -36,7 +36,8 @@ fn spoilt(pages: &Pages, sector: u64) -> bool {
     read(pages, sector * 512, PAGE_BYTES) == [0x3C; PAGE_BYTES]
 }
 
-/// The log is right, but the drive that is being filled is not: without the mark a start would believe the checkpoint.
+/// The log makes parity right, but the drive that is being rebuilt may lack interrupted writes below the checkpoint.
+/// The dirty mark makes the next start rebuild it from the beginning.
 #[test]
 fn a_replay_beside_a_rebuild_leaves_the_volume_dirty() {
     let mut mpb = made(Level::Raid5, WriteHolePolicy::Log);
@@ -49,7 +50,7 @@ fn a_replay_beside_a_rebuild_leaves_the_volume_dirty() {
     assert_eq!(on_record(&drives[0]).volumes[0].dirty, mpb.volumes[0].dirty);
 }
 
-/// Copies that nothing compares with each other are as unknown as before.
+/// The start does not compare the copies with each other, so whether they are equal is as unknown as before.
 #[test]
 fn a_degraded_mirror_that_was_not_stopped_cleanly_stays_dirty() {
     let mpb = made(Level::Raid10, WriteHolePolicy::Off);
@@ -64,7 +65,7 @@ fn a_degraded_mirror_that_was_not_stopped_cleanly_stays_dirty() {
 fn a_resync_that_a_crash_has_made_necessary_is_on_record_once() {
     for level in [Level::Raid10, Level::Raid5] {
         let drives = put(&made(level, WriteHolePolicy::Off), MEMBERS);
-        // The second time it is there already.
+        // The second start finds it on record already.
         for _ in 0..2 {
             let container = start(&drives, &ALL, NOTHING);
             let sync = container.record.volumes[0].sync.unwrap();
@@ -76,7 +77,7 @@ fn a_resync_that_a_crash_has_made_necessary_is_on_record_once() {
 
 #[test]
 fn a_volume_that_was_never_synchronised_says_so_when_it_has_begun() {
-    let mpb = record(Level::Raid5, MEMBERS, 8).expect("it can be made");
+    let mpb = record(Level::Raid5, MEMBERS, 8).expect("a valid record");
     let mut mpb = mpb;
     mpb.volumes[0].migration = None;
     mpb.volumes[0].map.state = metadata::imsm::MapState::Uninitialised;
@@ -89,12 +90,12 @@ fn a_volume_that_was_never_synchronised_says_so_when_it_has_begun() {
     }
 }
 
-/// The mark says whether there is a log: one that nobody keeps must not be replayed.
+/// The dirty mark says whether there is a log. A log that is no longer kept must not be replayed.
 #[test]
 fn a_log_that_has_no_room_is_given_up_on_record_and_in_the_mark() {
     let mut mpb = made(Level::Raid5, WriteHolePolicy::Log);
     assert_ne!(mpb.volumes[0].dirty & Volume::LOG_VALID, 0);
-    // Another volume lies right behind it.
+    // Another volume lies directly behind the first, where the log would be.
     mpb.add_volume(&spec("next", Level::Raid10)).unwrap();
     mpb.volumes[1].map.start_sector = mpb.volumes[0].extent().end;
     let drives = put(&mpb, MEMBERS);
@@ -111,7 +112,7 @@ fn a_log_that_has_no_room_is_given_up_on_record_and_in_the_mark() {
     }
 }
 
-/// One that takes a slot must not bring an old log into it.
+/// A spare that takes a slot must not bring an old log into it.
 #[test]
 fn spares_get_empty_logs_as_the_members_do() {
     let mut mpb = made(Level::Raid5, WriteHolePolicy::Log);
@@ -140,11 +141,11 @@ fn spares_get_empty_logs_as_the_members_do() {
     }
 }
 
-/// What is in doubt may be settled when its drive is back, with what lies there now.
+/// When the missing drive is back, the logs and bitmaps that lie on the drives now may settle what is in doubt.
 #[test]
 fn logs_and_bitmaps_of_a_volume_that_is_not_started_stay_as_they_are() {
     for policy in [WriteHolePolicy::Log, WriteHolePolicy::Bitmap] {
-        let mut mpb = record(Level::Raid10, MEMBERS, 4).expect("it can be made");
+        let mut mpb = record(Level::Raid10, MEMBERS, 4).expect("a valid record");
         mpb.add_volume(&spec("doubt", Level::Raid5)).unwrap();
         mpb.set_write_hole_policy(1, policy).unwrap();
         mpb.set_dirty(1, true).unwrap();
@@ -173,7 +174,7 @@ fn logs_and_bitmaps_of_a_volume_that_is_not_started_stay_as_they_are() {
     }
 }
 
-/// By that counter others tell bitmaps of different ages.
+/// Other programs use that counter to tell which bitmap is newer.
 #[test]
 fn the_headers_of_bitmaps_have_the_number_of_the_record_that_they_were_found_with() {
     let mut mpb = made(Level::Raid10, WriteHolePolicy::Bitmap);
@@ -195,11 +196,11 @@ fn the_headers_of_bitmaps_have_the_number_of_the_record_that_they_were_found_wit
     }
 }
 
-/// The one that was being written to may be any of them.
+/// Any of the volumes may be the one that was being written to.
 #[test]
 fn each_volume_of_a_container_is_settled_for_itself() {
     for dirty in [[false, true], [true, false], [true, true]] {
-        let mut mpb = record(Level::Raid5, MEMBERS, 4).expect("it can be made");
+        let mut mpb = record(Level::Raid5, MEMBERS, 4).expect("a valid record");
         mpb.add_volume(&spec("second", Level::Raid5)).unwrap();
         for policy in [WriteHolePolicy::Log, WriteHolePolicy::Off] {
             for (at, dirty) in dirty.into_iter().enumerate() {
@@ -228,7 +229,7 @@ fn each_volume_of_a_container_is_settled_for_itself() {
     }
 }
 
-/// That nothing is marked in the one does not make the other clean.
+/// The second volume's bitmap marks nothing, but that does not make the first volume clean.
 #[test]
 fn a_bitmap_says_nothing_of_another_volume() {
     let mut mpb = made(Level::Raid10, WriteHolePolicy::Off);

@@ -1,4 +1,4 @@
-//! What a start tells the engine of the volumes and the drives.
+//! What a start tells the engine about the volumes and the drives.
 
 use super::rig::{DEGRADED, NOTHING, on_record, open, put, rebuild_onto, spec, start};
 use super::{MIB_SECTORS, record};
@@ -16,7 +16,7 @@ const ALL: [usize; MEMBERS] = [0, 1, 2, 3];
 
 /// A volume of four drives in sync, clean, without log and bitmap.
 fn made(level: Level) -> Mpb {
-    record(level, MEMBERS, 4 | 8).expect("it can be made")
+    record(level, MEMBERS, 4 | 8).expect("a valid record")
 }
 
 fn logged() -> Mpb {
@@ -34,7 +34,7 @@ fn sync(kind: SyncKind, done_bytes: u64) -> Option<SyncRecord> {
     Some(SyncRecord { kind, done_bytes })
 }
 
-/// What was done before the process ended is not done again, and what was not is not left out.
+/// A job continues at its checkpoint: what is done is not done again, and nothing is left out.
 #[test]
 fn background_work_goes_on_where_the_record_says() {
     let mut rebuilt = made(Level::Raid5);
@@ -50,7 +50,7 @@ fn background_work_goes_on_where_the_record_says() {
     ] {
         let unit = mpb.volumes[0]
             .checkpoint_at(2 * 256)
-            .expect("it is under way");
+            .expect("a job is on record");
         for (unit, done_bytes) in [(0, 0), (unit, 256 << 10)] {
             mpb.set_checkpoint(0, unit).unwrap();
             let container = start(&put(&mpb, 5), &numbers, NOTHING);
@@ -65,7 +65,7 @@ fn background_work_goes_on_where_the_record_says() {
                 assert_eq!(*served_by, super::name(numbers[at]));
                 assert_eq!(slot.current, Some(at) != filled);
             }
-            // Writes may have been cut off anywhere.
+            // If the volume is dirty, writes may have been cut off anywhere, so the job begins again.
             let mut dirty = mpb.clone();
             dirty.set_dirty(0, true).unwrap();
             let drives = put(&dirty, 5);
@@ -80,7 +80,7 @@ fn background_work_goes_on_where_the_record_says() {
     }
 }
 
-/// Of the other mirrors the rebuild knows nothing.
+/// The rebuild does not compare the copies of the other mirrors.
 #[test]
 fn mirrors_that_a_crash_left_unequal_are_resynchronised_after_a_rebuild() {
     for (level, is_dirty, then_resync) in [
@@ -100,7 +100,8 @@ fn mirrors_that_a_crash_left_unequal_are_resynchronised_after_a_rebuild() {
     }
 }
 
-/// Of each drive its own, and how many more are taken by those that are not here.
+/// Each drive that is present gets its own bad blocks. For drives that are absent the engine only gets the number of
+/// entries, which they take up in the log.
 #[test]
 fn the_bad_blocks_of_the_drives_that_are_here_are_known_and_those_of_others_counted() {
     let mut mpb = made(Level::Raid5);
@@ -115,7 +116,7 @@ fn the_bad_blocks_of_the_drives_that_are_here_are_known_and_those_of_others_coun
         offset_bytes: first * 512,
         length_bytes: sectors * 512,
     };
-    // The disk table tells whose they are: those of row 1 are the third drive's.
+    // Entries name rows of the disk table: row 1 is the third drive.
     let all = start(&put(&mpb, 4), &ALL, NOTHING).record.bad_blocks;
     let wanted = [range(1, 4096, 8), range(1, 5000, 1), range(3, 6000, 8)];
     assert_eq!(all.ranges(), wanted);
@@ -176,13 +177,13 @@ fn require_same(drives: &[super::Pages], before: &[super::Pages]) {
     }
 }
 
-/// Nothing fills it yet: whoever takes it for the slot's drive would read what is not there.
+/// Nothing fills the slot yet. Reads from a drive in that slot would return something else than the volume's data.
 #[test]
 fn a_slot_that_is_out_of_sync_and_not_being_filled_has_no_drive() {
     let mut mpb = made(Level::Raid5);
     let row = mpb.disks[1].clone();
     mpb.mark_failed(1).unwrap();
-    // It is a member again, as one is that another volume has waited for.
+    // The drive is a member again, as when another volume has waited for it.
     mpb.disks[1] = row;
     let container = start(&put(&mpb, MEMBERS), &ALL, NOTHING);
     let slot = only(&container).slots[1];
@@ -190,7 +191,7 @@ fn a_slot_that_is_out_of_sync_and_not_being_filled_has_no_drive() {
     assert_eq!(only(&container).sync, None);
 }
 
-/// Nobody marks regions of a volume that is not written to.
+/// No regions are marked in a volume that is not written to.
 #[test]
 fn a_bitmap_is_kept_only_of_a_volume_that_may_be_written() {
     let mut mpb = made(Level::Raid10);
@@ -202,7 +203,7 @@ fn a_bitmap_is_kept_only_of_a_volume_that_may_be_written() {
         assert_eq!(only(&container).read_only, read_only);
         assert_eq!(only(&container).bitmap.is_some(), is_kept);
     }
-    // Beside it one of which nobody knows whether its parity is right.
+    // Beside it lies a volume whose parity may be wrong, and which is not started.
     let mut two = mpb.clone();
     two.add_volume(&spec("doubt", Level::Raid5)).unwrap();
     two.set_write_hole_policy(1, WriteHolePolicy::Bitmap)
@@ -210,14 +211,14 @@ fn a_bitmap_is_kept_only_of_a_volume_that_may_be_written() {
     two.set_dirty(1, true).unwrap();
     let container = start(&put(&two, MEMBERS), &[0, 1, 2], DEGRADED);
     let [sure, doubt] = &container.record.volumes[..] else {
-        panic!("two volumes");
+        panic!("not two volumes");
     };
     assert!(!sure.not_started && sure.bitmap.is_some());
     assert!(doubt.not_started && doubt.bitmap.is_none());
     assert_eq!(container.started().len(), 1);
 }
 
-/// A log that nobody understands is nobody's to write to.
+/// The engine does not understand a journal drive, so it must not write to the volume.
 #[test]
 fn a_volume_with_a_policy_of_another_kind_is_only_read() {
     let mut mpb = made(Level::Raid5);
@@ -266,7 +267,7 @@ fn the_shape_of_a_volume_is_in_bytes() {
     );
 }
 
-/// Whether it has to be flushed, and what its errors mean, says the drive.
+/// The drive itself says whether it has to be flushed, and its kind decides what its errors mean.
 #[test]
 fn drives_are_what_they_say_that_they_are() {
     let container = start(&put(&made(Level::Raid5), MEMBERS), &ALL, NOTHING);
@@ -277,7 +278,7 @@ fn drives_are_what_they_say_that_they_are() {
     }
 }
 
-/// It goes on from what the start has written, not from what it had found.
+/// The update is based on the record that the start has written, not on the one that it found.
 #[test]
 fn the_first_update_of_a_session_says_what_the_start_has_put_on_record() {
     let mut mpb = logged();

@@ -1,5 +1,5 @@
-//! Two volumes on the same drives, of which one cannot do without a drive: what starts, what is on record then, and
-//! that no power cut keeps the drive from being taken back.
+//! Two volumes on the same drives, of which one cannot run without a drive. Tested are which of them start, what is on
+//! record then, and that no power cut keeps the drive from being taken back.
 
 use super::rig::{DEGRADED, NOTHING, copied, new_drive, on_record, open, put, put_on, spec};
 use super::{Memory, Pages, SECTOR, put_record};
@@ -24,7 +24,7 @@ const TRUST: StartOptions = StartOptions {
     ..NOTHING
 };
 
-/// A drive whose power goes after some writes.
+/// A drive that loses power after some writes.
 struct Cut {
     inner: Memory,
     left: Rc<Cell<u64>>,
@@ -100,7 +100,7 @@ fn made(level: Level) -> Vec<Pages> {
     put(&mpb(level), MEMBERS)
 }
 
-/// Starts what is on these drives, until the power goes after so many writes.
+/// Starts the array from these drives. The power fails after this number of writes.
 fn start(
     drives: &[Pages],
     slots: impl IntoIterator<Item = usize>,
@@ -123,11 +123,11 @@ fn lost_slots(volume: &Volume) -> Vec<usize> {
         .collect()
 }
 
-/// Both volumes are served, and the one with redundancy fills the drive anew.
+/// Both volumes are served, and the one with redundancy is rebuilt onto the returned drive.
 fn expect_both(container: &Container<Cut>) {
     assert_eq!(container.not_started, [None, None], "{:?}", container.notes);
     let [fast, safe] = &container.record.volumes[..] else {
-        panic!("two volumes");
+        panic!("not two volumes");
     };
     assert_eq!(fast.current_slots().count() as usize, MEMBERS);
     assert_eq!(safe.current_slots().count() as usize, MEMBERS - 1);
@@ -166,14 +166,14 @@ fn each_volume_starts_on_its_own_merits() {
             assert_eq!(member.kind, engine::policy::MemberKind::File);
         }
 
-        // The drive is lost to the one, and to the other it is away.
+        // The volume with redundancy has lost the drive; the other one waits for it.
         let after = on_record(&drives[0]);
         assert!(after.disks[LOST].is_failed());
         assert_eq!(after.volumes[0], before.volumes[0]);
         assert_eq!(after.volumes[1].map.state, MapState::Degraded);
         assert_eq!(lost_slots(&after.volumes[1]), [LOST]);
 
-        // It is back, and as long as nobody says so it does not serve.
+        // The drive is back, but it does not serve before the operator says that it may be trusted.
         let container = start(&drives, 0..MEMBERS, NOTHING, u64::MAX).unwrap();
         let why = container.not_started[0].as_ref().unwrap();
         assert!(
@@ -186,7 +186,7 @@ fn each_volume_starts_on_its_own_merits() {
     }
 }
 
-/// Whatever has been written when the power goes, the drive can be taken back at the next start.
+/// Whatever has been written when the power fails, the drive can be taken back at the next start.
 #[test]
 fn no_power_cut_keeps_a_drive_from_being_taken_back() {
     for level in [Level::Raid5, Level::Raid10] {
@@ -195,7 +195,7 @@ fn no_power_cut_keeps_a_drive_from_being_taken_back() {
         for writes in 0.. {
             let cut = copied(&drives);
             let ended = start(&cut, 0..MEMBERS, TRUST, writes);
-            // Somebody forgets to say it, and writes what follows from that.
+            // The next start comes without `--trust-returned-drive`, and writes what follows from that.
             let forgotten = copied(&cut);
             let container = start(&forgotten, 0..MEMBERS, NOTHING, u64::MAX).unwrap();
             assert_eq!(container.not_started[1], None, "after {writes} writes");
@@ -205,7 +205,7 @@ fn no_power_cut_keeps_a_drive_from_being_taken_back() {
             for drives in [forgotten, cut] {
                 let container = start(&drives, 0..MEMBERS, TRUST, u64::MAX).unwrap();
                 expect_both(&container);
-                // It is as good as any from now on.
+                // From now on the drive serves without that option.
                 let again = start(&drives, 0..MEMBERS, NOTHING, u64::MAX).unwrap();
                 expect_both(&again);
                 for slot in 0..MEMBERS {
@@ -216,14 +216,14 @@ fn no_power_cut_keeps_a_drive_from_being_taken_back() {
             }
             if let Ok(container) = ended {
                 expect_both(&container);
-                assert!(writes > 8, "the cuts were amid the update");
+                assert!(writes > 8, "cuts must fall amid the update");
                 break;
             }
         }
     }
 }
 
-/// A drive that has failed for one volume, and was not waited for by any, is taken back by nobody.
+/// A drive that has failed for both volumes, so that no volume waits for it, is not taken back.
 #[test]
 fn a_drive_that_no_volume_waits_for_stays_out() {
     let drives = made(Level::Raid5);
@@ -239,7 +239,7 @@ fn a_drive_that_no_volume_waits_for_stays_out() {
     }
 }
 
-/// What the drive holds is older than what it held when it left, or it is not of this array any more.
+/// The drive's record is not the one with which it left: it has other volumes, or a generation that does not fit.
 #[test]
 fn a_drive_with_another_record_is_not_taken_back() {
     let drives = made(Level::Raid5);
@@ -268,7 +268,7 @@ fn a_drive_with_another_record_is_not_taken_back() {
     assert!(taken.not_started[0].is_some());
 }
 
-/// An outdated copy is left out, and so that it is not trusted later either, it is out of sync everywhere.
+/// An outdated copy is left out. It is recorded as out of sync in all volumes, so that it is not trusted later either.
 #[test]
 fn an_outdated_copy_is_out_of_sync_in_all_volumes() {
     let drives = made(Level::Raid5);
@@ -289,7 +289,7 @@ fn an_outdated_copy_is_out_of_sync_in_all_volumes() {
     assert!(container.not_started[0].is_some());
 }
 
-/// Bits and logs of a volume that is not started are not touched, nor is its dirty mark.
+/// The bitmap, the log and the dirty mark of a volume that is not started are not changed.
 #[test]
 fn a_volume_in_doubt_stays_as_it_is_beside_one_that_starts() {
     let drives = made(Level::Raid10);
@@ -304,7 +304,7 @@ fn a_volume_in_doubt_stays_as_it_is_beside_one_that_starts() {
     assert!(why.contains("--accept-write-hole"), "{why}");
     assert_eq!(on_record(&drives[0]).volumes[at], dirty.volumes[at]);
 
-    // Accepted later, it goes on without the drive, and that is on record before anything is written.
+    // If the operator accepts that later, the volume runs without the drive, and the start puts this on record.
     let accepted = StartOptions {
         accept_write_hole: true,
         ..NOTHING
@@ -313,7 +313,7 @@ fn a_volume_in_doubt_stays_as_it_is_beside_one_that_starts() {
     let container = start(&alone, 0..MEMBERS, accepted, u64::MAX).unwrap();
     assert_eq!(container.not_started, [None, None]);
     assert_eq!(lost_slots(&on_record(&alone[0]).volumes[at]), [LOST]);
-    // With the drive back it is whole, and resynchronised.
+    // With the drive back the volume is complete, and is resynchronised.
     let container = start(&drives, 0..MEMBERS, TRUST, u64::MAX).unwrap();
     assert_eq!(container.not_started, [None, None]);
     let volume = &container.record.volumes[at];
@@ -321,7 +321,7 @@ fn a_volume_in_doubt_stays_as_it_is_beside_one_that_starts() {
     assert_eq!(volume.sync.unwrap().kind, SyncKind::Resync);
 }
 
-/// To be taken back, a drive has to be written.
+/// A drive can be taken back only if it may be written to.
 #[test]
 fn no_drive_is_taken_back_to_a_container_that_is_only_read() {
     let drives = made(Level::Raid10);
@@ -339,7 +339,7 @@ fn no_drive_is_taken_back_to_a_container_that_is_only_read() {
     }
 }
 
-/// Another drive is away, too.
+/// Another drive is away, too, so trusting the returned drive would not start the volume.
 #[test]
 fn nobody_is_asked_to_trust_a_drive_that_does_not_help() {
     let drives = made(Level::Raid10);
@@ -349,7 +349,7 @@ fn nobody_is_asked_to_trust_a_drive_that_does_not_help() {
     assert!(!why.contains("--trust"), "{why}");
 }
 
-/// Whoever does not understand one volume does not know what else is on the drives.
+/// If one volume of a record is not understood, what else lies on the drives is not known either.
 #[test]
 fn a_record_that_is_not_understood_is_refused_whole() {
     let drives = made(Level::Raid10);

@@ -1,4 +1,4 @@
-//! What writing a record leaves on a drive beside the record, and what it leaves alone.
+//! What else on a drive changes when a record is written, and what does not.
 
 use super::{DRIVE_BYTES, MIB_SECTORS, Memory, Pages, SECTOR, put_record, read, record, write};
 use crate::assemble::assemble;
@@ -15,7 +15,7 @@ const MEMBERS: usize = 2;
 
 /// The record of a mirror at rest, and the one of the next update.
 fn made() -> (Mpb, Mpb) {
-    let mpb = record(Level::Raid1, MEMBERS, 4).expect("it can be made");
+    let mpb = record(Level::Raid1, MEMBERS, 4).expect("a valid record");
     let mut next = mpb.clone();
     next.bump_generation();
     (mpb, next)
@@ -51,7 +51,7 @@ fn shadow_on(pages: &Pages) -> Box<Shadow> {
     }
 }
 
-/// Exchanges a byte behind the header of the record, as a write does that was cut off.
+/// Changes a byte behind the header of the record, as a write that was cut off may do.
 fn tear(pages: &Pages) {
     let torn = placement().anchor_offset_bytes() + 400;
     let byte = !read(pages, torn, 1)[0];
@@ -64,7 +64,7 @@ fn tear(pages: &Pages) {
     );
 }
 
-/// A shadow of this record that a version to come has written.
+/// Writes a shadow of this record as a later version of the format would.
 fn put_newer_shadow(pages: &Pages, mpb: &Mpb) -> Vec<u8> {
     let mut bytes = shadow::encode(mpb, None, SECTOR).unwrap();
     bytes[16..20].copy_from_slice(&2u32.to_le_bytes());
@@ -73,7 +73,8 @@ fn put_newer_shadow(pages: &Pages, mpb: &Mpb) -> Vec<u8> {
     at(pages, placement().shadow())
 }
 
-/// By that a record that is torn next is told from one of another program.
+/// If the record is torn next, its shadow tells whether it is the record that it was to replace, or one of another
+/// program.
 #[test]
 fn a_shadow_names_the_record_that_it_goes_over() {
     let (mpb, next) = made();
@@ -82,12 +83,12 @@ fn a_shadow_names_the_record_that_it_goes_over() {
         shadow_on(pages).replaced
     };
     assert_eq!(replaced(&with(&mpb)), print_of(&mpb));
-    assert_eq!(replaced(&Pages::default()), None, "it had none");
-    // Torn: its shadow knows what it would be if it were whole.
+    assert_eq!(replaced(&Pages::default()), None, "there was no record");
+    // The record is torn, but the shadow beside it holds the same record whole.
     let torn = with(&mpb);
     tear(&torn);
     assert_eq!(replaced(&torn), print_of(&mpb));
-    // It knows nothing of a record that came later, without a shadow.
+    // The shadow cannot identify a later record that was written without one.
     let mut later = mpb.clone();
     later.generation += 5;
     let torn = with(&mpb);
@@ -97,7 +98,7 @@ fn a_shadow_names_the_record_that_it_goes_over() {
     let identity = print_of(&later).unwrap().identity;
     let crc = None;
     assert_eq!(replaced(&torn), Some(RecordPrint { identity, crc }));
-    // Without a shadow, what the header says is all there is to know.
+    // Without a shadow, only the torn record's header is known.
     let torn = with(&mpb);
     tear(&torn);
     erase_shadow(&open(&torn)).unwrap();
@@ -106,7 +107,7 @@ fn a_shadow_names_the_record_that_it_goes_over() {
     assert_eq!(replaced(&torn), Some(RecordPrint { identity, crc }));
 }
 
-/// The updates of a serving array go on from what its start has found.
+/// The updates of an array that is being served continue from the record that its start has found.
 #[test]
 fn the_first_shadow_of_a_session_names_the_record_that_was_found() {
     let (mpb, _) = made();
@@ -129,7 +130,7 @@ fn the_first_shadow_of_a_session_names_the_record_that_was_found() {
     }
 }
 
-/// What another array has left there must not outlive its record.
+/// A shadow that another array has left on the drive must not outlive that array's record.
 #[test]
 fn a_drive_that_becomes_a_spare_loses_its_shadow() {
     let (mpb, _) = made();
@@ -161,7 +162,7 @@ fn a_drive_that_becomes_a_spare_loses_its_shadow() {
     }
 }
 
-/// Whoever wrote it may know what to do with it.
+/// The newer program that wrote the shadow may still need it.
 #[test]
 fn a_shadow_of_a_newer_version_is_not_written_over() {
     let (mpb, next) = made();
@@ -171,7 +172,7 @@ fn a_shadow_of_a_newer_version_is_not_written_over() {
     assert_eq!(at(&drives[1], placement().shadow()), before);
     put_record(&drives[0], &next);
     put_newer_shadow(&drives[1], &next);
-    // Nor by the updates of a serving array.
+    // The updates of an array that is being served do not overwrite it either.
     let found = drives.iter().enumerate();
     let found = found.map(|(slot, pages)| Memory::open(slot, pages.clone()).unwrap());
     let mut container = assemble(found.collect(), StartOptions::default(), false).unwrap();
@@ -197,13 +198,13 @@ fn no_shadow_is_written_where_a_volume_may_lie() {
     assert_eq!(at(&pages, placement().shadow()), data);
     let now = open(&pages);
     assert_eq!(now.found().as_ref().unwrap().as_ref().unwrap().mpb, mpb);
-    // A sector further to the front, and there is room again.
+    // If the volume lies a sector further to the front, there is room again.
     mpb.volumes[0].map.start_sector -= 1;
     write_record(&mpb, &[&open(&pages)]).unwrap();
     assert_eq!(shadow_on(&pages).mpb, mpb);
 }
 
-/// The last sector of a drive tells of a reshape, and may be left from another array.
+/// The last sector of a drive may describe a reshape that another array has left there.
 #[test]
 fn a_record_comes_without_an_old_reshape() {
     let (mpb, next) = made();

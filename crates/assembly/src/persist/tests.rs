@@ -1,4 +1,4 @@
-//! Several changes in one record: what the last update did not have time for comes together in the next.
+//! Several changes in one record. Changes that come while an update is being written are written together by the next.
 
 mod bad_blocks;
 mod families;
@@ -31,7 +31,7 @@ fn identity(number: usize) -> Identity {
     }
 }
 
-/// A volume on drives that are all in sync, and two drives more that are spares.
+/// A volume on drives that are all in sync, and two more drives, which are spares.
 fn persister(level: Level, members: usize) -> (Persister, Record) {
     let mpb = container(&spec("v", level, SizeRequest::Largest), members);
     following(mpb, members)
@@ -62,7 +62,7 @@ fn container(spec: &VolumeSpec, members: usize) -> Mpb {
     Mpb::create(&drives, spec, container).unwrap()
 }
 
-/// The engine's record of these volumes, and what follows it.
+/// The engine's record of these volumes, and the persister that follows it.
 fn following(mpb: Mpb, members: usize) -> (Persister, Record) {
     let drive = |state| MemberRecord {
         state,
@@ -101,7 +101,7 @@ fn following(mpb: Mpb, members: usize) -> (Persister, Record) {
     (persister, record)
 }
 
-/// The record is written; returns the slots that are out of sync then.
+/// Writes the record; returns the slots that are out of sync then.
 fn write(persister: &mut Persister, record: &mut Record) -> Vec<usize> {
     record.generation += 1;
     persister.encode(MemberId(0), record).unwrap();
@@ -119,7 +119,7 @@ fn fail(record: &mut Record, slot: usize) {
     record.volumes[0].slots[slot].current = false;
 }
 
-/// The volume stands still without the drive, so what that holds stays current.
+/// The volume is not written to without the drive, so the drive's data stays current.
 #[test]
 fn a_loss_is_not_recorded_for_a_volume_that_needs_the_drive() {
     for (level, not_started) in [(Level::Raid0, false), (Level::Raid5, true)] {
@@ -128,7 +128,7 @@ fn a_loss_is_not_recorded_for_a_volume_that_needs_the_drive() {
         persister.written.seen = record.clone();
         let before = persister.mpb().volumes[0].clone();
         record.members[1].state = MemberState::Failed;
-        // One that is not started may not even know the drive.
+        // A volume that is not started may have no drive in the slot.
         record.volumes[0].slots[1].current = !not_started;
         assert_eq!(write(&mut persister, &mut record), [0usize; 0]);
         assert!(persister.mpb().disks[1].is_failed());
@@ -137,7 +137,7 @@ fn a_loss_is_not_recorded_for_a_volume_that_needs_the_drive() {
     let (mut persister, mut record) = persister(Level::Raid5, 3);
     fail(&mut record, 1);
     assert_eq!(write(&mut persister, &mut record), [1]);
-    // One more, and the volume stands still.
+    // One more drive fails, and the volume is not written to any more.
     record.members[2].state = MemberState::Failed;
     assert_eq!(write(&mut persister, &mut record), [1]);
 }
@@ -209,7 +209,7 @@ fn a_drive_of_a_raid_0_or_of_a_degraded_volume_can_be_replaced() {
     }
 }
 
-/// The drive has been given part of what its slot holds, and misses what is written from now on.
+/// The drive has received part of its slot's data, and misses what is written from now on.
 #[test]
 fn a_rebuild_that_was_given_up_has_no_checkpoint() {
     for (level, members) in [(Level::Raid5, 4), (Level::Raid1, 2)] {
@@ -228,8 +228,8 @@ fn a_rebuild_that_was_given_up_has_no_checkpoint() {
     }
 }
 
-/// A power cut can tear the record of a drive, never record and shadow at once: the shadow is durable before
-/// the record is touched.
+/// A power cut can tear the record of a drive, but never record and shadow at once, because the shadow is durable
+/// before the record is overwritten.
 #[test]
 fn a_record_has_a_shadow_and_the_shadow_goes_first() {
     let (mut persister, mut record) = persister(Level::Raid5, 4);
@@ -248,7 +248,7 @@ fn a_record_has_a_shadow_and_the_shadow_goes_first() {
     }
 }
 
-/// Whoever wrote it may know what to do with it.
+/// The newer program that wrote the shadow may still need it.
 #[test]
 fn a_shadow_of_a_newer_version_is_left_alone() {
     let (mut persister, mut record) = persister(Level::Raid1, 2);
@@ -265,13 +265,13 @@ fn a_shadow_of_a_newer_version_is_left_alone() {
         let (last, image) = found.last().unwrap();
         assert_eq!(*last, placement.image(image.len()).offset_bytes);
     }
-    // One that is damaged, or of no version that there has been, is written anew.
+    // A shadow that is damaged or has version 0 is overwritten.
     place[16] = 0;
     let damaged = shadow::decode(&place, &placement, SectorSize::Bytes512).unwrap_err();
     assert!(!FoundShadow::Damaged(damaged).is_newer());
 }
 
-/// Further out than the format can count.
+/// A range at an offset that the format cannot express.
 fn beyond_all(member: u8) -> BadRange {
     BadRange {
         member: MemberId(member),
@@ -282,7 +282,7 @@ fn beyond_all(member: u8) -> BadRange {
 
 type Changed = fn(&mut Record);
 
-/// Every kind of update, on a RAID 5 of four and two spares: what comes before it, and it.
+/// Every kind of update, on a RAID 5 of four and two spares: its name, what comes before it, and the update itself.
 const UPDATES: [(&str, Changed, Changed); 9] = [
     ("failed mark", |_| {}, |record| fail(record, 1)),
     ("dirty", |_| {}, |record| record.volumes[0].dirty = true),
@@ -330,7 +330,7 @@ fn rebuild_begun(record: &mut Record) {
     begin_rebuild(record, 1, 4);
 }
 
-/// What is written after a record that could not be expressed must not have part of it.
+/// If a record cannot be expressed, the next one that is written must not contain any part of it.
 #[test]
 fn a_record_that_cannot_be_expressed_changes_nothing() {
     for (name, before, update) in UPDATES {
@@ -358,7 +358,7 @@ fn a_record_that_cannot_be_expressed_changes_nothing() {
         let again = persister.encode(MemberId(3), &record).unwrap();
         assert_eq!(own(&again), own(&parts), "{name}");
 
-        // The same without what cannot be expressed is expressed whole.
+        // Without the part that cannot be expressed, the same record is expressed completely.
         persister.encode(MemberId(0), &wanted).unwrap();
         let (mut other, mut as_wanted) = super::tests::persister(Level::Raid5, 4);
         before(&mut as_wanted);
@@ -418,7 +418,7 @@ fn the_failure_of_a_member_that_the_record_does_not_list_cannot_be_expressed() {
     );
 }
 
-/// An update was under way when it failed, and still was when somebody removed it.
+/// The member fails while an update is being written, and is removed before that update ends.
 #[test]
 fn a_member_that_fails_and_is_removed_within_one_update_is_marked_failed() {
     let (mut persister, mut record) = persister(Level::Raid5, 4);

@@ -8,10 +8,10 @@ use engine::stats::Stats;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-/// What scenes did, by name.
+/// The work of each scene, by name.
 type Works = Vec<(String, Done)>;
 
-/// What all scenes of a level do, run once for all tests: those that make prices, and checks.
+/// The work of all scenes of a level, run once for all tests: scenes that prices are fitted to, and scenes that check.
 fn works(number: u8) -> &'static [Works; 2] {
     static WORKS: OnceLock<BTreeMap<u8, [Works; 2]>> = OnceLock::new();
     let run = |scene: Scene| (scene.name.clone(), scene::run(&scene.name, 40).unwrap());
@@ -60,7 +60,7 @@ fn table(price: impl Fn(&str) -> f64) -> Table {
     }
 }
 
-/// Classes that the engine counts and no level here prices.
+/// Classes that the engine counts but no level prices.
 fn missing(table: &Table) -> Vec<&'static str> {
     let classes = table.levels.iter().flat_map(|level| &level.classes);
     let priced: BTreeSet<&str> = classes.map(|price| price.name.as_str()).collect();
@@ -111,7 +111,7 @@ fn prices_that_can_be_told_apart_are_found() {
     }
 }
 
-/// What no scene of the fit knows of shows in the checks: an error of the model is not hidden.
+/// A cost that occurs in no scene of the fit shows as an error in the checks.
 #[test]
 fn checks_are_not_fitted() {
     let price = |_: &str| 100.0;

@@ -88,7 +88,7 @@ fn full_stripes_move_all_but_one_member_of_bandwidth() {
 
 #[test]
 fn part_stripes_of_whole_chunks() {
-    // Four of five data chunks: one read instead of five.
+    // Five of ten data chunks: the other five are read, five and parity are written.
     let (reads, writes) = (READS / 16.0, WRITES / 16.0);
     let most = Question {
         block_bytes: 5 * 65_536,

@@ -1,4 +1,4 @@
-//! A backup comes back as it was, and any damage is noticed.
+//! A backup can be read back unchanged, and any damage is detected.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Each kind of content is found by its mark, and what only looks similar is not.
+//! Each kind of content is found by its mark, and content that only looks similar is not.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn put(bytes: &mut [u8], at: u64, mark: &[u8]) {
     bytes[at as usize..][..mark.len()].copy_from_slice(mark);
 }
 
-/// What is found on a drive with `marks`; also checks that clearing the marks makes it unrecognisable.
+/// What is found on a drive with `marks`. Also checks that nothing is found after the marks are cleared.
 fn found(marks: &[(u64, &[u8])]) -> String {
     let mut bytes = blank();
     for (at, mark) in marks {
@@ -33,7 +33,11 @@ fn found(marks: &[(u64, &[u8])]) -> String {
             bytes[mark.start as usize..mark.end as usize].fill(0);
         }
     }
-    assert_eq!(search(&ends_of(&bytes)), [], "left after clearing");
+    assert_eq!(
+        search(&ends_of(&bytes)),
+        [],
+        "content is still found after clearing"
+    );
     in_words(&findings)
 }
 

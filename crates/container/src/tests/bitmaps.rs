@@ -1,5 +1,5 @@
-//! Volumes with a write-intent bitmap: what members say is united, doubt widens it, and a drive that was away is
-//! taken back only where nobody else has written meanwhile.
+//! Volumes with a write-intent bitmap: the marks of all members are combined, and doubt adds marks. A drive that was
+//! away is taken back only if no other program has written the record meanwhile.
 
 use super::logs::DEGRADED;
 use super::*;
@@ -9,7 +9,7 @@ use metadata::imsm::place::encode_image;
 use metadata::imsm::{SectorSize, WriteHolePolicy};
 
 const REGION: u32 = 64 << 10;
-/// Of the array of [`Bench::new`], which has 8 MiB on each member.
+/// Number of regions of a volume of [`Bench::new`], which has 8 MiB on each member.
 const REGIONS: u32 = 128;
 
 impl Bench {
@@ -46,7 +46,7 @@ impl Bench {
 
 fn marked(container: &Container) -> Vec<u64> {
     let bitmap = container.record.volumes[0].bitmap.as_ref();
-    bitmap.expect("it has a bitmap").marked.to_vec()
+    bitmap.expect("the volume has a bitmap").marked.to_vec()
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_dirty_volume_without_a_member_needs_a_bitmap_without_marks() {
     assert_eq!(container.record.volumes[0].current_slots().count(), 2);
 }
 
-/// The notes of a start with all drives, after one without the third.
+/// Starts without the third drive, makes `change`, and starts with all drives. Returns the container of that start.
 fn back_after(change: impl FnOnce(&Bench)) -> (Container, Bench) {
     let bench = Bench::with_bitmap(false, [0; 3]);
     drop(bench.start(&[0, 1], DEGRADED).unwrap());
@@ -117,7 +117,7 @@ fn a_drive_that_was_away_is_taken_back() {
 #[test]
 fn a_drive_that_was_away_while_others_wrote_the_record_is_not_taken_back() {
     let (container, _bench) = back_after(|bench| {
-        // As md does it: a newer record, and no shadow of it.
+        // Like md, writes a newer record and no shadow of it.
         let drives = bench.open(3);
         let mut mpb = bench.mpb(&drives);
         mpb.bump_generation();
@@ -132,7 +132,7 @@ fn a_drive_that_was_away_while_others_wrote_the_record_is_not_taken_back() {
     assert_eq!(container.record.members.len(), 2);
 }
 
-/// Bits may have been cleared since the copy was made: what is marked now is not all that it lacks.
+/// Bits may have been cleared after the copy was made, so the regions marked now are not all that it lacks.
 #[test]
 fn an_old_copy_of_a_drive_is_not_taken_back() {
     let bench = Bench::with_bitmap(false, [0; 3]);
@@ -144,7 +144,7 @@ fn an_old_copy_of_a_drive_is_not_taken_back() {
             write_record(&mpb, &[&drives[0], &drives[1]]).unwrap();
         }
     }
-    // Left out as outdated, and the next time because that is on record.
+    // The drive is left out first as outdated, then because the record says that it is absent.
     for options in [DEGRADED, StartOptions::default()] {
         let container = bench.start(&[0, 1, 2], options).unwrap();
         let notes = container.notes.join("; ");

@@ -1,5 +1,5 @@
-//! Volumes with a write-hole log that were not stopped cleanly: parity is torn by hand and the log says what
-//! was under way.
+//! Volumes with a write-hole log that were not stopped cleanly. The tests tear parity by hand, and the log holds the
+//! write that was under way.
 
 use super::*;
 use engine::control::record::LogArea;
@@ -10,12 +10,12 @@ use std::os::unix::fs::FileExt;
 
 const FAMILY: u32 = 0x1234_5678;
 const CHUNK: u64 = 64 << 10;
-/// Of the array of [`Bench::new`], on each member.
+/// Bytes on each member that the volume of [`Bench::new`] uses.
 const COMPONENT: u64 = 8 * MIB;
 const LOG: u64 = 2048 * 512;
 
 impl Bench {
-    /// A RAID 5 of three, dirty, with `policy` and garbage where a log would be.
+    /// A dirty RAID 5 of three with `policy`, and garbage where a log would be.
     fn crashed(policy: WriteHolePolicy) -> Bench {
         let bench = Bench::new(Level::Raid5, 3, 1);
         let drives = bench.open(3);
@@ -67,8 +67,8 @@ impl Bench {
         bytes
     }
 
-    /// Row 0, whose parity is in slot 2: slot 1 keeps 4 KiB of old data, 4 KiB of new data came to slot 0, and
-    /// its parity did not. The log knows.
+    /// Tears row 0, whose parity is in slot 2: slot 0 has 4 KiB of new data, slot 1 keeps its old data, and parity was
+    /// not updated. The log holds the entry.
     fn tear_row_0(&self) {
         let old = vec![0x0B; 4096];
         self.put(0, 4096, &vec![0xA1; 4096]);
@@ -90,7 +90,7 @@ impl Bench {
         self.put(2, COMPONENT + HEADER_BYTES as u64, &old);
     }
 
-    /// As [`Bench::tear_row_0`] when parity is right.
+    /// Whether parity of the row that [`Bench::tear_row_0`] tears is right again.
     fn is_mended(&self) -> bool {
         self.get(2, 4096, 4096) == vec![0xA1 ^ 0x0B; 4096]
     }
@@ -160,18 +160,21 @@ fn a_member_lost_in_the_crash_takes_nothing_else_with_it() {
     let bench = Bench::crashed(WriteHolePolicy::Log);
     bench.tear_row_0();
     let container = bench.start(&[0, 2], DEGRADED).unwrap();
-    assert!(bench.is_mended(), "slot 1 is computed rightly");
+    assert!(
+        bench.is_mended(),
+        "parity must give the data of the missing slot 1"
+    );
     let volume = &container.record.volumes[0];
     assert!(!volume.dirty && volume.sync.is_none() && volume.log.is_some());
     drop(container);
-    // The lost member comes back too late: its log must not count any more, nor its data.
+    // The lost member comes back too late: neither its log nor its data may count.
     let container = bench.start(&[0, 1, 2], StartOptions::default()).unwrap();
     assert_eq!(container.record.volumes[0].current_slots().count(), 2);
 }
 
 #[test]
 fn a_replay_cut_off_before_the_absence_is_on_record_is_none() {
-    // The absence is durable before anything of the log goes.
+    // The absence has to be on record and durable before any part of the log is changed.
     let bench = Bench::crashed(WriteHolePolicy::Log);
     bench.tear_row_0();
     let generation = bench.record_on_drives().generation;
@@ -241,7 +244,7 @@ fn a_session_that_writes_nothing_leaves_the_log_as_it_is() {
     assert_eq!(bench.log(2).newest.unwrap().header.generation, 9);
     drop(container);
     assert!(!bench.is_mended());
-    // Without a member the torn row would be read.
+    // With a member missing, the data of the torn row would be computed wrongly.
     let mut drives = bench.open(3);
     drives.remove(1);
     let error = assemble(drives, DEGRADED, true).unwrap_err().to_string();
@@ -258,8 +261,7 @@ fn volumes_without_a_log_are_not_touched_where_one_would_be() {
     assert_eq!(bench.get(1, COMPONENT, 4096), [0xAB; 4096]);
 }
 
-/// The changed chunk lies where the bad-block log says that there is no data: parity must not be computed
-/// from it.
+/// The changed data lie in a range that the bad-block log marks as lost, so parity must not be computed from them.
 #[test]
 fn recorded_bad_blocks_are_not_what_parity_is_made_of() {
     for (row, is_mended) in [(0, false), (1, true)] {
@@ -278,7 +280,7 @@ fn recorded_bad_blocks_are_not_what_parity_is_made_of() {
     }
 }
 
-/// What the hook makes of the engine's unit is what the log's reader finds.
+/// The log's reader decodes what the hook encodes from the engine's unit.
 #[test]
 fn the_engine_s_units_are_encoded_as_the_format_has_them() {
     use engine::log::unit::{LogEntry, LogUnit};

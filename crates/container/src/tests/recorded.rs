@@ -1,4 +1,4 @@
-//! The bad-block log between the engine's record and the drives'.
+//! The bad-block log, as it passes between the engine's record and that on the drives.
 
 use super::*;
 use engine::control::bad_blocks::BadRange;
@@ -41,7 +41,7 @@ fn what_is_recorded_comes_back_and_what_is_cleared_does_not() {
     assert_eq!(ranges(&container), [range(2, 4096, 4), range(2, 4108, 288)]);
 }
 
-/// A failure beyond redundancy is not on record, so what is recorded of that drive must stay.
+/// A drive's failure beyond redundancy is not recorded, so its entries in the bad-block log must stay.
 #[test]
 fn a_drive_s_entries_go_with_its_failed_mark_and_not_before() {
     let bench = Bench::new(Level::Raid5, 3, 1);
@@ -51,7 +51,7 @@ fn a_drive_s_entries_go_with_its_failed_mark_and_not_before() {
         record.bad_blocks.add(range(1, 64, 8)).unwrap();
         record.bad_blocks.add(range(2, 64, 8)).unwrap();
         persist(&mut container, &mut record);
-        // Something else changes.
+        // Another part of the record changes.
         record.volumes[0].dirty = true;
         persist(&mut container, &mut record);
         record.volumes[0].dirty = false;
@@ -73,7 +73,7 @@ fn a_drive_s_entries_go_with_its_failed_mark_and_not_before() {
     assert_eq!(left.len(), 2, "{left:?}");
 }
 
-/// What could not be copied is on record with the update that names the new drive, and the old drive's goes.
+/// The update that names the new drive adds its blocks that could not be copied, and drops the old drive's entries.
 #[test]
 fn a_drive_that_takes_a_place_brings_its_entries() {
     let bench = Bench::new(Level::Raid10, 4, 2);
@@ -92,7 +92,7 @@ fn a_drive_that_takes_a_place_brings_its_entries() {
     assert_eq!(ranges(&container), [range(at.unwrap() as u8, 80, 8)]);
 }
 
-/// Entries of a drive that is not here take room all the same.
+/// Entries of an absent drive take room, too.
 #[test]
 fn entries_of_absent_drives_are_kept_and_counted() {
     let bench = Bench::new(Level::Raid5, 3, 1);

@@ -1,11 +1,11 @@
-//! Records that are torn on every member, written by the very code that serves an array.
+//! Records that are torn on every member, written by the same code that serves an array.
 
 use super::*;
 use crate::probe::FoundShadow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// The end of a drive, where all metadata lies.
+/// Length of the end of a drive that holds all metadata.
 const END_BYTES: u64 = 2 * MIB;
 
 impl Bench {
@@ -27,14 +27,14 @@ impl Bench {
         file.write_all_at(bytes, 64 * MIB - END_BYTES).unwrap();
     }
 
-    /// Damages a drive's own record behind its header.
+    /// Damages a drive's own record after its header.
     fn tear(&self, at: usize) {
         let place = 64 * MIB - 1024 + 300;
         self.file(at).write_all_at(&[0xFF; 8], place).unwrap();
     }
 }
 
-/// `container` after losing member 1, on record everywhere.
+/// Fails member 1 and writes the record to the remaining drives. Returns the record.
 fn lose_one(container: &mut Container) -> Record {
     let mut record = container.record.clone();
     record.members[1].state = MemberState::Failed;
@@ -49,8 +49,8 @@ fn notes(container: &Container) -> String {
     container.notes.join("; ")
 }
 
-/// A mirror with one drive left has one record in all. Whatever a power cut leaves of an update, the lost
-/// drive, which is still there, does not come back with its old data.
+/// A mirror with one drive left has only one record. Whatever a power cut leaves of an update to it, the lost drive,
+/// which is still present, does not come back with its old data.
 #[test]
 fn a_lone_drive_survives_every_cut_of_an_update() {
     let bench = Bench::new(Level::Raid1, 2, 2);
@@ -58,7 +58,7 @@ fn a_lone_drive_survives_every_cut_of_an_update() {
         let mut container = bench.assemble(2).unwrap();
         let mut record = lose_one(&mut container);
         record.generation += 1;
-        // That of the second volume lies in the second sector.
+        // The record of the second volume lies in the second sector.
         record.volumes[1].dirty = true;
         let parts = container.persister.encode(MemberId(0), &record).unwrap();
         (parts, record.generation as u32)
@@ -111,7 +111,7 @@ fn a_lone_drive_survives_every_cut_of_an_update() {
                 "part {cut_in}, {landed:b}: {chosen}"
             );
             drop(container);
-            // It is as whole now as any other.
+            // The start has repaired the record.
             let container = bench.assemble(2).unwrap();
             assert!(!notes(&container).contains("shadow"));
             assert_eq!(container.record.volumes[1].current_slots().count(), 1);
@@ -131,7 +131,7 @@ fn torn_records_everywhere_are_written_again_from_the_shadows() {
         (0..members).for_each(|at| bench.tear(at));
         let torn: Vec<_> = (0..members).map(|at| bench.end(at)).collect();
         {
-            // A session that writes nothing serves all the same, and leaves everything as it is.
+            // A read-only session serves as well, and changes nothing on the drives.
             let drives = bench.open(members);
             let container = assemble(drives, StartOptions::default(), true).unwrap();
             assert_eq!(container.persister.mpb(), &wanted);
@@ -177,7 +177,7 @@ fn an_array_without_shadows_gets_them_with_its_first_update() {
     assert_eq!(has_shadows(), [true, true]);
 }
 
-/// A volume that another program has grown into the place keeps its data.
+/// Another program has grown a volume into the place of the shadow. The volume keeps its data.
 #[test]
 fn a_volume_that_needs_the_place_gets_no_shadow() {
     let bench = Bench::new(Level::Raid1, 2, 1);
@@ -215,7 +215,7 @@ fn a_volume_that_needs_the_place_gets_no_shadow() {
     }
 }
 
-/// A drive that becomes a spare loses what another array has left on it.
+/// A drive that becomes a spare loses the shadow that another array has left on it.
 #[test]
 fn a_spare_has_no_shadow() {
     let bench = Bench::new(Level::Raid1, 2, 1);

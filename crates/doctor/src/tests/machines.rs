@@ -1,7 +1,7 @@
 //! Machines for the tests.
 //!
-//! A machine is a list of lines: `PATH = TEXT` is a file (`\n` and `\t` in its text are what they look
-//! like), `PATH -> TARGET` a link, `PATH/` an empty folder, `#` a comment.
+//! A machine is a list of lines: `PATH = TEXT` is a file (with `\n` and `\t` as escapes), `PATH -> TARGET` a link,
+//! `PATH/` an empty folder, `#` a comment.
 
 use super::super::Machine;
 use super::super::drives::{Content, Looked};
@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
-/// A processor, memory and limits that leave nothing to wish for.
+/// A host whose processor, memory and limits give no reason for a warning.
 pub const GOOD_HOST: &str = include_str!("good_host.txt");
 pub const VMD_BOX: &str = include_str!("vmd_box.txt");
 pub const OLD_BOX: &str = include_str!("old_box.txt");

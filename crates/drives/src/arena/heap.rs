@@ -6,7 +6,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 fn layout(length_bytes: usize) -> Layout {
-    Layout::from_size_align(length_bytes, HUGE_PAGE_BYTES).expect("a small arena")
+    Layout::from_size_align(length_bytes, HUGE_PAGE_BYTES).expect("a length below isize::MAX")
 }
 
 pub(super) fn map(length_bytes: usize) -> Result<NonNull<u8>, Errno> {

@@ -228,12 +228,12 @@ fn write_whole(
 mod tests {
     use super::*;
 
-    /// What the kernel says to the calls one after the other; the last of it again and again, but not for ever.
+    /// A call that returns these results in turn. The last one repeats, up to 100 calls.
     fn answers(said: &[Result<usize, Errno>]) -> impl FnMut() -> Result<usize, Errno> {
         let mut calls = 0;
         move || {
             calls += 1;
-            assert!(calls < 100, "it is asked for ever");
+            assert!(calls < 100, "the call is repeated for ever");
             said[(calls - 1).min(said.len() - 1)]
         }
     }

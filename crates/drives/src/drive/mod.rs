@@ -98,7 +98,10 @@ impl Drive {
     #[cfg(test)]
     pub(crate) fn with_io_path(mut self, io_path: IoPath) -> Drive {
         let Backing::File(fd) = &self.backing else {
-            panic!("{} is no file", self.name);
+            panic!(
+                "the member {} has no file descriptor: it is not a file",
+                self.name
+            );
         };
         let size = FileSize::new(self.size_bytes, io_path == IoPath::Helpers);
         self.helpers =

@@ -112,8 +112,8 @@ pub(super) mod tests {
     use std::os::unix::fs::symlink;
     use std::path::Path;
 
-    /// A drive 259:0 with a partition 259:1, as the kernel shows them in `/sys`, without any attributes.
-    /// Returns the folder of devices by number, and the drive's queue.
+    /// Makes a drive 259:0 with a partition 259:1, laid out as in `/sys`, without any attributes.
+    /// Returns the folder that lists devices by number, and the folder of the drive's queue.
     pub(in crate::drive) fn drive_with_partition(folder: &Path) -> (PathBuf, PathBuf) {
         let (all, drive) = (folder.join("block"), folder.join("nvme0n1"));
         let (partition, queue) = (drive.join("nvme0n1p1"), drive.join("queue"));
@@ -162,7 +162,10 @@ pub(super) mod tests {
                 assert_eq!(device.discards(), discards, "{minor} {bytes:?}");
             }
         }
-        assert!(Device::among(&all, makedev(8, 0)).discards(), "unknown");
+        assert!(
+            Device::among(&all, makedev(8, 0)).discards(),
+            "an unknown device discards"
+        );
     }
 
     #[test]
@@ -173,7 +176,10 @@ pub(super) mod tests {
         assert!(!Device::among(&all, makedev(259, 2)).exists());
         let nowhere = folder.path().join("nowhere");
         let device = Device::among(nowhere, makedev(259, 2));
-        assert!(device.exists(), "nobody can say");
+        assert!(
+            device.exists(),
+            "without a folder of devices, no device counts as gone"
+        );
     }
 
     #[test]

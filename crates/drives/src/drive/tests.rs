@@ -125,7 +125,7 @@ fn exclusive_means_once_and_looking_is_always_allowed() {
     open(&path);
 }
 
-/// As a process has it that another thread starts at that moment: a copy of the descriptor, until it runs its program.
+/// A process briefly has a copy of the descriptor when another of its threads starts a program: from fork to exec.
 #[test]
 fn a_lock_that_is_let_go_in_a_moment_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -284,7 +284,7 @@ fn loop_devices_are_block_devices() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), "loop-d3.img", 1 << 20);
     let Some(device) = Loop::over(&path) else {
-        println!("skipped: no loop device to be had (not root, or no losetup)");
+        println!("skipped: no loop device available (not root, or no losetup)");
         return;
     };
     let drive = open(&device.0);
@@ -353,7 +353,7 @@ fn a_profile_of_the_users_will_do() {
     assert!(refused(format!("ram:1m,model={}", path.display())).contains("name one, like"));
 }
 
-/// The file may have been cut: the kernel answers a write beyond its end like any other.
+/// The file may have been cut: the kernel carries out a write beyond its end like any other.
 #[test]
 fn the_answers_of_a_file_without_helpers_are_guarded() {
     let folder = tempfile::tempdir().unwrap();

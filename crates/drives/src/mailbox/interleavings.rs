@@ -1,6 +1,6 @@
-//! Messages in many orders in which their senders and the receiver may run.
+//! Messages, in many orders of the steps of their senders and the receiver.
 //!
-//! Shuttle changes threads at accesses to flags and locks. An operation on a ring between shards is one step to it:
+//! Shuttle switches threads at accesses to flags and locks. It sees an operation on a ring between shards as one step:
 //! rings are `rtrb`'s, whose own tests run under Miri.
 #![cfg(shuttle)]
 
@@ -32,10 +32,10 @@ fn is_signalled(mailbox: &Mailbox) -> bool {
     poll(&mut fds, Some(&at_once)).expect("an eventfd") == 1
 }
 
-/// What a thread counts until it ends, and the receiver looks at.
+/// How many threads have ended. Each thread counts itself, and the receiver reads the count.
 type Ended = Arc<AtomicUsize>;
 
-/// Sleeps until the next signal, or fails if all who could give one have ended.
+/// Sleeps until the next signal. Fails if all threads that could give one have ended.
 fn sleep(mailbox: &Mailbox, ended: &Ended, senders: usize) {
     if !mailbox.fall_asleep() {
         return;
@@ -78,7 +78,7 @@ fn no_message_meets_a_reader_that_sleeps_on() {
                 writer.deliver();
             }
             shard_ends.fetch_add(1, Plain::SeqCst);
-            // Kept: a ring without its writer would be given up.
+            // The writer is kept, since the reader gives up a ring without a writer.
             writer
         });
         let mut next = [0, FROM_SHARD];
@@ -100,8 +100,8 @@ fn no_message_meets_a_reader_that_sleeps_on() {
     assert!(sleeps.load(Plain::SeqCst) > 0, "the reader never slept");
 }
 
-/// The API attaches a drive everywhere, then the controller writes about it; another thread, whose messages have
-/// nothing to do with it, may stand still while it holds the lock.
+/// The API attaches a drive to all shards, then the controller sends messages about it. Meanwhile a third thread with
+/// unrelated messages may stop while it holds the lock.
 #[test]
 fn what_came_from_outside_is_opened_before_what_a_shard_wrote_later() {
     const CONTROLLER: u64 = 1 << 32;
@@ -146,7 +146,10 @@ fn what_came_from_outside_is_opened_before_what_a_shard_wrote_later() {
                 mail => match number(mail) {
                     message if message >= CONTROLLER => {
                         let known = message - CONTROLLER;
-                        assert!(known <= attached, "drive {known} is not there");
+                        assert!(
+                            known <= attached,
+                            "drive {known} is known before it is attached"
+                        );
                         seen.fetch_add(known as usize, Plain::SeqCst);
                     }
                     message => attached = message,
@@ -159,6 +162,6 @@ fn what_came_from_outside_is_opened_before_what_a_shard_wrote_later() {
     });
     assert!(
         known_some.load(Plain::SeqCst) > 0,
-        "the controller never knew of a drive"
+        "the controller knew of no drive in any order"
     );
 }

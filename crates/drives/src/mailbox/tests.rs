@@ -1,4 +1,4 @@
-//! Order, full rings, wake-ups, what happens to messages that nobody reads, and memory.
+//! Order, full rings, wake-ups, messages that are never received, and memory.
 
 use super::link::RING_MESSAGES;
 use super::outside::ROOM;
@@ -21,7 +21,7 @@ fn number(mail: Mail) -> u64 {
     }
 }
 
-/// A message that takes no memory.
+/// A message that needs no allocation.
 fn small_message(who: i32, index: u32) -> Mail {
     Mail::Moved(Moved { index, result: who })
 }
@@ -70,7 +70,7 @@ fn receive_all(mailbox: &mut Mailbox) -> Vec<u64> {
         .collect()
 }
 
-/// Checks that each sender's messages come in order; `message` has the sender in its upper half.
+/// Checks that each sender's messages come in order. A message's upper half is its sender.
 struct InOrder {
     next: Vec<u64>,
     each: u64,
@@ -119,8 +119,8 @@ fn nothing_is_lost_and_each_sender_from_outside_keeps_its_order() {
     assert!(!mailbox.has_mail());
 }
 
-/// Shards that write to each other and sleep whenever nothing comes, and a thread that writes to all of
-/// them: bursts from one message to more than a ring takes. A wake-up that is lost stops everything.
+/// Shards that write to each other and sleep whenever nothing comes, and a thread that writes to all of them, in bursts
+/// from one message to more than a ring holds. A lost wake-up would stop the test.
 #[test]
 fn shards_that_sleep_hear_of_every_message() {
     const SHARDS: u64 = 3;
@@ -131,7 +131,7 @@ fn shards_that_sleep_hear_of_every_message() {
     std::thread::scope(|scope| {
         for (who, mut mailbox) in (0..).zip(mailboxes) {
             scope.spawn(move || {
-                // Its own messages to itself are among them.
+                // A shard's messages to itself are among them.
                 let mut order = InOrder::new(SHARDS + 1, EACH);
                 let (mut sent, mut bursts) = (0, [1, 2, 3, 40, 700].into_iter().cycle());
                 let mut has_held_back = false;
@@ -149,7 +149,7 @@ fn shards_that_sleep_hear_of_every_message() {
                         order.take(number(mail));
                         messages += 1;
                     }
-                    // Who has nothing more to say has to be woken for everything.
+                    // A shard that has sent everything sleeps, so each further message has to wake it.
                     if messages == 0 && sent == EACH && !mailbox.holds_back() && !order.has_all() {
                         sleep(&mailbox);
                     }
@@ -170,11 +170,11 @@ fn shards_that_sleep_hear_of_every_message() {
     });
 }
 
-/// Has two messages sent at about the moment at which the reader looks for them and falls asleep, again and
-/// again: each time they have been received, or the reader has stayed awake, or it has been signalled.
+/// Repeatedly sends two messages at about the moment at which the reader looks for messages and falls asleep. Each
+/// time the reader must have received them, or have stayed awake, or have been signalled.
 fn meet(reader: &mut Mailbox, mut send: impl FnMut(u64) + Send) {
     const FOR: Duration = Duration::from_millis(if cfg!(miri) { 60_000 } else { 500 });
-    // Under Miri each process is a few rounds, with a seed of its own.
+    // Under Miri one process runs only a few rounds; each process has its own seed.
     const ROUNDS_MAX: u64 = if cfg!(miri) { 8 } else { 1_000_000 };
     let (begun, ended) = (AtomicU64::new(0), AtomicU64::new(0));
     let is_over = AtomicBool::new(false);
@@ -202,7 +202,7 @@ fn meet(reader: &mut Mailbox, mut send: impl FnMut(u64) + Send) {
                 ended.store(round, Ordering::Release);
             }
         });
-        // Ends the other thread when this one fails, too.
+        // Ends the other thread even if this one fails.
         let _over = Over(&is_over);
         let begin = Instant::now();
         for round in 1..=ROUNDS_MAX {
@@ -266,7 +266,7 @@ fn what_does_not_fit_waits_with_its_sender_and_keeps_its_place() {
     writer.deliver();
     let mut seen = receive_all(&mut reader);
     assert_eq!(seen.len(), RING_MESSAGES);
-    // What is written now comes after what waits.
+    // Messages written now come after those that wait.
     writer.post(ShardId(1), message(count));
     while writer.holds_back() {
         writer.deliver();
@@ -285,7 +285,7 @@ fn a_full_ring_has_room_for_as_many_as_have_been_taken_in() {
     writer.deliver();
     let held_back = |writer: &Mailbox| writer.outgoing[1].as_ref().unwrap().held_back();
     assert_eq!(held_back(&writer), 10);
-    // With the first message the reader takes in all that are there.
+    // With the first message the reader takes in all that are in the ring.
     assert_eq!(reader.receive().map(number), Some(0));
     writer.deliver();
     assert_eq!(held_back(&writer), 0);
@@ -302,7 +302,7 @@ fn shards_take_turns_at_being_read() {
         }
     }
     let first = number(mailboxes[2].receive().unwrap());
-    // What comes while one is being read has to wait until the other has been.
+    // A message that arrives from the sender being read waits until the other sender's messages have been read.
     let (read, other) = (first as usize / 10, 1 - first as usize / 10);
     mailboxes[read].post(ShardId(2), message(10 * read as u64 + 3));
     mailboxes[read].deliver();
@@ -350,7 +350,8 @@ fn an_awake_receiver_is_not_signalled() {
     }
 }
 
-/// The API attaches a drive everywhere, then the controller writes about it: whoever reads that has the drive.
+/// The API attaches a drive to all shards, then the controller sends messages about it. A shard that receives one of
+/// these has the drive.
 #[test]
 fn what_came_from_outside_is_opened_before_what_shards_wrote_later() {
     const DRIVES: u64 = 100_000;
@@ -378,14 +379,17 @@ fn what_came_from_outside_is_opened_before_what_shards_wrote_later() {
                 writer.deliver();
             }
         });
-        // Gone when this fails, so that the writer ends, too.
+        // Dropped when this thread fails, so that the writer ends as well.
         let mut reader = reader;
         let (mut attached, mut known) = (0, 0);
         while known < DRIVES {
             match reader.receive().map(number) {
                 Some(message) if message >= CONTROLLER => {
                     known = message - CONTROLLER;
-                    assert!(known <= attached, "drive {known} is not there");
+                    assert!(
+                        known <= attached,
+                        "drive {known} is known before it is attached"
+                    );
                 }
                 Some(message) => attached = message,
                 None => sleep(&reader),
@@ -403,13 +407,13 @@ fn a_sender_that_stands_still_stops_nobody_and_is_heard_later() {
     writer.deliver();
     let shared = reader.shared.clone();
     let held = shared.outside.stand_still();
-    // The order may not be overtaken, but what members answer and the shard's own messages go on.
+    // Messages of shards must not overtake those from outside, but members' answers and the shard's own are read.
     assert!(reader.receive().is_none());
     sender.send(small_message(0, 9));
     assert!(matches!(reader.receive(), Some(Mail::Moved(_))));
     reader.post(ShardId(1), message(3));
     assert_eq!(receive_all(&mut reader), [3]);
-    // Nor does it keep the shard from sleeping; whoever comes next wakes it.
+    // The sender does not keep the shard from sleeping either; the next message wakes it.
     assert!(reader.fall_asleep());
     drop(held);
     sender.send(Mail::Engine(Message::WriteIntent(VolumeId(0))));
@@ -433,7 +437,10 @@ fn messages_that_nobody_reads_are_dropped_with_the_mailbox() {
     assert_eq!(Arc::strong_count(&content), 2 + 2 * RING_MESSAGES);
     drop(reader);
     writer.deliver();
-    assert!(!writer.holds_back(), "it would wait for ever");
+    assert!(
+        !writer.holds_back(),
+        "messages to a mailbox that is gone are kept"
+    );
     drop(writer);
     assert_eq!(Arc::strong_count(&content), 1);
 }

@@ -261,7 +261,7 @@ mod tests {
                 message.contains(&format!("kernel {}", kernel_release())),
                 "{message}"
             );
-            // Where the switch is off, that is the advice, whatever the errno.
+            // Where io_uring is switched off, the advice is about the switch, whatever the errno.
             assert!(
                 message.contains(wanted) || message.contains("io_uring_disabled"),
                 "{message}"

@@ -16,7 +16,7 @@ fn ring(options: RingOptions) -> Ring {
     Ring::new(options, arena(2 << 20), arena(2 << 20)).unwrap()
 }
 
-/// Answers until there are `count`, in the order of arrival.
+/// Waits for `count` answers, in the order of arrival.
 fn answers(ring: &mut Ring, count: usize) -> Vec<Completed> {
     let mut completed = Vec::new();
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -91,7 +91,7 @@ fn a_full_socket_takes_a_part_at_once_or_nothing() {
     drop(stream);
     let broken = ring.send_at_once(left.as_fd(), [(start, 1)]);
     assert_eq!(broken, Err(32), "EPIPE, and no signal");
-    assert!(!ring.is_busy(), "nothing is answered later");
+    assert!(!ring.is_busy(), "a send at once leaves no answer to come");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_delayed_receive_finds_what_came_meanwhile() {
         let waited = begin.elapsed() >= Duration::from_micros(255);
         assert!(waited || !ring.can_delay());
         assert!(!ring.is_busy(), "the delay itself is not answered");
-        // A ring that is dropped meanwhile ends both.
+        // Dropping a ring ends both the delay and the receive.
         ring.receive_after(255, left.as_fd(), start, 100, 8);
         ring.submit();
         drop(ring);
@@ -133,9 +133,12 @@ fn what_can_wait_reaches_the_kernel_after_some_turns() {
         assert!(!ring.has_completions(), "turn {turn}");
     }
     ring.submit_due();
-    assert!(ring.has_completions(), "its patience is at an end");
+    assert!(
+        ring.has_completions(),
+        "the entry was not submitted in time"
+    );
     assert_eq!(answers(&mut ring, 1)[0].result, 1);
-    // Something urgent takes it along.
+    // An urgent entry takes the waiting ones along.
     ring.receive(left.as_fd(), start, 100, false, 2);
     std::io::Write::write_all(&mut stream, b"y").unwrap();
     ring.send(left.as_fd(), start, 4, 3);
@@ -206,7 +209,7 @@ fn connections_are_accepted_watched_cancelled_and_closed() {
     drop(client);
 }
 
-/// One that hangs is given up at its deadline, and no other one in its place.
+/// A hanging I/O is cancelled at its deadline, by its own number. Other I/O of the same file continues.
 #[test]
 fn a_members_io_is_cancelled_by_its_own_number() {
     const ECANCELED: i32 = 125;
@@ -290,7 +293,7 @@ fn memory_that_the_kernel_has_not_let_go_of_is_kept() {
     let mut ring = ring(RingOptions::default());
     let arena = Arc::downgrade(ring.arena());
     ring.drain_max = Duration::from_millis(10);
-    // Stands for an I/O of a drive that hangs, which nothing can cancel.
+    // Stands for an I/O of a hanging drive, which cannot be cancelled.
     ring.in_flight += 1;
     drop(ring);
     assert!(arena.upgrade().is_some(), "the drive may still write to it");

@@ -107,7 +107,7 @@ impl Vectors {
         if self.free.is_empty() {
             self.grow();
         }
-        let index = self.free.pop().expect("grown");
+        let index = self.free.pop().expect("grow() has added free lists");
         let vector = self.at_mut(index);
         vector.first = 0;
         vector.count = 0;

@@ -85,7 +85,7 @@ impl Bench {
                 return done;
             }
         }
-        panic!("only {} of {count} answers", done.len());
+        panic!("only {} of {count} transfers ended", done.len());
     }
 }
 
@@ -117,7 +117,7 @@ fn the_rest_of_a_short_answer_is_asked_for() {
     });
 }
 
-/// Those that were not given back would be missing when a request comes, and memory would be taken instead.
+/// A list that is not given back is missing for a later request, which would then allocate memory.
 #[test]
 fn lists_are_given_back_whichever_way() {
     let mut bench = bench();
@@ -137,7 +137,11 @@ fn lists_are_given_back_whichever_way() {
             bench.transfers.start(&mut bench.ring, None, transfer);
             assert_eq!(bench.finish(1)[0].1, 0);
         }
-        assert_eq!(bench.ring.vectors().take(), list, "the last that came back");
+        assert_eq!(
+            bench.ring.vectors().take(),
+            list,
+            "the list was not given back"
+        );
         bench.ring.vectors().give_back(list);
     }
 }
@@ -175,7 +179,7 @@ fn zeros_are_written(kind: StepKind) {
     assert_eq!(transfer.failed(EOPNOTSUPP), None);
     assert_eq!(transfer.payload, Payload::Zeros);
     assert_eq!(transfer.was_refused_discard(), kind == StepKind::Discard);
-    // Longer than the block of zeros, so it takes several writes.
+    // The range is longer than the block of zeros, so it takes several writes.
     bench.transfers.start(&mut bench.ring, None, transfer);
     assert_eq!(bench.finish(1)[0].1, 0);
     let mut back = vec![1u8; 1 << 20];
@@ -209,7 +213,7 @@ fn slots_are_reused_and_grow() {
     assert!(bench.transfers.find(Answer::Done(Token(3))).is_none());
 }
 
-/// The parts of an entry that say what the kernel is to do, in the form of `struct io_uring_sqe`.
+/// The fields of an entry that say what the kernel is to do, named as in `struct io_uring_sqe`.
 #[derive(PartialEq, Eq, Debug)]
 struct Asked {
     opcode: u8,
@@ -311,14 +315,14 @@ fn what_has_no_payload_is_asked_for_by_its_own_name() {
     ] {
         let transfer = bench.transfer(kind, Payload::Nothing, 4096);
         let asked = asked(&transfer, &mut bench);
-        // The kernel wants the range's length where others have an address.
+        // For fallocate, the kernel takes the range's length in the field of the address.
         assert_eq!((asked.opcode, asked.length), (FALLOCATE, mode), "{kind:?}");
         assert_eq!((asked.offset_bytes, asked.address), (8192, 4096));
     }
     let flush = bench.transfer(StepKind::Flush, Payload::Nothing, 0);
     let asked = asked(&flush, &mut bench);
     assert_eq!((asked.opcode, asked.flags), (FSYNC, DATASYNC));
-    // Of the whole file.
+    // A flush covers the whole file.
     assert_eq!((asked.offset_bytes, asked.address, asked.length), (0, 0, 0));
 }
 
@@ -336,7 +340,10 @@ fn an_error_is_an_error_whatever_it_was_about() {
         for errno in [1, EINTR, EIO, EAGAIN, ENOSYS, EOPNOTSUPP] {
             let mut transfer = bench.transfer(kind, payload, 8192);
             assert_eq!(transfer.settled(&mut bench.ring, -errno), Some(errno));
-            assert_eq!(transfer.payload, payload, "{kind:?} is not tried otherwise");
+            assert_eq!(
+                transfer.payload, payload,
+                "{kind:?} falls back to another call"
+            );
         }
     }
     for errno in [ENOSYS, EOPNOTSUPP] {
@@ -345,10 +352,10 @@ fn an_error_is_an_error_whatever_it_was_about() {
         assert_eq!(
             transfer.payload,
             Payload::Zeros,
-            "no such call is no such zeros"
+            "a discard that the kernel lacks writes zeros"
         );
     }
-    // No byte has moved: an end where the drive should go on, or a refusal without a reason.
+    // No byte has moved: a file that ends too early, or a refusal without a reason.
     for (kind, payload, errno) in [
         (StepKind::Read, piece, ENXIO),
         (WRITE, piece, EIO),

@@ -81,7 +81,7 @@ impl Attachments {
     pub fn at(&self, index: u16) -> &Attachment {
         self.slots[usize::from(index)]
             .as_ref()
-            .expect("an attachment in use stays")
+            .expect("an attachment stays while it serves or has I/O in flight")
     }
 
     /// Whether there is or was a RAM member.
@@ -198,7 +198,7 @@ impl Attachments {
     fn at_mut(&mut self, index: u16) -> &mut Attachment {
         self.slots[usize::from(index)]
             .as_mut()
-            .expect("an attachment in use stays")
+            .expect("an attachment stays while it serves or has I/O in flight")
     }
 }
 

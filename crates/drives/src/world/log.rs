@@ -55,7 +55,7 @@ mod tests {
     use engine::plan::{Plan, Step, StepKind};
     use engine::units::{Slot, VolumeId};
 
-    /// Partial parities of the given arena offsets and lengths, as plans list them.
+    /// A plan whose partial parities lie at the given arena offsets with the given lengths.
     fn sources(pieces: &[(Buffer, u32)]) -> Plan {
         let mut plan = Plan::with_capacity(4, 4);
         for &(buffer, length_bytes) in pieces {
@@ -97,7 +97,7 @@ mod tests {
             volume: VolumeId(0),
             slot: Slot(0),
             generation: 1,
-            // The second changes a whole row.
+            // The second entry changes a whole row, so it has no partial parity.
             entries: vec![entry(9), entry(0), entry(512)],
         };
         let image = at(&world, 0);
@@ -107,7 +107,11 @@ mod tests {
         assert_eq!(header[0], 3);
         // The check value of CRC-32C, by its definition the sum of "123456789".
         assert_eq!(header[4..8], 0xE306_9283u32.to_le_bytes());
-        assert_eq!(header[8..12], [0; 4], "nothing is summed for a whole row");
+        assert_eq!(
+            header[8..12],
+            [0; 4],
+            "the entry of a whole row has no checksum"
+        );
         assert_eq!(header[12..16], crc32c::crc32c(&[7; 512]).to_le_bytes());
         assert!(header[16..].iter().all(|&byte| byte == 0));
         assert_eq!(get(&world, LOG_HEADER_BYTES, 9), b"123456789");

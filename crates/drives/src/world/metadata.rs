@@ -49,7 +49,7 @@ where
     }
 
     fn mail(&mut self, _: Box<dyn Any + Send>) {
-        unreachable!("a message for an encoder that expects none");
+        unreachable!("this encoder takes no messages");
     }
 }
 

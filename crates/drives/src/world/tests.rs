@@ -31,7 +31,7 @@ fn image(folder: &Path, name: &str, size_bytes: u64) -> PathBuf {
     path
 }
 
-/// Metadata in these tests: the record's generation, in the second sector from the end of 1 MiB.
+/// The metadata of these tests is the record's generation, in the second sector from the end of 1 MiB.
 const RECORD_AT: u64 = (1 << 20) - 1024;
 
 fn encode(_: MemberId, record: &Record) -> Result<Parts, NotExpressible> {
@@ -95,7 +95,7 @@ fn world_of<P: Port>(
     .unwrap()
 }
 
-/// A world that serves `members` by number.
+/// A world that serves `members`, numbered from 0 in this order.
 pub(super) fn world(members: impl IntoIterator<Item = Arc<Drive>>) -> RingWorld<()> {
     let mut world = world_with((), CompletionMode::Interrupt);
     (0..)
@@ -181,7 +181,7 @@ fn inputs<P: Port>(world: &mut RingWorld<P>, count: usize) -> Vec<Input> {
     }
 }
 
-/// The results of member I/O by ascending token.
+/// The results of member I/O, in the order of their tokens.
 fn results(world: &mut RingWorld<()>, count: usize) -> Vec<(u64, Result<(), MemberError>)> {
     let mut all: Vec<_> = inputs(world, count)
         .into_iter()
@@ -209,7 +209,7 @@ fn fail(world: &mut RingWorld<()>, token: u64) -> MemberError {
 const WRITE: StepKind = StepKind::Write { fua: false };
 const WRITE_FUA: StepKind = StepKind::Write { fua: true };
 
-/// Everything a member must do, whatever it is made of.
+/// Checks everything that each kind of member must do.
 fn check_member(world: &mut RingWorld<()>) {
     let bytes: Vec<u8> = (0..8192u32).map(|n| (n % 251) as u8).collect();
     put(world, 0, &bytes);
@@ -316,7 +316,7 @@ fn a_loop_device_does_everything() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), "loop.img", 1 << 20);
     let Some(device) = crate::drive::tests::Loop::over(&path) else {
-        println!("skipped: no loop device to be had (not root, or no losetup)");
+        println!("skipped: no loop device available (not root, or no losetup)");
         return;
     };
     check_member(&mut world([drive(&device.0)]));
@@ -324,7 +324,7 @@ fn a_loop_device_does_everything() {
 
 #[test]
 fn a_file_in_memory_does_everything() {
-    // tmpfs cannot zero a range, so this is the way of writing zeros; and it is served inline.
+    // tmpfs cannot zero a range, so zeros are written here. Its I/O goes inline.
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
         println!("skipped: no /dev/shm");
         return;

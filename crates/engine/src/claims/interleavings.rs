@@ -16,7 +16,7 @@ const C: ShardId = ShardId(2);
 /// Bands, the shard that works on each, and the newest view by which each has been worked on.
 struct Bands {
     claims: Arc<Claims>,
-    /// 0, or the number of the shard plus 1. Shuttle's, so that others run while one works.
+    /// 0, or the number of the shard plus 1. An atomic of Shuttle's, so that other threads run while one works.
     worker: [AtomicU64; 2],
     newest: [Plain; 2],
     works: PlainCount,
@@ -46,7 +46,7 @@ impl Bands {
         self.works.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The owner of a band works on it once it has claimed it; it looks so often.
+    /// The owner of a band works on it once it has claimed it; it tries up to `looks` times.
     fn work_as_owner(&self, band: u32, shard: ShardId, epoch: u64, looks: usize) {
         for _ in 0..looks {
             if self.claims.take(band, shard) {
@@ -69,13 +69,13 @@ impl Bands {
     }
 }
 
-/// Looks of an owner where every order is tried.
+/// How often an owner tries to claim its band where every order is tried.
 const LOOKS: usize = 3;
 
 type Thread = Box<dyn FnOnce() + Send>;
 
-/// Runs the shards as threads, in every order that there is. In some of them all has been done that shards may do:
-/// so often somebody has worked.
+/// Runs the shards as threads, in every possible order. In the best of them a band has been worked on `all_works`
+/// times, which is all that the shards may do.
 fn in_every_order(all_works: usize, shards: fn(&Arc<Bands>) -> [Thread; 2]) {
     let most = Arc::new(PlainCount::new(0));
     let most_seen = most.clone();
@@ -91,7 +91,7 @@ fn in_every_order(all_works: usize, shards: fn(&Arc<Bands>) -> [Thread; 2]) {
     assert_eq!(
         most.load(Ordering::SeqCst),
         all_works,
-        "somebody never works"
+        "most work in any order"
     );
 }
 
@@ -115,7 +115,7 @@ fn a_claim_is_one_shards() {
     });
 }
 
-/// A adopts a view by which it works on its band. B, which has not, writes there only before.
+/// A adopts a view and works on its band by it. B, which has not adopted it, may write there only before that.
 #[test]
 fn no_write_by_an_old_view_comes_after_work_by_a_new_one() {
     in_every_order(2, |bands| {
@@ -132,7 +132,7 @@ fn no_write_by_an_old_view_comes_after_work_by_a_new_one() {
     });
 }
 
-/// B comes to the new view as well, so A may write B's band by it while B works there.
+/// B adopts the new view as well, so A may write B's band by it when B does not work there.
 #[test]
 fn a_view_that_all_have_adopted_opens_all_bands() {
     in_every_order(2, |bands| {
@@ -152,7 +152,8 @@ fn a_view_that_all_have_adopted_opens_all_bands() {
     });
 }
 
-/// Three shards that go through two views, each on its own band and on others'; too many orders to try all.
+/// Three shards that adopt two views one after the other, and work on their own bands and on others'. There are too
+/// many orders to try all.
 #[test]
 fn views_and_bands_of_three_shards() {
     let orders = 20_000;

@@ -28,7 +28,7 @@ impl Controller {
     /// A drive has refused to discard, and zeros were written instead.
     pub(super) fn discard_refused(&mut self, member: MemberId) {
         let drive = self.record.members.get_mut(usize::from(member.0));
-        let drive = drive.expect("nothing is asked of a drive that has not joined");
+        let drive = drive.expect("commands go only to drives that have joined");
         if core::mem::replace(&mut drive.discards, false) {
             self.event(Event::DiscardRefused(member));
             self.view_changed();

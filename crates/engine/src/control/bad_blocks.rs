@@ -228,7 +228,7 @@ mod tests {
         let before = log.clone();
         assert_eq!(log.add(range(1, 0, 512)), Err(LogFull));
         assert_eq!(log.add(range(0, most, most + 512)), Err(LogFull));
-        // What is left of the range on both sides needs one more.
+        // The two ends that are left of the range would need one more entry.
         assert_eq!(log.remove(range(0, 512, 1024)), Err(LogFull));
         assert_eq!(log, before);
         log.remove(range(0, 0, BAD_BLOCK_ENTRY_BYTES_MAX)).unwrap();

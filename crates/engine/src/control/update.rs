@@ -218,7 +218,7 @@ impl Updater {
     /// starts from that.
     fn refuse(&mut self) {
         let update = self.update.take();
-        let update = update.expect("what cannot be expressed is an update under way");
+        let update = update.expect("an update is under way");
         let before = self.before.take();
         let (before, is_held) = before.expect("an update keeps the record before it");
         assert!(
@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Of five members.
+    /// A record of five members.
     fn record() -> Record {
         Record {
             generation: 7,
@@ -366,8 +366,8 @@ mod tests {
         assert_eq!(first, MemberSet(0b11));
         updater.not_expressible(MemberId(3), Nanos(0));
         updater.not_expressible(MemberId(0), Nanos(0));
-        assert!(!updater.is_refused(), "one more has been asked");
-        // It is lost before it answers.
+        assert!(!updater.is_refused(), "a member has not answered");
+        // That member is lost before it answers.
         assert_eq!(updater.lost(MemberId(1), Nanos(0)), None);
         assert!(updater.is_refused() && !updater.has(version) && !updater.is_durable());
         let refusal = updater.take_refusal().unwrap();
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(updater.run(&mut record, live, Nanos(1)), None);
         assert!(!updater.taken_back(&record) && updater.taken_back(&refusal.before));
         assert!(updater.is_durable());
-        // The next change is tried, under the same number.
+        // The next change is tried, under the same generation.
         let next = updater.changed();
         updater.run(&mut record, live, Nanos(2)).unwrap();
         assert_eq!(record.generation, 8);

@@ -144,10 +144,10 @@ impl Leftovers {
         scratch: Option<ScratchBlock>,
         pins: Pins,
     ) {
-        assert!(commands > 0, "nothing is left behind");
+        assert!(commands > 0, "{name:?} leaves no commands behind");
         assert!(
             !self.has_name(name),
-            "two plans have left commands of one name behind"
+            "two plans have left commands behind under {name:?}"
         );
         let at = self.list.take().expect("room for it was promised");
         self.list[at] = Leftover {
@@ -197,7 +197,8 @@ impl Leftovers {
     /// A command that was left behind has come back.
     pub fn came_back(&mut self, name: Token) -> StillOut {
         let position = self.position(name);
-        let position = position.unwrap_or_else(|| panic!("{name:?} was answered, and is not out"));
+        let position =
+            position.unwrap_or_else(|| panic!("{name:?} was answered, and was not left behind"));
         let at = self.owners[position].1;
         let leftover = &mut self.list[at];
         leftover.commands -= 1;

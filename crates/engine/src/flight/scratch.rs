@@ -258,7 +258,7 @@ mod tests {
         };
         let usual = take_all(&mut scratch);
         assert_eq!(usual.len(), 16, "the reserve is not touched");
-        assert!(!scratch.is_stuck(), "what is lent comes back");
+        assert!(!scratch.is_stuck(), "lent blocks will come back");
         usual.iter().for_each(|&block| scratch.pin(block));
         assert!(scratch.is_stuck());
         let whole = scratch.take(1 << 20).expect("the reserve is one block");

@@ -75,7 +75,7 @@ fn raid0_and_raid1_are_plain() {
 
 #[test]
 fn places_far_out_are_exact() {
-    // Past 2^32 chunks and rows, where the short divisions do not reach any more.
+    // Past 2^32 chunks and rows, where the short divisions no longer suffice.
     let chunk_bytes = 4096;
     let mut far = shape(Level::Raid5, 7, chunk_bytes, 1 << 40);
     far.start_bytes = 0;

@@ -189,7 +189,10 @@ impl SlotLog {
             .sum();
         let end = LOG_HEADER_BYTES + LOG_PARTIAL_PARITY_BYTES_MAX;
         if self.unit.entries.len() + more > LOG_ENTRIES_MAX || self.unit_bytes + more_bytes > end {
-            assert!(!self.plans.is_empty(), "the entries of one plan fit");
+            assert!(
+                !self.plans.is_empty(),
+                "the entries of one plan do not fit into a unit"
+            );
             return false;
         }
         self.unit.entries.extend(entries);
@@ -364,9 +367,17 @@ impl SlotLog {
     pub fn check(&self, number: u32, in_unit: usize, owed: usize) {
         let awaited = self.awaited.count_ones();
         match self.stage {
-            Stage::Idle => assert_eq!((in_unit, owed), (0, 0), "log {number} is idle"),
+            Stage::Idle => assert_eq!(
+                (in_unit, owed),
+                (0, 0),
+                "idle log {number}: plans in its unit, and entries owed"
+            ),
             Stage::Writing(left) => {
-                assert_eq!(u32::from(left), awaited, "drives that write log {number}");
+                assert_eq!(
+                    u32::from(left),
+                    awaited,
+                    "drives that write to log {number}"
+                );
                 assert_eq!(
                     in_unit,
                     self.plans.len(),
@@ -380,14 +391,21 @@ impl SlotLog {
                     "plans of the open unit of log {number}"
                 );
             }
-            Stage::ToFlush => assert_eq!((in_unit, owed), (0, 0), "log {number} has ended"),
-            Stage::Flushing => assert!(in_unit == 0 && owed <= 1, "log {number} is flushed"),
+            Stage::ToFlush => assert_eq!(
+                (in_unit, owed),
+                (0, 0),
+                "log {number} to be flushed: plans in its unit, and entries owed"
+            ),
+            Stage::Flushing => assert!(
+                in_unit == 0 && owed <= 1,
+                "flush of log {number}: {in_unit} plans in its unit, {owed} entries owed"
+            ),
             Stage::Kept => {}
         }
         let is_writing = matches!(self.stage, Stage::Writing(_));
         assert!(
             is_writing || awaited == 0,
-            "log {number} is {:?}, and written",
+            "log {number} is {:?}, and {awaited} drives are to answer",
             self.stage
         );
     }

@@ -149,7 +149,7 @@ impl Ranges {
         let index = self
             .entries
             .take()
-            .expect("as many bands as parts and locks");
+            .expect("there is a band for each part and lock");
         self.entries[index] = Entry {
             key,
             first_waiting: NONE,
@@ -313,7 +313,7 @@ impl Ranges {
         {
             return None;
         }
-        let lock = self.locks.take().expect("as many locks as plans");
+        let lock = self.locks.take().expect("there is a lock for each plan");
         if !self.claim(key) {
             self.locks.give(lock);
             return None;
@@ -375,7 +375,7 @@ impl Ranges {
             "{:?} from {low} to {high} is locked already",
             self.entries[entry].key
         );
-        let lock = self.locks.take().expect("as many locks as plans");
+        let lock = self.locks.take().expect("there is a lock for each plan");
         let next = self.entries[entry].first_lock;
         self.locks[lock] = Lock {
             key: self.entries[entry].key,

@@ -39,7 +39,11 @@ pub fn parity_write(
     view: &RowView,
     fua: bool,
 ) -> Result<(), NotEnoughMembers> {
-    assert!(pieces.len() <= PIECES_MAX, "{} pieces", pieces.len());
+    assert!(
+        pieces.len() <= PIECES_MAX,
+        "{} pieces in one plan",
+        pieces.len()
+    );
     let write = RowWrite::new(shape, row, view, fua)?;
     if pieces.len() <= FEW_PIECES {
         write.plan::<{ 2 * FEW_PIECES }>(plan, pieces)

@@ -161,7 +161,7 @@ fn a_reused_plan_joins_no_shadow_with_the_drive_in_service() {
         Buffer(0),
     );
     plan.clear();
-    // Where the shadow's last transfer was, there is now one of the drive in service.
+    // The transfer of the drive in service is now where the shadow's last transfer was.
     plan.transfer(step(0, 0), Buffer(0));
     plan.transfer(
         Step {

@@ -53,7 +53,7 @@ impl Engine {
         assert_eq!(
             counted,
             (all - there, there),
-            "requests of ports and of other shards, as counted and as there are"
+            "requests of ports and of other shards: counted, and found"
         );
         assert!(
             counted.0 <= REQUESTS_MAX && counted.1 <= FORWARDED_MAX,
@@ -63,11 +63,11 @@ impl Engine {
         assert_eq!(
             self.flight.unplanned(),
             singles.iter().filter(unplanned).count(),
-            "single requests that may yet need a plan, as counted and as there are"
+            "single requests that may yet need a plan: counted, and found"
         );
         assert!(
             self.flight.unplanned() <= self.flight.running.available(),
-            "{} single requests may need a plan, and {} are free",
+            "{} single requests may need a plan, and {} plans are free",
             self.flight.unplanned(),
             self.flight.running.available()
         );
@@ -92,7 +92,7 @@ impl Engine {
             assert_eq!(
                 running.outstanding(),
                 waits,
-                "steps that plan {index} waits for, as counted and as there are: {:?}",
+                "steps that plan {index} waits for: counted, and found: {:?}",
                 running.work
             );
             assert_eq!(
@@ -114,7 +114,7 @@ impl Engine {
             let counted = self.members.in_flight(MemberId(member));
             assert_eq!(
                 counted, there,
-                "commands with member {member}, as counted and as there are"
+                "commands with member {member}: counted, and found"
             );
         }
     }
@@ -128,11 +128,11 @@ impl Engine {
         let count = held.len();
         held.sort_unstable();
         held.dedup();
-        assert_eq!(held.len(), count, "two hold the same lock");
+        assert_eq!(held.len(), count, "two holders have the same lock");
         assert_eq!(
             self.order.ranges.locks_held(),
             count,
-            "locks that are held, and those who hold one"
+            "locks that are held, and plans and requests that hold one"
         );
     }
 
@@ -142,12 +142,12 @@ impl Engine {
             .filter_map(|&index| self.flight.running[index].scratch);
         let left: Vec<_> = self.flight.leftovers.scratch().collect();
         let (lent, pinned) = self.flight.scratch.out();
-        assert_eq!(pinned, left.len(), "scratch blocks that stay with drives");
+        assert_eq!(pinned, left.len(), "scratch blocks of abandoned commands");
         let mut blocks: Vec<u64> = planned.chain(left).map(|block| block.buffer.0).collect();
         assert_eq!(
             lent,
             blocks.len(),
-            "scratch blocks that are lent, and those who have one"
+            "scratch blocks that are lent, and those that plans and leftovers have"
         );
         blocks.sort_unstable();
         blocks.dedup();
@@ -184,7 +184,7 @@ impl Engine {
         assert_eq!(
             self.admission.forwards(),
             elsewhere,
-            "pieces with other shards, as counted and as requests wait for"
+            "pieces with other shards: counted, and awaited by requests"
         );
     }
 
@@ -238,7 +238,7 @@ impl Engine {
                 planned += 1;
                 assert!(
                     planned <= parts.len(),
-                    "the parts of plan {index} have no end"
+                    "the parts of plan {index} run in a circle"
                 );
                 at = self.order.ranges.after(at);
             }
@@ -261,7 +261,7 @@ impl Engine {
             assert_eq!(
                 volume.writes.plans() as usize,
                 plans.iter().filter(is_own).count(),
-                "write plans of volume {number}, as counted and as there are"
+                "write plans of volume {number}: counted, and found"
             );
             let own = singles.iter().map(|&index| &self.flight.singles[index]);
             let own = own.filter(|single| {
@@ -275,7 +275,7 @@ impl Engine {
             assert_eq!(
                 volume.writes.running() as usize,
                 own.count() + planned.count(),
-                "requests that write to volume {number}, as counted and as there are"
+                "requests that write to volume {number}: counted, and found"
             );
             if let Some(job) = &volume.job {
                 let name = u64::from(job.view().id);
@@ -302,7 +302,7 @@ impl Counts {
     /// An item is named once more; `what` says in the message what it is.
     fn add(&mut self, what: &str, item: u32) {
         let count = self.0.get_mut(item as usize);
-        let count = count.unwrap_or_else(|| panic!("{what} {item} is named, and is not there"));
+        let count = count.unwrap_or_else(|| panic!("{what} {item} is referred to, and not in use"));
         *count += 1;
     }
 
@@ -315,7 +315,7 @@ impl Counts {
     fn check_rest(&self, what: &str) {
         let strange = self.0.iter().position(|&count| count > 0);
         if let Some(item) = strange {
-            panic!("{what} {item} is named, and is not there");
+            panic!("{what} {item} is referred to, and not in use");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A shard waits when it has nothing to do, and not when its time is over.
+//! A shard waits when it has nothing to do, but not when it is to end.
 
 use super::*;
 use crate::claims::Claims;
@@ -49,7 +49,7 @@ impl World for Nothing {
 #[test]
 fn a_shard_whose_time_is_over_does_not_wait_for_a_wake_up_that_it_has_taken_in() {
     let setup = Setup {
-        // Not the controller's, which always has something to look at.
+        // Not the controller's shard, which always has something to look at.
         shard: ShardId(1),
         shards: 2,
         record: Record {

@@ -113,11 +113,14 @@ mod tests {
         for (from, to) in [(122, 124), (123, 125), (139, 141), (140, 142), (0, 4)] {
             assert!(!table.cover(1, from * KIB, to * KIB), "{from} to {to}");
         }
-        assert!(!table.cover(0, 124 * KIB, 140 * KIB), "another pair's");
+        assert!(!table.cover(0, 124 * KIB, 140 * KIB), "another data chunk");
         table.add(1, 120 * KIB, 124 * KIB);
         assert!(table.cover(1, 120 * KIB, 140 * KIB));
         table.add(1, 4 * KIB, 6 * KIB);
-        assert!(!table.cover(1, 4 * KIB, 5 * KIB), "half a grain is none");
+        assert!(
+            !table.cover(1, 4 * KIB, 5 * KIB),
+            "half a grain is not kept"
+        );
     }
 
     #[test]

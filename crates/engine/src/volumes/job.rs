@@ -164,7 +164,7 @@ impl JobRunner {
     fn mark(&mut self, band: u64) {
         assert!(
             band >= self.cursor && band - self.cursor < WINDOW,
-            "band {band} is done, and the job is at {}",
+            "band {band} is done, outside of the job's window from band {}",
             self.cursor
         );
         assert!(

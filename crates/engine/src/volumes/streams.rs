@@ -123,7 +123,7 @@ mod tests {
 
     const WRITE_BYTES: u32 = 4 << 10;
 
-    /// `count` writes in order from there; where the next one would begin.
+    /// Notes `count` sequential writes from `from` on; returns where the next one would begin.
     fn write(streams: &mut Streams, from: u64, count: u32) -> u64 {
         for at in 0..u64::from(count) {
             streams.note(from + at * u64::from(WRITE_BYTES), WRITE_BYTES, None);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn is_recognised(streams: &Streams, next_bytes: u64) -> bool {
-        // A row of which nothing is left but the place of the next write.
+        // A row of two bytes, at the second of which the next write would begin.
         streams.in_row(next_bytes - 1, 2).is_some()
     }
 
@@ -140,7 +140,7 @@ mod tests {
     fn a_stream_is_recognised_after_some_writes_wherever_it_begins() {
         for from in [0, 1 << 20] {
             let mut streams = Streams::new();
-            // A new place is noted with its first write; the very beginning is expected.
+            // At a new place the first write is only noted; at offset 0 a stream is expected from the start.
             let first = u32::from(from > 0);
             let next = write(&mut streams, from, first + STREAM_WRITES_MIN - 1);
             assert!(!is_recognised(&streams, next), "{from}");

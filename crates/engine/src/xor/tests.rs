@@ -215,7 +215,7 @@ fn copying_along_with_xor_gives_both_at_any_count_length_and_alignment() {
     for (name, set) in sets() {
         for count in (1..=9).chain([31, 63]) {
             for length in lengths(count) {
-                // On borders of lines all is streamed; one copy beside them ends that for all.
+                // Copies that begin at cache lines are streamed; one copy that does not ends that for all.
                 let skew = if length % 3 == 0 { length % 64 } else { 0 };
                 let source = |n: usize| &noise[n * 131 + length % 65..][..length];
                 let sources: Vec<&[u8]> = (0..count).map(source).collect();

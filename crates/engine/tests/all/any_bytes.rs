@@ -1,5 +1,5 @@
-//! Nothing that clients, drives, operators and time do reaches an assertion: the exercise that the fuzzer does with any
-//! bytes (`fuzz/fuzz_targets/engine.rs`), over bytes drawn from seeds.
+//! Whatever clients, drives, operators and time do, no assertion of the engine fails. This is the fuzzer's exercise
+//! (`fuzz/fuzz_targets/engine.rs`), over bytes drawn from seeds.
 
 use crate::exercise::{ScriptOutcome, fuzz_one};
 use crate::memory::Random;
@@ -50,7 +50,7 @@ fn scripts_of_every_kind_are_survived() {
     }
 }
 
-/// Of everything that may come of a script there is enough.
+/// Checks that the scripts together reached each outcome often enough.
 fn check_reach(sum: ScriptOutcome, scripts: usize) {
     for (what, there, wanted) in [
         ("requests carried out", sum.carried_out, 5 * scripts),

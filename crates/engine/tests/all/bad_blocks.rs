@@ -1,5 +1,5 @@
-//! Blocks that members cannot read: each costs its own grain of 4 KiB and nothing beside it, for reads,
-//! writes and background work alike, also where two members of one row have some.
+//! Blocks that members cannot read. Such a block affects its own grain of 4 KiB and nothing beside it, in reads, writes
+//! and background work, also where two members of a row have unreadable blocks.
 
 use crate::memory::client::Client;
 use crate::memory::{Array, Random, geometry, record};
@@ -79,7 +79,7 @@ fn job_end(array: &mut Array, wanted: JobName) -> (bool, u64, u64) {
     found.unwrap()
 }
 
-/// RAID 5 with chunks of one band, of several bands, and of less.
+/// RAID 5 with chunks of one band, of several bands, and of less than a band.
 fn parity_shapes() -> [Geometry; 3] {
     [
         geometry(Level::Raid5, 4, 128 << 10, 6),
@@ -99,7 +99,7 @@ fn writes_beside_bad_blocks_of_two_members_succeed() {
                 spoil(&array, (row as usize + 1) % members, row, 4 * GRAIN);
                 spoil(&array, (row as usize + 2) % members, row, 7 * GRAIN - 512);
             }
-            // A write that does not fill its row reads old data or the others' data of all that it covers.
+            // A write that does not fill its row reads the old data of its range, or the other chunks' data.
             let chunk = u64::from(shape.chunk_bytes);
             for row in 0..shape.rows() {
                 for (at, length) in [(0, chunk), (512, chunk - 512), (chunk / 2, chunk)] {
@@ -111,17 +111,17 @@ fn writes_beside_bad_blocks_of_two_members_succeed() {
                 }
             }
             check(&mut array, &content);
-            assert_eq!(array.scrub(false), 0, "parity is true: {shape:?}");
+            assert_eq!(array.scrub(false), 0, "parity matches its data: {shape:?}");
             assert_eq!(bad_blocks(&array), 0, "{shape:?}");
             assert!(no_member_failed(&array));
-            // Parity alone stands in for any member.
+            // Parity replaces any one member.
             array.shared.borrow_mut().disks[seed as usize].gone = true;
             check(&mut array, &content);
         }
     }
 }
 
-/// Another mirror would serve, and the block would stay as it is until that one is lost too.
+/// If the read were only answered from another copy, the block would stay unreadable until that copy is lost too.
 #[test]
 fn a_block_that_a_read_met_is_repaired_whichever_mirror_it_is_on() {
     for shape in [
@@ -168,7 +168,7 @@ fn a_scrub_heals_every_grain_that_something_is_left_of() {
                 }
             }
             if (shape.level, shape.members) == (Level::Raid1, 3) {
-                // Two copies of one grain, and the third is left.
+                // Two of the three copies of one grain are unreadable.
                 spoil(&array, 0, 0, 40 * GRAIN + 512);
                 spoil(&array, 1, 0, 40 * GRAIN + 1024);
             }
@@ -222,7 +222,7 @@ fn a_scrub_counts_what_it_cannot_heal_once_and_goes_on() {
             JobName::Check
         };
         assert_eq!(job_end(&mut array, name), (true, 1, 1));
-        assert_eq!(bad_blocks(&array), 4, "what could be healed is");
+        assert_eq!(bad_blocks(&array), 4, "the blocks that cannot be healed");
         let lost = |event: &Event| {
             let at = |grain: u64| 2 * shape.row_bytes() + grain * GRAIN;
             matches!(event, Event::Unrecoverable { offset_bytes, .. }
@@ -324,7 +324,7 @@ fn parity_is_established_around_a_band_whose_data_is_lost() {
         };
         assert_eq!(status(&array), Some((false, true)));
         if shards == 1 {
-            // Written anew it can be read, and what is left to do is done when asked for.
+            // A lost block that is written anew can be read, and the resync completes when it is resumed.
             let offset = shape.row_bytes() + 6 * GRAIN;
             let bytes = &content[offset as usize..][..4096];
             assert_eq!(array.write(0, offset, bytes), Ok(()));
@@ -343,7 +343,7 @@ fn parity_is_established_around_a_band_whose_data_is_lost() {
     }
 }
 
-/// Reads everything in small pieces; returns how many bytes are there. What is not is an error.
+/// Reads everything in small pieces and returns how many bytes could be read. The others must be answered with errors.
 fn never_wrong(array: &mut Array, content: &[u8]) -> u64 {
     let mut readable = 0;
     for (at, expected) in content.chunks(4096).enumerate() {
@@ -382,11 +382,11 @@ fn parity_that_is_not_established_is_never_read_from() {
             half < content.len() as u64,
             "the rest of that member is lost"
         );
-        // Nor is a spare filled from it, however long one waits.
+        // No spare is filled from that parity either, however long one waits.
         assert!(!job_end(&mut array, JobName::Resync).0);
         array.wait_ms(2000);
         let later = never_wrong(&mut array, &content);
-        // Three quarters lie on members that are there; of the rest, what was done in 400 ms.
+        // Three quarters lie on members that still serve. The rest is readable as far as the resync came in 400 ms.
         assert!(
             later >= content.len() as u64 * 3 / 4 + (10 << 14),
             "{later}"
@@ -409,7 +409,7 @@ fn under_load_no_bad_block_is_noticed_by_clients() {
             for round in 0..400 {
                 client.step(&mut array, 10);
                 if round % 20 == 0 {
-                    // Grain by grain at most one member is bad, until it is healed.
+                    // Each grain is unreadable on at most one member, until it is healed.
                     let row = client.random.below(shape.rows());
                     let grains = u64::from(shape.row_height_bytes(row)) / GRAIN;
                     let members = u64::from(shape.members);

@@ -1,5 +1,5 @@
-//! The write-intent bitmap: nothing is written before its region is marked, nothing is cleared before it is
-//! durable, a crash leaves doubt in marked regions only, and a drive that comes back gets those.
+//! The write-intent bitmap: a region is marked before it is written to, its bit is cleared only after its writes are
+//! durable, a crash leaves only marked regions in doubt, and a drive that comes back is given the marked regions.
 
 mod clearing;
 mod crashes;
@@ -38,7 +38,7 @@ fn count(words: &[u64]) -> u32 {
     words.iter().map(|word| word.count_ones()).sum()
 }
 
-/// What the drives say now.
+/// The bits on the drives, united.
 fn on_drives(array: &Array, record: &Record) -> Vec<u64> {
     let members = record.volumes[0].geometry.members as usize;
     union(&array.shared.borrow().disks[..members], record)

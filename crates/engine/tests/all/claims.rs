@@ -1,4 +1,4 @@
-//! Shards that write each other's rows: mirrors stay equal whoever writes, reads and repairs at the same time.
+//! Shards that write each other's rows: mirrors stay equal whichever shards write, read and repair at once.
 
 use crate::memory::{Array, Random, geometry, record};
 use engine::control::message::{Command, Message};
@@ -57,7 +57,7 @@ fn shards_that_write_the_same_place_leave_equal_mirrors() {
         for seed in 0..10 {
             let shards = 2 + (seed % 2) as u8;
             let mut array = Array::new(record(shape, 0, None), shards, seed, Options::default());
-            // Until then all writes would wait for the dirty mark.
+            // These writes wait for the dirty mark, so that those of the clashes need not.
             for shard in 0..usize::from(shards) {
                 array.write(shard, 0, &[1; BLOCK as usize]).unwrap();
             }
@@ -66,7 +66,7 @@ fn shards_that_write_the_same_place_leave_equal_mirrors() {
                 clash(&mut array, &mut random);
                 assert!(are_equal(&array), "{shape:?}, seed {seed}, round {round}");
             }
-            // All of it lay in row 0, which is shard 0's.
+            // All requests were to row 0, which shard 0 owns.
             let elsewhere = array.shards[1].engine.stats().singles_write;
             assert!(elsewhere > 0, "shard 1 has asked the owner each time");
         }
@@ -87,7 +87,7 @@ fn turn(array: &mut Array, shard: usize) {
     array.shared.borrow_mut().now += 10_000;
 }
 
-/// Shard 0 has begun to rebuild, shard 1 does not know yet. What it writes has to reach the new drive.
+/// Shard 0 has begun to rebuild, and shard 1 does not know yet. What shard 1 writes has to reach the new drive.
 #[test]
 fn a_shard_that_does_not_know_of_a_rebuild_leaves_writing_to_the_owner() {
     for shape in mirrors() {

@@ -30,7 +30,7 @@ fn zeroes_are_planned_as_writes_are() {
     assert_eq!(stats(&array).plans_write - before, 1);
 }
 
-/// It has none until a drive answers an error.
+/// A small read of a RAID 0 has no plan until a drive answers with an error.
 #[test]
 fn a_request_without_a_plan_gets_one_when_it_is_in_trouble() {
     let mut array = array(Level::Raid0);

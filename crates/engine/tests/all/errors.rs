@@ -1,5 +1,5 @@
-//! Every errno, for every command: what a member has not done is never taken for done. After each the other
-//! members are taken away, as far as the level survives that, and what was acknowledged has to be there.
+//! Every errno as the answer to every command: what a member has not done is never taken for done. After each, as many
+//! other members are failed as the level survives, and acknowledged data must be readable.
 
 use crate::memory::{Array, geometry, record};
 use engine::control::bad_blocks::BadRange;
@@ -101,16 +101,16 @@ fn refuse(level: Level, members: u8, deed: Deed, errno: i32, count: usize) -> (A
     array.shared.borrow_mut().disks[0].refusal = Some((deed.refused(), errno, count));
     let result = deed.carry_out(&mut array);
     let what = format!("{level}, {deed:?}, errno {errno}, {count} times");
-    assert_eq!(result, Ok(()), "{what}: one member is not missed");
+    assert_eq!(result, Ok(()), "{what}: one refusing member is survived");
     let left = array.shared.borrow().disks[0].refusal.unwrap().2;
-    assert!(left < count, "{what}: nobody asked");
+    assert!(left < count, "{what}: no such command came");
     array.shared.borrow_mut().disks[0].refusal = None;
     let failed = has_failed(&array, 0);
-    // Whoever has not been failed answers for all that was acknowledged.
+    // A member that has not been failed must hold all that was acknowledged: the other one is failed.
     if !failed {
         array
             .command(Command::Fail(MemberId(1)))
-            .expect("it survives that");
+            .expect("one failure is survived");
     }
     let found = array.read(0, 0, LENGTH as u32).expect("a read");
     assert!(
@@ -157,8 +157,8 @@ fn a_level_without_redundancy_answers_errors() {
     }
 }
 
-/// What is written over a block on record as lost is flushed before the record forgets the block. That flush is not
-/// repeated either, and the write before it neither: what it has lost is only known to be lost.
+/// A write over a block that is recorded as lost is flushed before the block leaves the record. If that flush fails,
+/// neither it nor the write is repeated: nobody knows what the drive has lost.
 #[test]
 fn the_flush_after_a_rewrite_that_failed_once_costs_the_member_whatever_the_errno() {
     for level in [Level::Raid0, Level::Raid1] {
@@ -177,7 +177,7 @@ fn the_flush_after_a_rewrite_that_failed_once_costs_the_member_whatever_the_errn
             let written = array.write(0, 0, &[NEW; 512]);
             let what = format!("{level}, errno {errno}");
             assert_eq!(written.is_ok(), level == Level::Raid1, "{what}");
-            assert!(has_failed(&array, 0), "{what}: it serves on");
+            assert!(has_failed(&array, 0), "{what}: it still serves");
             assert_eq!(array.shared.borrow().early_clears, 0, "{what}");
         }
     }

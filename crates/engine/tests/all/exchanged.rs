@@ -1,5 +1,5 @@
-//! A drive takes the place of one that failed while writes waited for it: what they had for the old drive is
-//! not for the new one.
+//! A drive fails while writes wait for it, and another takes its slot: what the writes had planned for the old drive is
+//! not carried out on the new one.
 
 use crate::memory::{Array, MIB, geometry, record};
 use engine::control::message::{Command, Message};
@@ -25,7 +25,7 @@ fn logged(shape: Geometry) -> Array {
     Array::new(shelf, 1, 3, options)
 }
 
-/// The first write's unit hangs with the drive that holds the row's parity; the others wait for the next one.
+/// The first write's unit hangs with the drive that holds the row's parity; the other writes wait for the next unit.
 #[test]
 fn what_waits_for_a_log_is_not_logged_on_the_next_drive() {
     for waiting in 1..6 {
@@ -61,7 +61,7 @@ fn what_waits_for_a_log_is_not_logged_on_the_next_drive() {
         }
         assert!(
             array.shared.borrow().last_logged(parity).is_empty(),
-            "{waiting}: the new drive's log is about what it never was told"
+            "{waiting}: the new drive's log covers writes that it never got"
         );
         for at in 0..=waiting {
             let found = array.read(0, row * shape.row_bytes() + at * 8192, 4096);
@@ -115,8 +115,8 @@ fn what_waits_for_a_log_when_the_volume_fails_is_not_acknowledged() {
     }
 }
 
-/// A shard asks the row's owner for what a failed drive could not read, and the message takes longer than the
-/// rebuild onto the next drive; then the other mirror fails: the next drive has it all.
+/// A shard sends a read that a failed drive could not serve to the row's owner. The message takes longer than the
+/// rebuild of the next drive, and then the other mirror fails: the next drive holds everything and serves the read.
 #[test]
 fn a_read_tries_the_next_drive_in_the_slot_of_one_that_failed() {
     let shape = geometry(Level::Raid1, 2, 64 << 10, 48);
@@ -138,7 +138,7 @@ fn a_read_tries_the_next_drive_in_the_slot_of_one_that_failed() {
     let mail = std::mem::take(&mut array.shared.borrow_mut().mail[0]);
     let asks = |message: &Message| matches!(message, Message::Forward(_));
     let (late, others): (Vec<Message>, Vec<Message>) = mail.into_iter().partition(asks);
-    assert_eq!(late.len(), 1, "reads that the owner is asked for");
+    assert_eq!(late.len(), 1, "reads that were sent to the owner");
     array.shared.borrow_mut().mail[0].extend(others);
     array.wait_for_job();
     array.command(Command::Fail(MemberId(1))).unwrap();
@@ -150,7 +150,8 @@ fn a_read_tries_the_next_drive_in_the_slot_of_one_that_failed() {
     }
 }
 
-/// Writes all over the volume whose reads take seconds: until they are done there is no scratch memory for others.
+/// Submits writes all over the volume, whose reads of old data take seconds. Until these have ended there is no scratch
+/// memory for other plans.
 fn take_all_scratch(array: &mut Array) -> Vec<u64> {
     let shape = array.shape;
     array.shared.borrow_mut().latency_ns = 4 * Nanos::SECOND.0;
@@ -166,8 +167,8 @@ fn take_all_scratch(array: &mut Array) -> Vec<u64> {
     tags
 }
 
-/// A plan has waited for scratch memory, and meanwhile the drive that it was to read from was exchanged. The new one
-/// has nothing there yet: neither a client nor parity gets that.
+/// A plan waits for scratch memory, and meanwhile the drive that it was to read from is replaced. The new drive is not
+/// filled there yet: what it holds must reach neither a client nor parity.
 #[test]
 fn what_waits_for_memory_reads_nothing_from_the_next_drive() {
     for (seed, is_read) in (0..4).zip([false, true].into_iter().cycle()) {
@@ -181,7 +182,7 @@ fn what_waits_for_memory_reads_nothing_from_the_next_drive() {
         array.write(0, 0, &vec![7; row as usize]).unwrap();
         let slot = |data_index| shape.data_slots(0, data_index).iter().next().unwrap();
         if is_read {
-            // Of this block only the others know, the lost one among them.
+            // This block can only be reconstructed, from the other drives, one of which will be lost.
             let from = shape.member_offset_bytes(0, 0);
             let disk = &mut array.shared.borrow_mut().disks[usize::from(slot(1).0)];
             disk.bad.push((from, from + 512));
@@ -196,7 +197,7 @@ fn what_waits_for_memory_reads_nothing_from_the_next_drive() {
         array.fill(buffer, &[9; 4096]);
         let tag = array.submit(0, what, offset_bytes, 4096, buffer);
         array.wait_ms(40);
-        assert_eq!(array.take_completion(tag), None, "there was memory for it");
+        assert_eq!(array.take_completion(tag), None, "there was scratch memory");
         let lost = MemberId(slot(0).0);
         array.command(Command::Fail(lost)).unwrap();
         let is_taken = |array: &mut Array| {
@@ -228,7 +229,7 @@ fn what_waits_for_memory_reads_nothing_from_the_next_drive() {
     }
 }
 
-/// A parity that could be wrong after a crash is logged, on the new drive as on any other.
+/// Where a crash could leave wrong parity, a write is logged, on the new drive as on any other.
 #[test]
 fn a_write_to_a_row_that_the_next_drive_has_already_is_logged_on_it() {
     let shape = geometry(Level::Raid5, 4, 64 << 10, 24);
@@ -251,7 +252,7 @@ fn a_write_to_a_row_that_the_next_drive_has_already_is_logged_on_it() {
     assert_eq!(array.scrub(false), 0);
 }
 
-/// What it logged when it served there before would be replayed after a crash.
+/// Otherwise, what the drive logged when it served in this slot before would be replayed after a crash.
 #[test]
 fn a_drive_is_not_filled_before_its_log_is_empty() {
     let shape = geometry(Level::Raid5, 4, 64 << 10, 24);
@@ -277,7 +278,8 @@ fn a_drive_is_not_filled_before_its_log_is_empty() {
     });
 }
 
-/// A write is under way that the drive before has logged. The next unit, an empty one, has to wait for its end.
+/// A write is under way that the slot's previous drive has logged. The next unit, an empty one, has to wait until that
+/// write has ended.
 #[test]
 fn a_drive_is_not_filled_while_a_write_is_under_way_that_was_logged_in_its_slot() {
     let shape = geometry(Level::Raid5, 4, 64 << 10, 24);

@@ -1,6 +1,6 @@
-//! What a volume still writes that has lost more members than it survives: nothing where there was redundancy, and
-//! nothing before the record says that this session writes. The record does not move on for such a volume, and
-//! without it an old copy of a drive would not be seen.
+//! What a volume that has lost more members than it survives still writes: nothing if its level has redundancy, and
+//! nothing before the record says that this session writes. The record is not updated for such a volume, and without
+//! the update an old copy of a drive could not be recognised.
 
 use crate::memory::marks::with_bitmap;
 use crate::memory::{Array, geometry, record};
@@ -24,7 +24,7 @@ fn array(record: Record, clean_after_ms: u64) -> Array {
     Array::new(record, 2, 5, options)
 }
 
-/// Lets the members of the volume's second chunk fail.
+/// Makes the members of the volume's second chunk fail.
 fn lose_the_second_chunk(array: &mut Array) {
     let members = match array.shape.level {
         Level::Raid10 => 2..4,
@@ -45,7 +45,7 @@ fn first_chunk(array: &Array) -> Vec<u8> {
     array.shared.borrow().disks[0].bytes.clone()
 }
 
-/// Asks for each kind of change of the first chunk's drives, at this place of the volume.
+/// Submits each kind of change, at an offset whose data are on the first chunk's drives.
 fn change(array: &mut Array, offset_bytes: u64) -> Vec<Result<(), Failure>> {
     let all = [
         Operation::Write,

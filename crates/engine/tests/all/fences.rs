@@ -1,4 +1,4 @@
-//! Clean is written behind a fence; what meets the fence must neither be lost nor hold it up for ever.
+//! The clean mark is written behind a fence. Writes that meet the fence must neither be lost nor hold it up for ever.
 
 use crate::memory::{Array, Disk, geometry, record};
 use engine::control::message::{Command, Message};
@@ -19,7 +19,7 @@ fn quick() -> Options {
     }
 }
 
-/// Turns shard 0 alone until it has sent shard 1 a view that is as `wanted`.
+/// Runs shard 0 alone until it has sent shard 1 a view for which `wanted` holds.
 fn until_view(array: &mut Array, wanted: fn(&VolumeView) -> bool) {
     let sent = |array: &Array| {
         let shared = array.shared.borrow();
@@ -39,7 +39,7 @@ fn a_piece_sent_on_before_its_shard_knew_of_the_fence_takes_the_fence_down() {
     let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
     let mut array = Array::new(record(shape, 0, None), 2, 3, quick());
     array.write(0, 0, &[1; 4096]).unwrap();
-    // Shard 1 has been quiet for long enough to say so, and is not asked again.
+    // Shard 1 is idle for long enough to report that, and is not queried again.
     for _ in 0..60_000 {
         array.shards[1].turn();
         array.shared.borrow_mut().now += 10_000;
@@ -55,8 +55,8 @@ fn a_piece_sent_on_before_its_shard_knew_of_the_fence_takes_the_fence_down() {
     array.run_until(|array| array.has_event(is_clean));
 }
 
-/// The flush behind the fence loses a member. What waits at the fence is woken although the next attempt to
-/// be clean could begin at once.
+/// The flush behind the fence fails on a member. Writes that wait at the fence are woken, although the next attempt to
+/// mark the volume clean could begin at once.
 #[test]
 fn a_write_that_waits_for_a_fence_whose_flush_fails_is_carried_out() {
     let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
@@ -88,7 +88,7 @@ fn a_write_that_waits_for_the_dirty_mark_is_refused_when_the_array_stops_first()
     array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
 }
 
-/// Those that were begun end; those that wait for a plan are refused, also where they need none when there is room.
+/// Writes that have begun end. Those that wait for a plan are refused, also if they would need none with more room.
 #[test]
 fn writes_that_wait_for_room_are_refused_when_the_array_stops_first() {
     let shape = geometry(Level::Raid0, 4, 64 << 10, 16);
@@ -116,8 +116,8 @@ fn writes_that_wait_for_room_are_refused_when_the_array_stops_first() {
     assert_eq!(of(Ok(())), all - refused);
 }
 
-/// A stop does not wait for the volume to be quiet, and its drives are flushed at once: only the fence keeps
-/// a crash from finding a mirror that says clean and whose halves differ.
+/// A stop does not wait for the volume to be idle, and its drives are flushed at once. Without the fence, a crash could
+/// leave a mirror that is marked clean and whose halves differ.
 #[test]
 fn nothing_on_record_is_clean_while_a_write_is_under_way() {
     for shards in [1, 2] {
@@ -130,7 +130,7 @@ fn nothing_on_record_is_clean_while_a_write_is_under_way() {
         let tag = array.submit(shard, Operation::Write, 0, 4096, buffer);
         array.turn();
         array.turn();
-        // What is asked from now on is answered long before the write is.
+        // Commands from here on are answered long before the write is.
         array.shared.borrow_mut().latency_ns = 50_000;
         let (ticket, command) = (1000, Command::Stop);
         array.shared.borrow_mut().mail[0].push_back(Message::Command { ticket, command });
@@ -149,7 +149,7 @@ fn nothing_on_record_is_clean_while_a_write_is_under_way() {
         assert!(turns > 1000, "the write took {turns} turns only");
         assert_eq!(array.take_completion(tag), Some(Ok(())));
         array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
-        // The stop has waited for that as well.
+        // The stop has waited for the clean mark as well.
         for disk in &array.shared.borrow().disks {
             assert!(!disk.record.as_ref().unwrap().volumes[0].dirty);
         }
@@ -174,8 +174,8 @@ fn clean_is_on_record_only_when_everything_is_flushed() {
     }
 }
 
-/// Its member was lost behind the fence, so nobody flushed what the member has in its cache. Whether the failure goes on
-/// record is decided later: it does not, if the host is to blame.
+/// A member is lost behind the fence, so its cache is not flushed. Whether the failure goes on record is decided later:
+/// it does not, if the host is to blame.
 #[test]
 fn a_volume_is_not_clean_that_was_flushed_without_a_member_nobody_has_decided_about() {
     let everything: fn(StepKind) -> bool = |_| true;
@@ -215,7 +215,7 @@ fn a_volume_is_not_clean_that_was_flushed_without_a_member_nobody_has_decided_ab
     }
 }
 
-/// A shard that has not heard of the fence begins a write, and hears of the fence then.
+/// A shard that does not know of the fence yet begins a write, and learns of the fence afterwards.
 #[test]
 fn a_volume_is_not_clean_while_a_write_from_before_the_fence_is_under_way() {
     let shape = geometry(Level::Raid10, 4, 16 << 10, 24);

@@ -1,6 +1,6 @@
-//! A flush says that everything acknowledged before it is durable, or it is an error: it reaches every drive that holds
-//! a part of the volume, also those that are about to, and of a volume that has lost more than it survives, or was
-//! never started, it promises nothing.
+//! A flush succeeds only if everything acknowledged before it is durable. It reaches every drive that holds a part of
+//! the volume, also drives that are being filled or copied to. On a volume that has lost more than it survives, or was
+//! never started, it is an error.
 
 use crate::memory::{Array, MIB, geometry, record};
 use engine::control::message::Command;
@@ -62,7 +62,7 @@ fn and_another(mut record: Record, shape: Geometry) -> Record {
     record
 }
 
-/// What its drives have in their caches nobody knows here, and nobody flushes them.
+/// What the drives of such a volume have in their caches is not known here, and they are not flushed.
 #[test]
 fn nothing_is_flushed_on_a_volume_that_was_not_started() {
     for (level, members) in LEVELS {
@@ -80,7 +80,7 @@ fn nothing_is_flushed_on_a_volume_that_was_not_started() {
     }
 }
 
-/// Its drives write through, or their caches are empty: what is lost was acknowledged all the same.
+/// The drives write through, or their caches are empty. Acknowledged data are lost all the same.
 #[test]
 fn nothing_is_flushed_on_a_lost_volume_whose_drives_need_no_flush() {
     for (level, members) in LEVELS {
@@ -102,7 +102,7 @@ fn nothing_is_flushed_on_a_lost_volume_whose_drives_need_no_flush() {
     }
 }
 
-/// The failure is on record, because of the volume that goes on: that excuses nothing for the one that does not.
+/// The failure is on record because of the volume that survives it. A flush of the lost volume is still an error.
 #[test]
 fn a_failure_on_record_does_not_make_a_lost_volumes_flush_good() {
     for volatile in [true, false] {
@@ -125,7 +125,7 @@ fn a_failure_on_record_does_not_make_a_lost_volumes_flush_good() {
         array.run_until(|array| array.has_event(|event| *event == recorded));
         array.wait_ms(100);
         for shard in 0..2 {
-            assert_eq!(flush(&mut array, shard, 0), Ok(()), "it goes on");
+            assert_eq!(flush(&mut array, shard, 0), Ok(()), "it survives");
             let flushed = flush(&mut array, shard, 1);
             assert!(is_lost(flushed), "caches: {volatile}: {flushed:?}");
         }
@@ -154,7 +154,7 @@ fn a_flush_under_way_on_a_volume_that_is_lost_is_an_error() {
     }
 }
 
-/// Until then the record may be that of before, and a crash start with it.
+/// Until then, the start after a crash could find the record from before the failure.
 #[test]
 fn a_flush_that_a_member_missed_waits_for_its_record_on_every_shard() {
     for (level, members) in LEVELS.into_iter().skip(1) {
@@ -175,7 +175,7 @@ fn a_flush_that_a_member_missed_waits_for_its_record_on_every_shard() {
     }
 }
 
-/// A drive that is being filled has some of the volume already, and nobody else may have it when it has all.
+/// A drive that is being filled holds a part of the volume already, and may later be the only one that holds it.
 #[test]
 fn a_flush_reaches_a_drive_that_is_being_filled() {
     for (level, members) in LEVELS.into_iter().skip(1) {
@@ -199,7 +199,7 @@ fn a_flush_reaches_a_drive_that_is_being_filled() {
     }
 }
 
-/// Has the first drive copied, up to the moment in which the two would change places.
+/// Copies the first drive, up to the moment at which the copy would take its slot.
 fn copy(array: &mut Array, shape: Geometry) {
     let order = Command::Replace {
         volume: VolumeId(0),
@@ -214,7 +214,7 @@ fn copy(array: &mut Array, shape: Geometry) {
     });
 }
 
-/// Nor may the drive that is copied to take the slot without what was flushed before, also where no other has a cache.
+/// The copy must not take the slot without what was flushed before, also where no other drive has a cache.
 #[test]
 fn a_flush_reaches_a_drive_that_is_being_copied_to() {
     for (level, members) in LEVELS {
@@ -229,15 +229,15 @@ fn a_flush_reaches_a_drive_that_is_being_copied_to() {
             array.shared.borrow_mut().hold_persists = true;
             array.write(0, 0, &[2; 32 << 10]).unwrap();
             let unflushed = |array: &Array| !array.shared.borrow().disks[new].unflushed.is_empty();
-            assert!(unflushed(&array), "{level}: it gets every write");
+            assert!(unflushed(&array), "{level}: the copy gets every write");
             assert_eq!(flush(&mut array, 0, 0), Ok(()));
             assert!(!unflushed(&array), "{level}, others have caches: {others}");
         }
     }
 }
 
-/// The write-hole log's next unit goes over the one before, whose writes have to be durable then: on the drive that is
-/// copied to as well, and also where no other drive has a cache.
+/// The write-hole log's next unit overwrites the one before, whose writes must be durable by then, on the drive that is
+/// copied to as well, also where no other drive has a cache.
 #[test]
 fn a_log_flushes_a_drive_that_is_being_copied_to_before_its_next_unit() {
     for volatile in [true, false] {
@@ -269,8 +269,8 @@ fn a_log_flushes_a_drive_that_is_being_copied_to_before_its_next_unit() {
     }
 }
 
-/// Where nothing but a log says what a crash puts in doubt, a drive that has been filled fits what the others have in
-/// their caches, and after a power cut only that: they are flushed before the record says that it is current.
+/// A drive that has been filled matches what the others have in their caches, which a power cut would lose. The log
+/// would not repair that, so all drives are flushed before the record says that the new drive is current.
 #[test]
 fn all_drives_of_a_logged_volume_are_flushed_before_one_that_was_filled_is_current() {
     let shape = shape(Level::Raid5, 4);
@@ -293,7 +293,7 @@ fn all_drives_of_a_logged_volume_are_flushed_before_one_that_was_filled_is_curre
         let job = controller.job(VolumeId(0));
         job.is_some_and(|job| job.done_bytes >= 64 << 10)
     });
-    // The drive gets what was written here, and no checkpoint of before has flushed it.
+    // The new drive will be given this write, and no earlier checkpoint has flushed it.
     let last = shape.size_bytes - shape.row_bytes();
     array.write(0, last, &[2; 48 << 10]).unwrap();
     let is_current = |array: &Array| {

@@ -1,6 +1,6 @@
-//! What was asked for with FUA is durable when it is acknowledged, on every member that holds a part of it, parity
-//! and the drive that is being copied to included: however it was planned, merged with others, cut into pieces,
-//! sent to another shard, or done another way than it was begun.
+//! A request with FUA is durable when it is acknowledged, on every member that holds a part of it, parity and a drive
+//! that is being copied to included, also if it was merged with others, cut into pieces, sent to another shard or
+//! planned anew.
 
 use crate::memory::{Array, MIB, geometry, record};
 use engine::control::message::Command;
@@ -85,7 +85,7 @@ fn spoil(array: &Array, row: u64, slot: Slot, in_chunk: u32) {
     disk.bad.push((from, from + BLOCK));
 }
 
-/// Has the drive in a slot copied, up to the moment in which the two would change places: both get every write.
+/// Copies the drive in a slot, up to the moment at which the copy would take the slot: both get every write.
 fn copy(array: &mut Array, slot: Slot) {
     let shape = array.shape;
     array.shared.borrow_mut().hold_persists = true;
@@ -103,7 +103,7 @@ fn copy(array: &mut Array, slot: Slot) {
     forget(array);
 }
 
-/// Of writes that share a plan one asks for it, whichever that is: then all of their parity is durable as well.
+/// One of several writes that share a plan has FUA, whichever that is: then the plan's parity is durable as well.
 #[test]
 fn one_of_several_merged_writes_makes_their_row_durable() {
     for logged in [false, true] {
@@ -130,7 +130,7 @@ fn one_of_several_merged_writes_makes_their_row_durable() {
             assert_eq!(
                 unflushed(&array),
                 [],
-                "logged: {logged}, number {asks} asks"
+                "logged: {logged}, write {asks} has FUA"
             );
         }
     }
@@ -148,7 +148,7 @@ fn zeroes_and_trims_are_durable_at_every_level() {
             let shape = geometry(level, members, 64 << 10, 8);
             let row = shape.row_bytes().min(192 << 10) as u32;
             for what in [ZEROES, Operation::Trim] {
-                // A part of a chunk, one row, and several with parts of others.
+                // A part of a chunk, one row, and one row with parts of both its neighbours.
                 for (offset, length) in [(0, GRAIN), (0, row), (u64::from(row) - 8192, row + 16384)]
                 {
                     let mut array = array(shape, 0, 1, logged);
@@ -162,7 +162,7 @@ fn zeroes_and_trims_are_durable_at_every_level() {
     }
 }
 
-/// The rows cannot be zeroed at once, because a lost data chunk lives in their parity: they are written.
+/// The rows cannot be zeroed as a whole, because their parity stands for a lost data chunk: the zeroes are written.
 #[test]
 fn zeroes_that_have_to_be_written_are_durable() {
     let shape = geometry(Level::Raid5, 4, 64 << 10, 8);
@@ -175,7 +175,7 @@ fn zeroes_that_have_to_be_written_are_durable() {
     assert_eq!(array.read(0, 0, length).unwrap(), vec![0; length as usize]);
 }
 
-/// Whether it goes there whole, without a plan, or in pieces.
+/// Whether the request is sent there whole, runs without a plan, or is cut into pieces.
 #[test]
 fn what_another_shard_carries_out_is_durable() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4)] {
@@ -200,7 +200,7 @@ fn what_another_shard_carries_out_is_durable() {
     }
 }
 
-/// A drive that takes the slot later has to have it as well.
+/// The drive that will take the slot must hold the request's data durably as well.
 #[test]
 fn the_drive_that_is_being_copied_to_has_it_durably() {
     for (level, members) in [
@@ -226,11 +226,12 @@ fn the_drive_that_is_being_copied_to_has_it_durably() {
     }
 }
 
-/// New parity needs a block that cannot be read: the write is given up and goes on piece by piece, around it.
+/// The new parity depends on an unreadable block: the plan is given up, and the write continues piece by piece, around
+/// the block.
 #[test]
 fn a_write_that_goes_on_in_pieces_is_durable() {
     for logged in [false, true] {
-        // What is overwritten cannot be read, or parity, or what is left alone.
+        // Unreadable is the data that is overwritten, the parity, or data that is not overwritten.
         for bad in 0..3 {
             let shape = geometry(Level::Raid5, 4, 64 << 10, 8);
             let mut array = array(shape, 0, 1, logged);
@@ -284,7 +285,7 @@ fn writes_that_are_taken_apart_again_stay_durable() {
     let shape = geometry(Level::Raid5, 4, 64 << 10, 8);
     let mut array = array(shape, 0, 1, true);
     let chunk = u64::from(shape.chunk_bytes);
-    // The first and the last chunk, and not what lies between: no entry can stand for both.
+    // The first and the last chunk, and not what lies between: no log entry can cover both.
     let tags = [0, 2 * chunk].map(|at| ask(&mut array, 0, Operation::Write, at, GRAIN, true));
     for tag in tags {
         assert_eq!(array.finish(tag), Ok(()));
@@ -309,7 +310,7 @@ fn a_write_that_is_planned_again_without_a_member_is_durable() {
     }
 }
 
-/// With and without a plan.
+/// Writes with and without a plan.
 #[test]
 fn a_level_without_redundancy_keeps_it_too() {
     for length in [GRAIN, 300 << 10] {

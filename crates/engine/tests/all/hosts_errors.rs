@@ -1,5 +1,5 @@
-//! The same errno from as many members as a volume cannot miss is the host's: requests are errors, and
-//! nothing goes on record, so that the volume starts whole when the host is well again.
+//! The same errno from more members than a volume can lose is the host's fault: requests are answered with errors, and
+//! no failure goes on record, so that the volume starts whole when the host works again.
 
 use crate::memory::{Array, geometry, record};
 use engine::control::bad_blocks::BadBlocks;
@@ -27,7 +27,7 @@ fn array(level: Level, members: u8, shards: u8, seed: u64) -> Array {
     Array::new(record(shape, 0, None), shards, seed, options)
 }
 
-/// Lets a member refuse everything.
+/// Makes a member refuse every command.
 fn refuse(array: &Array, member: usize, errno: i32) {
     array.shared.borrow_mut().disks[member].refusal = Some((|_: StepKind| true, errno, usize::MAX));
 }
@@ -77,7 +77,7 @@ fn the_same_errno_from_all_members_leaves_no_trace_on_record() {
                 array.command(Command::Stop).expect("a stop");
                 array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
                 assert_eq!(on_record(&array), []);
-                // Whether all that was in flight fits together nobody knows.
+                // Nobody knows whether what was in flight left the members consistent.
                 let shared = array.shared.borrow();
                 let records = shared.disks.iter().filter_map(|disk| disk.record.as_ref());
                 records.for_each(|record| assert!(record.volumes[0].dirty, "{level}"));
@@ -86,7 +86,7 @@ fn the_same_errno_from_all_members_leaves_no_trace_on_record() {
     }
 }
 
-/// The second is heard of while nothing of the first is on record yet.
+/// The second failure is noticed before the first is on record.
 #[test]
 fn members_that_fail_one_after_the_other_within_a_sweep_are_the_hosts() {
     for (level, members) in LEVELS {
@@ -113,8 +113,8 @@ fn generations(array: &Array) -> Vec<u64> {
 }
 
 /// A drive whose record is two updates behind the others' is taken for an old copy at the next start. The record
-/// moves on before the first write of a session; the members fail at each moment of that, and some have not got the
-/// first update.
+/// moves on before the first write of a session; the members fail at each moment of that, and some have not received
+/// the first update.
 #[test]
 fn no_drive_that_failed_by_the_hosts_fault_is_left_two_updates_behind() {
     const EAGAIN: i32 = 11;
@@ -160,7 +160,7 @@ fn no_drive_that_failed_by_the_hosts_fault_is_left_two_updates_behind() {
     }
 }
 
-/// A RAID 0 of two drives has failed while the record moved on, and a mirror of two others has not.
+/// A RAID 0 of two drives fails during an update of the record, and a mirror of two other drives does not.
 #[test]
 fn a_volume_that_goes_on_has_its_changes_on_record_whatever_another_ones_drives_lack() {
     let mut both = record(geometry(Level::Raid0, 2, 16 << 10, 24), 2, None);
@@ -179,7 +179,7 @@ fn a_volume_that_goes_on_has_its_changes_on_record_whatever_another_ones_drives_
     array.submit(0, Operation::Write, 0, 4096, buffer);
     array.wait_ms(1);
     refuse(&array, 0, ENODEV);
-    array.read(0, 0, 4096).expect_err("nobody else has it");
+    array.read(0, 0, 4096).expect_err("no other drive has it");
     array.release_persists();
     let (volume, write) = (VolumeId(1), Operation::Write);
     let tag = array.submit_to(0, volume, write, 0, 4096, buffer, false);
@@ -187,7 +187,7 @@ fn a_volume_that_goes_on_has_its_changes_on_record_whatever_another_ones_drives_
     assert_eq!(on_record(&array), []);
 }
 
-/// No drive whose failure is not on record is two updates behind with that.
+/// The record of the order leaves no drive two updates behind whose failure is not on record.
 #[test]
 fn what_an_operator_asks_for_is_on_record_also_when_the_volume_has_failed() {
     let options = Options {
@@ -196,7 +196,7 @@ fn what_an_operator_asks_for_is_on_record_also_when_the_volume_has_failed() {
     };
     let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
     let mut array = Array::new(record(shape, 1, None), 1, 5, options);
-    // The first one while the record moves on, so that it lacks an update; but that it has failed is on record.
+    // Drive 0 fails during an update of the record, so that it lacks the update; its failure goes on record.
     array.shared.borrow_mut().hold_persists = true;
     let buffer = array.allocate(4096);
     let write = array.submit(0, Operation::Write, 0, 4096, buffer);
@@ -220,7 +220,7 @@ fn what_an_operator_asks_for_is_on_record_also_when_the_volume_has_failed() {
 
 #[test]
 fn different_errnos_are_the_drives_and_the_first_is_on_record() {
-    // Of a mirror of two nobody would be left to put it on record.
+    // A mirror of two would have no drive left to record the failure on.
     for (level, members) in &LEVELS[1..] {
         let mut array = array(*level, *members, 1, 5);
         array.write(0, 0, &[1; 65536]).expect("a write");
@@ -254,7 +254,7 @@ fn a_failure_that_is_the_drives_own_is_on_record_before_what_it_missed_is_acknow
         refuse(&array, 0, ENODEV);
         array.write(0, 0, &[2; 65536]).expect("one is not missed");
         assert_eq!(on_record(&array), [0], "{level}");
-        // Later, another one fails in the same way: that is too late to be the host's.
+        // Another member that fails in the same way later is too late to make both the host's fault.
         refuse(&array, 1, ENODEV);
         let _ = array.read(0, 0, 65536);
         array.wait_ms(1000);
@@ -278,7 +278,7 @@ fn what_an_operator_asks_for_is_on_record_at_once() {
 /// The flush before the clean mark is under way when a member is lost beyond redundancy.
 #[test]
 fn a_volume_that_is_lost_while_it_is_flushed_is_not_marked_clean() {
-    // Before and after it is decided what goes on record.
+    // Before and after the controller has decided what goes on record.
     for later_ms in [100, 500] {
         is_not_marked_clean_after(later_ms);
     }
@@ -306,11 +306,12 @@ fn is_not_marked_clean_after(later_ms: u64) {
     assert!(survivor.volumes[0].dirty);
 }
 
-/// One drive has a block that cannot be read, or two; that the same block is unreadable on all of them is not theirs.
+/// One or two drives may have an unreadable block. If the same block is unreadable on all of them, the drives are not
+/// at fault.
 #[test]
 fn parity_is_not_given_up_where_no_drive_can_be_read() {
     const EIO: i32 = 5;
-    // Whether or not it could be recorded.
+    // Whether or not the bad-block log has room.
     for (shards, taken) in [
         (1, BAD_BLOCK_ENTRIES_MAX),
         (3, BAD_BLOCK_ENTRIES_MAX),
@@ -341,16 +342,16 @@ fn parity_is_not_given_up_where_no_drive_can_be_read() {
         }
         assert!(!array.has_event(|event| matches!(event, Event::BadBlocksRecorded(_))));
         assert_eq!(on_record(&array), []);
-        let all = array.read(0, 0, 96 << 10).expect("the host is well again");
+        let all = array.read(0, 0, 96 << 10).expect("the host works again");
         assert!(
             all.iter().all(|&byte| byte == 1),
-            "an error left all as it was"
+            "the failed write changed data"
         );
     }
 }
 
 /// The drive that was being filled and one that the volume cannot do without refuse everything, one soon after the
-/// other: nothing has happened on record, so the next start goes on with the same drive.
+/// other: neither failure goes on record, so the next start continues with the same drive.
 #[test]
 fn a_spare_waits_until_it_is_decided_whether_the_drive_before_it_has_failed() {
     for is_hosts in [true, false] {
@@ -394,7 +395,7 @@ fn a_spare_waits_until_it_is_decided_whether_the_drive_before_it_has_failed() {
     }
 }
 
-/// The volume has been quiet for long enough meanwhile.
+/// Meanwhile the volume is idle for long enough to be marked clean.
 #[test]
 fn nothing_is_flushed_for_a_clean_mark_before_a_failure_is_on_record() {
     for (level, members) in LEVELS {
@@ -417,7 +418,7 @@ fn nothing_is_flushed_for_a_clean_mark_before_a_failure_is_on_record() {
     }
 }
 
-/// It would say nothing of the failure, and be newer than what the member has.
+/// Such a record would not name the failure, and would be newer than the failed member's own.
 #[test]
 fn no_record_is_written_before_it_is_decided_what_of_a_failure_goes_on_it() {
     for (level, members) in LEVELS {
@@ -430,7 +431,7 @@ fn no_record_is_written_before_it_is_decided_what_of_a_failure_goes_on_it() {
         assert!(array.has_event(|event| matches!(event, Event::MemberFailed { .. })));
         let count = |array: &Array| array.shared.borrow().persists.len();
         let before = count(&array);
-        // It needs the dirty mark.
+        // This write needs the dirty mark.
         let buffer = array.allocate(4096);
         let tag = array.submit(0, Operation::Write, 0, 4096, buffer);
         array.wait_ms(200);
@@ -443,7 +444,7 @@ fn no_record_is_written_before_it_is_decided_what_of_a_failure_goes_on_it() {
     }
 }
 
-/// What the host did to the volume stays the reason why it is lost.
+/// The host's error stays the reason why the volume is lost.
 #[test]
 fn a_drive_that_fails_in_a_lost_volume_puts_none_of_the_others_on_record() {
     let mut array = array(Level::Raid5, 4, 1, 5);

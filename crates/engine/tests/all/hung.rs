@@ -1,5 +1,5 @@
-//! Members that hang: they take commands and never answer, or answer long after, with garbage. Whoever
-//! asked is served without them a moment after the deadline, and what they do late harms nobody.
+//! Members that hang: they take commands and never answer, or answer much later, with garbage. Requests are served
+//! without them shortly after the deadline, and what they do late harms nothing.
 
 use crate::memory::client::Client;
 use crate::memory::{Array, MIB, Random, geometry, record};
@@ -13,11 +13,11 @@ use engine::request::{Failure, Operation};
 use engine::units::{Buffer, MemberId, Nanos, Slot, VolumeId};
 
 const DEADLINE: Nanos = Nanos(300 * Nanos::MILLISECOND.0);
-/// Deadline and grace, and as long as it takes until they are noticed: two sweeps of a quarter second. Then
-/// some turns of the loop, which are slow here.
+/// The deadline, the grace after it, two sweeps of a quarter second, which notice their ends, and time for some turns
+/// of the loop, which are slow here.
 const PATIENCE_MS: u64 = (DEADLINE.0 + ABANDON_AFTER.0) / Nanos::MILLISECOND.0 + 2 * 250 + 200;
 
-/// A deadline that the metadata of other members keeps, which is held back for a while.
+/// A deadline that the other members' metadata writes keep, although a test holds them back for a while.
 fn slow() -> Options {
     Options {
         member_deadline: Nanos(2 * Nanos::SECOND.0),
@@ -44,7 +44,7 @@ fn shapes() -> [Geometry; 7] {
     ]
 }
 
-/// RAID 5 with a write-hole log, except one shape.
+/// A record whose RAID 5 has a write-hole log, except for one shape.
 fn logged(shape: Geometry, spares: u8) -> Record {
     let mut record = record(shape, spares, None);
     let has_log = shape.level == Level::Raid5 && shape.chunk_bytes > 4 << 10;
@@ -89,7 +89,7 @@ fn answered(array: &mut Array, tags: &[u64]) -> Vec<Result<(), Failure>> {
     tags.iter().filter_map(answer).collect()
 }
 
-/// Lets a hung drive do what it has taken; nothing is left over and nobody has noticed.
+/// Lets a hung drive carry out the commands that it has; checks that none is left over afterwards.
 fn come_back(array: &mut Array, drive: usize) {
     array.unhang(drive);
     array.wait_ms(100);
@@ -140,7 +140,7 @@ fn reads_of_a_hung_member_are_answered_by_others_with_other_memory() {
             come_back(&mut array, drive);
             assert!(array.shared.borrow().late > 0);
             let later: Vec<Vec<u8>> = reads.iter().map(|read| bytes_of(&array, read)).collect();
-            assert!(answers == later, "answers are not scribbled over");
+            assert!(answers == later, "late data overwrote an answer");
             check(&mut array, &content);
         }
     }
@@ -168,7 +168,7 @@ fn writes_that_a_hung_member_missed_are_acknowledged_and_let_others_pass() {
             };
             let mut tags: Vec<u64> = Vec::new();
             for at in 0..20 {
-                // One after the other where they overlap: the order of simultaneous writes is open.
+                // All write the same byte: the order of simultaneous writes that overlap is open.
                 tags.push(write(&mut array, at * 2, 0x11));
             }
             let flush = array.submit(0, Operation::Flush, 0, 0, Buffer(0));
@@ -178,7 +178,7 @@ fn writes_that_a_hung_member_missed_are_acknowledged_and_let_others_pass() {
             assert_eq!(answers.len(), tags.len(), "{shape:?}");
             assert_eq!(array.take_completion(flush), Some(Ok(())));
             assert!(array.has_event(|event| *event == Event::FailureRecorded(MemberId(0))));
-            // The drive still has the commands; nobody waits for their locks.
+            // The drive still has the commands, but they hold no locks.
             for at in 0..20 {
                 let tag = write(&mut array, at * 2, 0x22);
                 assert_eq!(array.finish(tag), Ok(()));
@@ -214,7 +214,7 @@ fn a_write_of_a_hung_member_waits_for_its_failed_mark() {
         let tag = array.submit(0, Operation::Write, 0, length, buffer);
         array.shared.borrow_mut().hold_persists = true;
         array.wait_ms(2000 + PATIENCE_MS);
-        assert!(array.left_behind() > 0, "nobody waits for the drive");
+        assert!(array.left_behind() > 0, "no command was abandoned");
         assert!(array.take_completion(tag).is_none(), "{shape:?}: too early");
         array.release_persists();
         assert_eq!(array.finish(tag), Ok(()));
@@ -243,7 +243,7 @@ fn an_array_is_stopped_while_a_drive_holds_commands() {
             );
             let answers = answered(&mut array, &tags);
             assert_eq!(answers.len(), tags.len());
-            // Reads that were to be asked again came too late; all others were served.
+            // Reads that had to be issued again came too late; all others were served.
             let expected =
                 |answer: &Result<(), Failure>| matches!(answer, Ok(()) | Err(Failure::Stopping));
             assert!(answers.iter().all(expected), "{shape:?}: {answers:?}");
@@ -252,7 +252,7 @@ fn an_array_is_stopped_while_a_drive_holds_commands() {
                 |disk: &crate::memory::Disk| !disk.record.as_ref().unwrap().volumes[0].dirty;
             assert!(clean(&array.shared.borrow().disks[0]));
             come_back(&mut array, 1);
-            // What the other drives hold is whole.
+            // The other drives hold everything.
             let mut disks = std::mem::take(&mut array.shared.borrow_mut().disks);
             disks[1].hung = false;
             let saved = disks[0].record.clone().unwrap();
@@ -277,7 +277,7 @@ fn background_work_goes_on_without_a_hung_member_or_ends() {
         complete.unwrap()
     };
     for shape in shapes() {
-        // The drive that is being filled.
+        // The drive that is being filled hangs.
         let (mut array, content) = filled(shape, 1, 2, 5);
         let spare = usize::from(shape.members);
         array.hang(spare);
@@ -286,7 +286,7 @@ fn background_work_goes_on_without_a_hung_member_or_ends() {
         check(&mut array, &content);
         come_back(&mut array, spare);
         check(&mut array, &content);
-        // A drive that is read from, by a scrub and by a replacement.
+        // A drive hangs that a scrub or a replacement reads from.
         for job in [JobName::Check, JobName::Replace] {
             let (mut array, content) = filled(shape, 1, 2, 6);
             array.hang(1);
@@ -333,7 +333,7 @@ fn what_comes_back_before_its_plan_is_through_is_not_left_over() {
     array.fill(buffer, &content[..row as usize]);
     let tag = array.submit(0, Operation::Write, 0, row as u32, buffer);
     array.wait_ms(2000 + PATIENCE_MS);
-    // Given up, and not acknowledged yet.
+    // The drive's commands are abandoned, and the write is not acknowledged yet.
     let abandoned = array.shards[0].engine.stats().abandoned;
     assert!(abandoned > 0);
     array.unhang(2);
@@ -407,7 +407,7 @@ fn scratch_memory_that_a_hung_member_may_write_to_is_not_used_for_anything_else(
         let tags: Vec<u64> = (0..32)
             .map(|at| write(&mut array, &mut content, at, 0x44))
             .collect();
-        // The late answers come somewhere between the reads and the writes of these.
+        // The late answers come somewhere between the reads and the writes of these plans.
         (0..seed % 12).for_each(|_| _ = array.turn());
         array.unhang(1);
         for tag in tags {
@@ -419,7 +419,7 @@ fn scratch_memory_that_a_hung_member_may_write_to_is_not_used_for_anything_else(
     }
 }
 
-/// The first drive that it is read from reads to where the result goes.
+/// A reconstruction reads the first drive's data into the memory of the result.
 #[test]
 fn memory_of_a_read_that_is_reconstructed_is_kept_for_a_drive_that_hangs() {
     let shape = geometry(Level::Raid5, 4, 64 << 10, 12);
@@ -434,9 +434,9 @@ fn memory_of_a_read_that_is_reconstructed_is_kept_for_a_drive_that_hangs() {
     let buffer = array.allocate(4096);
     let tag = array.submit(0, Operation::Read, 64 << 10, 4096, buffer);
     array.wait_ms(PATIENCE_MS);
-    // Two of its row cannot be read.
+    // Two chunks of the row cannot be read.
     assert!(array.finish(tag).is_err());
     assert!(array.left_behind() > 0);
     come_back(&mut array, first);
-    assert!(array.shared.borrow().late > 0, "it did not do it late");
+    assert!(array.shared.borrow().late > 0, "nothing was done late");
 }

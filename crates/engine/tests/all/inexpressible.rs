@@ -1,5 +1,5 @@
-//! What the metadata cannot express never counts as durable: writes that depend on it are refused, reads go on,
-//! what can be done without is, nobody tries the same for ever, and a stop comes to its end.
+//! A record that the metadata cannot express never counts as durable: writes that depend on it are refused, reads
+//! continue, changes that the array can do without are left out, nothing is retried for ever, and a stop ends.
 
 mod service_goes_on;
 mod writes_stop;
@@ -17,7 +17,7 @@ use engine::units::{MemberId, Nanos, VolumeId};
 const VOLUME: VolumeId = VolumeId(0);
 const KIB: u64 = 1 << 10;
 
-/// After this nothing more may come of a record that cannot be expressed.
+/// For this long a record that cannot be expressed must not be tried again.
 const LONG_MS: u64 = 20_000;
 
 fn shapes() -> [Geometry; 3] {
@@ -94,13 +94,13 @@ fn was_not_recorded(array: &Array, wanted: NotRecorded) -> bool {
     array.has_event(|event| *event == wanted)
 }
 
-/// Nothing is tried again and again.
+/// Checks that nothing is retried over and over.
 fn assert_quiet(array: &mut Array) {
     array.wait_ms(500);
     let before = (refused(array), array.shared.borrow().persists.len());
     array.wait_ms(LONG_MS);
     let after = (refused(array), array.shared.borrow().persists.len());
-    assert_eq!(after, before, "it goes on trying");
+    assert_eq!(after, before, "it keeps retrying");
 }
 
 fn until_followed(array: &mut Array) {
@@ -112,7 +112,7 @@ fn stop(array: &mut Array) {
     array.run_until(|array| array.has_event(|event| *event == Event::Stopped));
 }
 
-/// What a drive says of the volume.
+/// The volume in a drive's record.
 fn on_drive(array: &Array, drive: usize) -> VolumeRecord {
     let shared = array.shared.borrow();
     let record = shared.disks[drive].record.as_ref();

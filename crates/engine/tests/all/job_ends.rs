@@ -1,5 +1,5 @@
-//! The last flush of a background job: a drive fails it, or it comes back when another job has begun. And what is told
-//! and on record of a job that does not get to its end.
+//! The last flush of a background job: it fails on a drive, or its answer comes after another job has begun. And what
+//! is reported and recorded of a job that ends incomplete.
 
 use crate::memory::client::Client;
 use crate::memory::{Array, geometry, record};
@@ -29,7 +29,7 @@ fn has_ended(array: &Array, wanted: JobName) -> bool {
     )
 }
 
-/// The others have everything: the sync ends without the drive, and a spare takes its place.
+/// The other drives have everything: the sync ends without the drive, and a spare takes its place.
 #[test]
 fn a_sync_whose_last_flush_a_drive_fails_ends_and_a_rebuild_follows() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4)] {
@@ -53,8 +53,8 @@ fn a_sync_whose_last_flush_a_drive_fails_ends_and_a_rebuild_follows() {
     }
 }
 
-/// A scrub is called off while it waits for its last flush, and a drive is replaced: the answer says nothing
-/// of the copy.
+/// A scrub is cancelled while it waits for its last flush, and a replacement begins. The flush's answer must not count
+/// for the replacement.
 #[test]
 fn a_flush_for_a_job_that_is_over_does_not_end_the_next_one() {
     let shape = geometry(Level::Raid10, 4, 16 << 10, 48);
@@ -91,8 +91,8 @@ fn a_flush_for_a_job_that_is_over_does_not_end_the_next_one() {
     assert_eq!(array.scrub(false), 0);
 }
 
-/// Another shard has seen the new drive fail, and the message that says so takes its time: the flush is not
-/// repeated over and over without looking for it.
+/// Another shard has seen the new drive fail, and its message about that is delayed: the job waits for the message and
+/// does not repeat the flush over and over.
 #[test]
 fn a_flush_that_fails_by_what_another_shard_has_seen_waits_for_the_message() {
     let shape = geometry(Level::Raid1, 2, 16 << 10, 256);
@@ -122,7 +122,7 @@ fn a_flush_that_fails_by_what_another_shard_has_seen_waits_for_the_message() {
     assert_eq!(array.read(0, offset, 4096).unwrap(), [8; 4096]);
 }
 
-/// What the last flush made durable is redundant no more, and on record the volume is as it was when it was lost.
+/// What the last flush made durable is no longer redundant, and the record stays as it was when the volume was lost.
 #[test]
 fn a_sync_whose_volume_is_lost_under_its_last_flush_is_not_complete() {
     let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
@@ -164,7 +164,7 @@ fn copying() -> Event {
     }
 }
 
-/// A rebuild that takes its time; it has done some rows.
+/// A slow rebuild that has done some rows.
 fn slow_rebuild(shape: Geometry) -> Array {
     let slow = Options {
         rate_bytes_per_s: 512 << 10,
@@ -203,7 +203,7 @@ fn a_rebuild_whose_volume_is_lost_ends_and_tells_of_a_failure() {
     assert_eq!(ended(&array), Some((false, 1)));
 }
 
-/// What is done before the first row that cannot be need not be done again after a restart.
+/// The rows before the first one that cannot be synchronised need not be synchronised again after a restart.
 #[test]
 fn a_sync_that_does_not_get_to_its_end_has_its_last_checkpoint_on_record() {
     let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
@@ -253,8 +253,8 @@ fn a_drive_whose_filling_was_given_up_is_out_of_its_slot_and_failed_on_record() 
     }
 }
 
-/// Another shard has seen the new drive fail, and the message that says so takes its time. What the drive has been given
-/// may be lost with its cache, and it may come back after a crash.
+/// Another shard has seen the new drive fail, and its message about that is delayed. What the drive has been given may
+/// be lost with its cache, and the drive may come back after a crash.
 #[test]
 fn no_checkpoint_is_recorded_whose_flush_the_new_drive_has_missed() {
     let shape = geometry(Level::Raid10, 4, 16 << 10, 256);
@@ -300,7 +300,7 @@ fn no_checkpoint_is_recorded_whose_flush_the_new_drive_has_missed() {
     }
 }
 
-/// It was degraded when it crashed: mirrors may differ elsewhere, too.
+/// The volume was degraded when it crashed: its other mirrors may differ, too.
 #[test]
 fn after_the_rebuild_what_a_crash_has_put_in_doubt_is_resynced() {
     let shape = geometry(Level::Raid10, 4, 16 << 10, 24);

@@ -34,9 +34,9 @@ fn shapes() -> Vec<Geometry> {
     ]
 }
 
-/// Every byte that nobody was writing is what it was; the others are old or new, sector by sector. Only
-/// what was being written to a drive that was lost in the crash (`torn`) is anything: no log of partial
-/// parity can tell.
+/// Checks that bytes that were not being written are unchanged, and that each other sector is old or new. Only sectors
+/// that were being written to a drive lost in the crash (`torn`) may hold anything: a log of partial parity cannot
+/// restore them.
 fn compare(
     client: &Client,
     (disks, shape): (&[crate::memory::Disk], &Geometry),
@@ -141,7 +141,7 @@ fn a_degraded_array_survives_crashes_too() {
     }
 }
 
-/// The loss is not on record when the process is killed, so the drive comes back as if nothing had been.
+/// The loss is not on record when the process is killed, so the drive comes back as if it had not failed.
 /// Where it holds parity it also holds the log, so nothing may have been written that could not be logged.
 #[test]
 fn a_drive_that_fails_just_before_the_crash_comes_back() {
@@ -164,7 +164,7 @@ fn a_drive_that_fails_just_before_the_crash_comes_back() {
             client.step(&mut array, 10);
         }
         assert!(!array.has_event(|event| matches!(event, Event::FailureRecorded(_))));
-        // What the lost drive had in its cache may be gone when it is back: the unit about that must still be there.
+        // The lost drive may come back without what was in its cache: the unit that covers it must still be there.
         assert_eq!(array.shared.borrow().early_units, 0, "seed {seed}");
         let mut disks = array.crash();
         replayed += replay(&mut disks, &shape, area(&shape), SlotSet(0));
@@ -199,7 +199,7 @@ fn a_volume_that_lost_too_much_is_whole_again_with_the_drive_that_it_lost_last()
         }
         client.allow_errors();
         {
-            // The first loss is on record: that drive will not be asked again.
+            // The first loss is on record: that drive is not used again.
             let mut shared = array.shared.borrow_mut();
             shared.disks[usize::from(first.0)].unflushed.clear();
             shared.early_units = 0;
@@ -266,8 +266,8 @@ fn the_unit_before_is_durable_before_the_next_is_written() {
     assert_eq!(array.shared.borrow().early_units, 0);
 }
 
-/// A rebuild has been over a row, and then another drive is lost, too many for the volume: it will not be on
-/// record and may come back. Nothing may be written beside the parity that it has, also where enough is left.
+/// A rebuild has passed a row when another drive is lost, one too many for the volume: that loss is not recorded, and
+/// the drive may come back. No data may be written that its parity does not match, also where enough drives are left.
 #[test]
 fn a_volume_that_has_failed_writes_nothing_that_its_parity_does_not_know() {
     for seed in 0..2 {
@@ -299,7 +299,7 @@ fn a_volume_that_has_failed_writes_nothing_that_its_parity_does_not_know() {
         let held = array.shared.borrow().disks[0].bytes[at];
         assert_eq!(
             held, 1,
-            "seed {seed}: parity on the drive that may come back"
+            "seed {seed}: the parity that may come back does not match"
         );
     }
 }
@@ -314,7 +314,7 @@ fn full_rows_and_zeroed_ones_can_be_cut_off_at_any_moment() {
         let half = shape.size_bytes / 2;
         let noise: Vec<u8> = (0..half).map(|_| random.next() as u8).collect();
         array.write(0, 0, &noise).unwrap();
-        // The newest unit of every log is about rows that are not written to again.
+        // The newest unit of every log covers rows that are not written to again.
         array.write(0, half, &noise).unwrap();
         let operation = match turns % 3 {
             0 => Operation::Write,

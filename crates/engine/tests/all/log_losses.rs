@@ -1,5 +1,5 @@
-//! Drives that have a volume's write-hole log are lost while a write is on its way through it: nothing is written
-//! beside a parity that may come back as it was, and nobody pays for a drive that was only being copied to.
+//! Drives that have a volume's write-hole log are lost while a write is being logged: no data are written whose old
+//! parity may come back, and the loss of a drive that was only being copied to costs no other drive.
 
 use crate::memory::{Array, MIB, geometry, record};
 use engine::control::message::Command;
@@ -39,7 +39,7 @@ fn and_a_mirror(mut record: Record) -> Record {
     record
 }
 
-/// One of the `data` whose drive may be lost beside that of `parity`.
+/// One of the `data` slots, whose drive the mirror can lose beside that of `parity`.
 fn of_another_pair(parity: Slot, data: &[Slot]) -> Slot {
     let is_other = |slot: &&Slot| slot.0 / 2 != parity.0 / 2;
     *data.iter().find(is_other).unwrap()
@@ -77,8 +77,8 @@ fn is_unit(kind: StepKind) -> bool {
     matches!(kind, StepKind::Write { fua: true })
 }
 
-/// It comes back with the parity that it has: because its failure will not be on record, or, where another volume
-/// goes on without it, because somebody trusts it.
+/// The drive may come back with its old parity: because its failure is not recorded, or, where it is recorded because
+/// another volume survives it, because an operator trusts the drive.
 #[test]
 fn a_unit_that_its_drive_did_not_take_lets_nothing_be_written_if_that_was_one_drive_too_many() {
     for (hangs, on_record) in [(false, false), (true, false), (true, true)] {
@@ -111,11 +111,11 @@ fn a_unit_that_its_drive_did_not_take_lets_nothing_be_written_if_that_was_one_dr
         let recorded = Event::FailureRecorded(MemberId(parity.0));
         assert_eq!(array.has_event(|event| *event == recorded), on_record);
         array.wait_ms(2000);
-        assert_eq!(held(&array, 0, written), 1, "{at}: parity does not know it");
+        assert_eq!(held(&array, 0, written), 1, "{at}: written without parity");
     }
 }
 
-/// The drive in service has the unit. It does not have to fail before the write is acknowledged.
+/// The drive in service has the unit, and need not be failed before the write is acknowledged.
 #[test]
 fn a_unit_that_only_the_drive_that_is_copied_to_did_not_take_costs_no_other() {
     let shape = geometry(Level::Raid5, 4, 16 << 10, 64);
@@ -147,8 +147,8 @@ fn a_unit_that_only_the_drive_that_is_copied_to_did_not_take_costs_no_other() {
     assert_eq!(array.scrub(false), 0);
 }
 
-/// Both losses are on record because of another volume that survives them. Whoever trusts the second drive when it
-/// is back has the parity that it has, and nothing may have been written beside that, or be called written.
+/// Both losses are on record because of another volume that survives them. If an operator trusts the second drive when
+/// it is back, its old parity counts: no data may have been written that it does not match, and none acknowledged.
 #[test]
 fn a_write_that_comes_to_its_log_when_too_much_is_lost_on_record_writes_nothing() {
     let mut met = 0;
@@ -163,12 +163,12 @@ fn a_write_that_comes_to_its_log_when_too_much_is_lost_on_record_writes_nothing(
         let written = *data.iter().find(|&&slot| slot != lost).unwrap();
         let data_index = data.iter().position(|&slot| slot == written).unwrap() as u64;
         array.command(Command::Fail(MemberId(lost.0))).unwrap();
-        // The write may know of this loss as one that is not on record yet, or of none.
+        // When the write begins, this loss may be on record or not.
         let first = Event::FailureRecorded(MemberId(lost.0));
         if seed % 2 == 0 {
             array.run_until(|array| array.has_event(|event| *event == first));
         }
-        // What the parity's drive has is read, and then it is lost, before the data are read.
+        // The old parity is read, and then its drive is lost, before the old data are read.
         array.shared.borrow_mut().latency_ns = 4 * Nanos::SECOND.0;
         let (reads, units) = {
             let stats = array.shards[0].engine.stats();
@@ -184,7 +184,7 @@ fn a_write_that_comes_to_its_log_when_too_much_is_lost_on_record_writes_nothing(
             continue;
         }
         array.shared.borrow_mut().disks[usize::from(parity.0)].gone = true;
-        // A write there is missed by the lost drive, and acknowledged when that is on record.
+        // The lost drive misses a write to the mirror, which is acknowledged when the loss is on record.
         let length = mirror.row_bytes() as u32;
         let buffer = array.allocate(u64::from(length));
         let write = Operation::Write;
@@ -194,7 +194,7 @@ fn a_write_that_comes_to_its_log_when_too_much_is_lost_on_record_writes_nothing(
         assert!(array.has_event(|event| *event == recorded), "seed {seed}");
         array.wait_ms(900);
         met += usize::from(array.shared.borrow().flights.contains_key(&tag));
-        assert!(array.finish(tag).is_err(), "seed {seed}: called written");
+        assert!(array.finish(tag).is_err(), "seed {seed}: acknowledged");
         assert_eq!(held(&array, 0, written), 1, "seed {seed}: written");
     }
     assert!(met > 2, "{met} writes came to their log after that");
@@ -210,8 +210,9 @@ fn step(array: &mut Array) {
     array.shared.borrow_mut().now += Nanos::MILLISECOND.0;
 }
 
-/// A write has been logged and only some of its drives have it when the volume is lost, on record because of another
-/// volume. If the drive is trusted later, the unit is what makes the row whole: the next one must not go over it.
+/// A write has been logged and only some of its drives have it when the volume is lost, which is on record because of
+/// another volume. If the lost drive is trusted later, the unit makes the row consistent: the next unit must not
+/// overwrite it.
 #[test]
 fn a_unit_stays_the_newest_when_its_write_is_lost_on_record() {
     let mut met = 0;
@@ -228,7 +229,7 @@ fn a_unit_stays_the_newest_when_its_write_is_lost_on_record() {
         let (parity, data) = slots(&shape, 0);
         let lost = of_another_pair(parity, &data);
         let index_of = |slot: Slot| data.iter().position(|&by| by == slot).unwrap() as u64;
-        // The drive that is lost later is in the pair of the one with the log: that pair keeps one.
+        // The drive that is lost later is in the mirror's pair of the one with the log: that pair keeps one drive.
         let second = *data.iter().find(|slot| slot.0 / 2 == parity.0 / 2).unwrap();
         let third = *data
             .iter()
@@ -246,7 +247,7 @@ fn a_unit_stays_the_newest_when_its_write_is_lost_on_record() {
             array.turn_alone(0);
         }
         array.shared.borrow_mut().latency_ns = usual_ns;
-        // Of another row with the same log, for which it has to wait.
+        // A write to another row with the same log, for which it has to wait.
         let next_row = u64::from(shape.members);
         assert_eq!(shape.parity_slot(next_row), Some(parity));
         let offset_bytes = next_row * shape.row_bytes() + (index_of(third) << 14);
@@ -271,12 +272,12 @@ fn a_unit_stays_the_newest_when_its_write_is_lost_on_record() {
         assert!(array.finish(next_write).is_err(), "seed {seed}");
         array.wait_ms(1000);
         let units = stats(&array).log_units;
-        assert_eq!(units, before.log_units + 1, "seed {seed}: went over it");
+        assert_eq!(units, before.log_units + 1, "seed {seed}: overwritten");
     }
     assert!(met > 2, "{met} writes were under way then");
 }
 
-/// Nobody waits for it any more.
+/// Nothing waits for the unit any more.
 #[test]
 fn a_unit_that_comes_back_after_it_was_given_up_is_not_counted_again() {
     let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
@@ -299,7 +300,8 @@ fn a_unit_that_comes_back_after_it_was_given_up_is_not_counted_again() {
     assert_eq!(array.read(0, 0, 4096).unwrap(), [9; 4096]);
 }
 
-/// The drive that has it is not the one that the next unit goes to, and data are written only when that is durable.
+/// The late unit was sent to the slot's old drive, and the next one goes to the new drive. Data are written only when
+/// the next unit is durable.
 #[test]
 fn a_unit_that_comes_back_late_is_not_taken_for_the_next_one() {
     let shape = geometry(Level::Raid5, 4, 16 << 10, 24);

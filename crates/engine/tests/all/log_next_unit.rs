@@ -1,5 +1,5 @@
-//! When the next unit of a write-hole log goes over the one before: not while something that this one is about may be
-//! missing on a drive that a crash would bring back.
+//! When the next unit of a write-hole log may overwrite the one before: not while a write that the old unit covers may
+//! be missing on a drive that a crash would bring back.
 
 use crate::memory::{Array, MIB, geometry, record};
 use engine::control::record::{LogArea, Record};
@@ -40,8 +40,8 @@ fn turn(array: &mut Array, times: usize) {
     });
 }
 
-/// A drive has taken what it was given of the first write into its cache, and fails before that is flushed. A crash
-/// would bring it back without, until its failure is on record.
+/// A drive has its part of the first write in its cache, and fails before that is flushed. Until its failure is on
+/// record, a crash would bring the drive back without that part.
 #[test]
 fn a_unit_stays_the_newest_while_a_drive_that_failed_before_its_flush_may_come_back() {
     let shape = shape();
@@ -60,12 +60,12 @@ fn a_unit_stays_the_newest_while_a_drive_that_failed_before_its_flush_may_come_b
     }
     array.shared.borrow_mut().disks[drive(1)].hung = true;
     turn(&mut array, 50);
-    // Of another row whose parity is on the same drive: it waits for the log.
+    // A write to another row whose parity is on the same drive: it waits for the log.
     let row = u64::from(shape.members);
     assert_eq!(shape.parity_slot(row), shape.parity_slot(0));
     let second = ask(&mut array, Operation::Write, row * length + 2 * CHUNK, 4096);
     turn(&mut array, 50);
-    assert_eq!(units(&array), before + 1, "the first unit is not done with");
+    assert_eq!(units(&array), before + 1, "the next unit was written");
     {
         let mut shared = array.shared.borrow_mut();
         shared.hold_persists = true;
@@ -82,7 +82,7 @@ fn a_unit_stays_the_newest_while_a_drive_that_failed_before_its_flush_may_come_b
     assert!(array.has_event(is_noticed));
     array.shared.borrow_mut().disks[drive(1)].hung = false;
     array.wait_ms(1000);
-    assert_eq!(units(&array), before + 1, "the next unit is out");
+    assert_eq!(units(&array), before + 1, "the next unit was written");
     assert_eq!(array.shared.borrow().early_units, 0);
     array.release_persists();
     for tag in [first, second] {

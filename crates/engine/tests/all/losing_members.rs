@@ -1,4 +1,4 @@
-//! A member is lost at an unlucky moment: while the array stops or is fenced, or with the last flush.
+//! A member is lost at an unlucky moment: while the array stops or is fenced, or during the last flush.
 
 use crate::memory::{Array, geometry, record};
 use engine::control::bad_blocks::BadBlocks;
@@ -79,7 +79,7 @@ fn a_flush_that_a_failed_half_missed_is_done_by_the_other_half() {
     assert!(array.has_event(|event| matches!(event, Event::FailureRecorded(_))));
 }
 
-/// An operator switches the write cache of a drive on that had none.
+/// An operator switches on the write cache of a drive that had none.
 #[test]
 fn a_cache_that_turns_volatile_is_flushed_from_then_on() {
     let mut record = record(geometry(Level::Raid1, 2, 64 << 10, 16), 0, None);
@@ -88,7 +88,7 @@ fn a_cache_that_turns_volatile_is_flushed_from_then_on() {
     let unflushed = |array: &Array| !array.shared.borrow().disks[1].unflushed.is_empty();
     array.write(0, 0, &[1; 4096]).unwrap();
     assert_eq!(flush(&mut array), Ok(()));
-    assert!(unflushed(&array), "it needs no flush");
+    assert!(unflushed(&array), "it was flushed");
     let turned = Message::CacheTurnedVolatile(MemberId(1));
     array.shared.borrow_mut().mail[0].push_back(turned);
     array.wait_ms(40);
@@ -109,7 +109,7 @@ fn a_flush_that_a_member_of_a_raid_0_missed_fails() {
         matches!(failed, Err(Failure::Unrecoverable { .. })),
         "{failed:?}"
     );
-    // Nor does the next one reach what the lost member has acknowledged.
+    // The next flush does not reach what the lost member has acknowledged either.
     let again = flush(&mut array);
     assert!(
         matches!(again, Err(Failure::Unrecoverable { .. })),
@@ -117,8 +117,8 @@ fn a_flush_that_a_member_of_a_raid_0_missed_fails() {
     );
 }
 
-/// What it was to make durable may be gone, and the next flush, which says nothing of that, has nothing to do:
-/// without redundancy, too, a member that could not flush serves no more.
+/// What the flush was to make durable may be gone, and the next flush would succeed and say nothing of that. So a
+/// member that could not flush is failed, without redundancy too.
 #[test]
 fn a_flush_that_failed_is_not_tried_again() {
     let record = record(geometry(Level::Raid0, 3, 16 << 10, 16), 0, None);
@@ -138,7 +138,7 @@ fn a_flush_that_failed_is_not_tried_again() {
     assert!(array.has_event(|event| *event == Event::VolumeFailed(VolumeId(0))));
 }
 
-/// A drive that has said once that it could not flush may say of the same writes, asked again, that it has.
+/// A drive that has failed a flush once may answer the next one with success, although the same writes are lost.
 #[test]
 fn one_flush_that_fails_costs_the_member() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4)] {
@@ -153,8 +153,8 @@ fn one_flush_that_fails_costs_the_member() {
     }
 }
 
-/// A rebuild gives up because of a block that it cannot read; what else it has in flight to the new drive
-/// must not keep its locks.
+/// A rebuild gives up because of a block that it cannot read. Its other commands in flight to the new drive must not
+/// keep their locks.
 #[test]
 fn a_rebuild_that_gives_up_leaves_no_lock_behind() {
     let options = Options {
@@ -193,7 +193,7 @@ fn a_rebuild_that_gives_up_leaves_no_lock_behind() {
     }
 }
 
-/// A crash before that would bring the member back as current, without what its cache held.
+/// A crash before the failed mark would bring the member back as current, without what its cache held.
 #[test]
 fn a_flush_waits_for_the_failed_mark_of_members_that_cannot_do_theirs() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4)] {
@@ -208,7 +208,7 @@ fn a_flush_waits_for_the_failed_mark_of_members_that_cannot_do_theirs() {
             array.write(0, 0, &[1; 4096]).unwrap();
             array.shared.borrow_mut().disks[0].gone = true;
             array.shared.borrow_mut().hold_persists = true;
-            // The loss is noticed by somebody who asks something else.
+            // A read notices the loss.
             let all = shape.row_bytes().min(shape.size_bytes) as u32;
             assert!(array.read(0, 0, all).is_ok());
             let buffer = array.allocate(0);
@@ -238,8 +238,8 @@ fn nothing_is_flushed_on_a_volume_that_has_lost_too_much() {
     }
 }
 
-/// The failed mark is on record, but one shard has not heard of the failure and reads from the member what
-/// was there before. Nobody may have been told by then that it is over.
+/// The failed mark is on record, but one shard does not know of the failure yet and reads the old data from the member.
+/// Until it knows, the write must not be acknowledged.
 #[test]
 fn a_write_that_a_member_missed_waits_for_shards_that_still_read_from_it() {
     let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
@@ -252,7 +252,7 @@ fn a_write_that_a_member_missed_waits_for_shards_that_still_read_from_it() {
     for _ in 0..500 {
         array.turn_alone(0);
     }
-    // Others have been heard.
+    // The time in which further failures are waited for has passed.
     array.shared.borrow_mut().now += FAILURES_HEARD_FOR.0;
     for _ in 0..500 {
         array.turn_alone(0);
@@ -267,8 +267,8 @@ fn a_write_that_a_member_missed_waits_for_shards_that_still_read_from_it() {
     assert_eq!(array.read(1, 0, 4096).unwrap(), [2; 4096]);
 }
 
-/// A read is with a member that fails, and what lies there is overwritten on the others. The member answers
-/// then, with what it has.
+/// A member that has a read fails, and the block is overwritten on the others. Then the member answers, with what it
+/// holds.
 #[test]
 fn what_a_failed_member_answers_late_is_not_taken() {
     let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
@@ -296,8 +296,8 @@ fn what_a_failed_member_answers_late_is_not_taken() {
     }
 }
 
-/// A drive fails to flush, may have lost what it had not written, and goes on as if nothing had been. A shard
-/// that no message has reached yet must not read from it.
+/// A drive fails a flush, may have lost what was in its cache, and answers afterwards as if nothing had happened. A
+/// shard that no message has reached yet must not read from it.
 #[test]
 fn a_shard_without_mail_reads_nothing_from_a_member_that_has_failed() {
     let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
@@ -316,8 +316,8 @@ fn a_shard_without_mail_reads_nothing_from_a_member_that_has_failed() {
     }
 }
 
-/// The write was planned with the drive, and goes on when the drive has failed: so far it knows of nobody who will miss
-/// it. The drive must not come back as current when that is acknowledged.
+/// The write was planned with the drive, and continues after the drive has failed, before its plan has noticed that the
+/// drive will miss it. When the write is acknowledged, the drive must not come back as current.
 #[test]
 fn a_write_planned_before_a_member_failed_waits_for_its_failed_mark() {
     let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
@@ -351,7 +351,7 @@ fn a_write_planned_before_a_member_failed_waits_for_its_failed_mark() {
     assert_eq!(array.read(0, 0, 32 << 10).unwrap(), [9; 32 << 10]);
 }
 
-/// Also where the drives that are left hold all of what is written: so it is as it was when a lost drive comes back.
+/// Also where the drives that are left hold all that is written: the volume is unchanged when a lost drive comes back.
 #[test]
 fn a_volume_that_has_failed_writes_nothing_to_the_drives_that_are_left() {
     let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
@@ -382,7 +382,7 @@ fn a_volume_that_has_failed_writes_nothing_to_the_drives_that_are_left() {
     }
 }
 
-/// The first chunk has been written: whoever asked can tell from the answer where that ends.
+/// The first chunk has been written: the answer tells the client how far.
 #[test]
 fn a_write_that_is_lost_in_part_names_the_first_byte_that_is() {
     let shape = geometry(Level::Raid10, 4, 16 << 10, 24);

@@ -1,5 +1,5 @@
-//! The engine's own tests with members in memory, in one program: what they share is compiled once, and there is one link. Two are
-//! programs of their own: `limits`, because it takes longest, and `interleavings`, which needs `--cfg shuttle`.
+//! The engine's own tests with members in memory, in one program, so that shared code is compiled and linked once. Two
+//! are programs of their own: `limits`, because it takes longest, and `interleavings`, which needs `--cfg shuttle`.
 //!
 //! Run one module's tests with `cargo test -p engine --test all NAME::`.
 

@@ -1,4 +1,4 @@
-//! Which copy of mirrored data is read, and what happens to I/O that a drive only puts off.
+//! Which copy of mirrored data is read, and what happens to commands that a drive answers with "try again".
 
 use crate::memory::{Array, geometry, record};
 use engine::control::message::Command;
@@ -54,7 +54,7 @@ fn reads_go_to_the_mirror_with_the_fewest_in_flight() {
                 "{level:?}: drive {drive} had {reads} of 1200"
             );
         }
-        // A drive that keeps its commands gets no more of them than its share at any time.
+        // A drive that does not answer gets no more reads once it has the most in flight.
         array.hang(0);
         let before: Vec<usize> = (0..usize::from(copies))
             .map(|drive| reads_of(&array, drive))
@@ -92,7 +92,7 @@ fn mirrors_that_may_differ_show_the_content_of_one_copy() {
             found.iter().all(|&byte| byte == 0xA0),
             "{level:?}: both copies were read"
         );
-        // Nor when that one cannot be read any more.
+        // The same content is read when that copy cannot be read any more.
         array.shared.borrow_mut().disks[0].bad = vec![(shape.start_bytes, shape.start_bytes + 512)];
         for _ in 0..20 {
             assert!(array.read(0, 0, 4096).expect("a copy") == [0xA0; 4096]);
@@ -100,8 +100,8 @@ fn mirrors_that_may_differ_show_the_content_of_one_copy() {
     }
 }
 
-/// An older copy of a drive was put in its place: what lies on the others is the content. Where all records are
-/// alike it is what the lowest has.
+/// An older copy of a drive was put in its place: the content is that of the other drives. Where all records are alike,
+/// it is that of the lowest slot.
 #[test]
 fn mirrors_that_may_differ_get_the_content_of_the_newest_record() {
     for (level, members, differing, is_behind) in [
@@ -135,11 +135,11 @@ fn mirrors_that_may_differ_get_the_content_of_the_newest_record() {
                 found.iter().all(|&byte| byte == 0xA0),
                 "{level:?}: drive {differing} was read"
             );
-            // The next start may take another one: what was read has to be there by then, also after a power cut.
+            // The next start may read another copy: what was read must be on it by then, also after a power cut.
             let shared = array.shared.borrow();
             assert!(shared.disks[differing].unflushed.is_empty(), "{level:?}");
             drop(shared);
-            // It is no worse than nothing when the other is lost.
+            // The differing drive is still read when the other one is lost.
             if is_read_only {
                 array.shared.borrow_mut().disks[differing ^ 1].gone = true;
                 read_many(&mut array, 10);
@@ -168,7 +168,7 @@ fn mirrors_whose_resync_waits_for_a_rebuild_are_read_from_the_lowest_slot_only()
     let found = read_many(&mut array, 600);
     assert!(found.iter().all(|&byte| byte == 0xA0), "both were read");
     assert_eq!(reads_of(&array, 3), 0);
-    // After the rebuild it has its turn, and then the copies are the same.
+    // After the rebuild the resync runs, and then the copies are the same.
     array.command(Command::Rebuild(VolumeId(0))).unwrap();
     let is_over = |event: &Event| {
         let job = JobName::Resync;

@@ -1,5 +1,5 @@
-//! What has to be on record before the first write of a session, so that a drive that was copied before it is
-//! seen to be old.
+//! What has to be on record before the first write of a session, so that a copy of a drive from before it is recognised
+//! as old.
 
 use crate::memory::client::Client;
 use crate::memory::marks::with_bitmap;
@@ -27,7 +27,8 @@ fn quick() -> Options {
     }
 }
 
-/// Clean, not stopped cleanly with and without a resync to be done, without a member, with a bitmap.
+/// Records of a volume that is clean, has a bitmap, was not stopped cleanly (with and without a resync to be done),
+/// lacks a member, or has its initial sync before it.
 fn states(shape: Geometry) -> Vec<Record> {
     let clean = record(shape, 0, None);
     let mut all = vec![clean.clone()];
@@ -48,7 +49,7 @@ fn states(shape: Geometry) -> Vec<Record> {
     all
 }
 
-/// The bytes that volumes have on the members.
+/// The volume's bytes on each member.
 fn content(array: &Array) -> Vec<Vec<u8>> {
     let shape = array.shape;
     let extent = shape.start_bytes as usize..(shape.start_bytes + shape.component_bytes) as usize;
@@ -75,7 +76,7 @@ fn generations(array: &Array) -> Vec<u64> {
     in_service.map(|(_, disk)| generation(disk)).collect()
 }
 
-/// A copy that is one generation behind would be taken for a member of an interrupted update.
+/// A copy that is one generation behind would be taken for a member that an interrupted update has not reached.
 #[test]
 fn the_record_has_moved_on_twice_before_anything_is_written() {
     for record in shapes().into_iter().flat_map(states) {
@@ -112,7 +113,7 @@ fn the_record_has_moved_on_twice_before_anything_is_written() {
     }
 }
 
-/// What only reads, or is stopped at once, leaves the record as it is.
+/// An array that is only read, or is stopped at once, leaves the record as it is.
 #[test]
 fn an_array_that_is_only_read_is_not_written() {
     for shape in shapes() {
@@ -126,7 +127,7 @@ fn an_array_that_is_only_read_is_not_written() {
     }
 }
 
-/// The second update begins when the first is on all members, and what waits is neither lost nor early.
+/// The second update begins when the first is on all members, and waiting writes are neither lost nor early.
 #[test]
 fn writes_wait_for_both_updates_and_are_carried_out_then() {
     for record in shapes().into_iter().flat_map(states) {
@@ -156,7 +157,7 @@ fn writes_wait_for_both_updates_and_are_carried_out_then() {
     }
 }
 
-/// A stop amid the first updates answers what waits and comes to its end.
+/// A stop during the first updates answers the requests that wait, and ends.
 #[test]
 fn an_array_can_be_stopped_before_its_first_write() {
     for record in shapes().into_iter().flat_map(states) {
@@ -180,7 +181,8 @@ fn an_array_can_be_stopped_before_its_first_write() {
     }
 }
 
-/// Dirty at the start and at rest: it becomes clean by itself, and what comes meanwhile is written.
+/// A volume that is dirty at the start and idle becomes clean by itself, and a write that comes meanwhile is carried
+/// out.
 #[test]
 fn a_write_that_meets_the_first_clean_mark_is_carried_out() {
     for shape in shapes().into_iter().filter(|shape| shape.redundant()) {
@@ -200,7 +202,7 @@ fn a_write_that_meets_the_first_clean_mark_is_carried_out() {
     }
 }
 
-/// Clients that write at once and without pause, with a drive that fails amid the first updates.
+/// Clients that write at once and without pause, with a drive that fails during the first updates.
 #[test]
 fn a_drive_that_fails_amid_the_first_updates_keeps_nobody_waiting() {
     for shape in shapes().into_iter().filter(|shape| shape.redundant()) {
@@ -218,7 +220,7 @@ fn a_drive_that_fails_amid_the_first_updates_keeps_nobody_waiting() {
     }
 }
 
-/// Bits may be cleared in this session, so whoever was copied before it lacks more than what is marked.
+/// Bits may be cleared in this session, so a drive that was copied before it may lack more than the marked regions.
 #[test]
 fn a_copy_from_before_the_start_cannot_come_back_by_the_bitmap() {
     for shape in shapes().into_iter().filter(|shape| shape.redundant()) {

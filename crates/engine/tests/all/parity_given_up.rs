@@ -1,5 +1,5 @@
-//! Writes to a row of a RAID 5 in which two blocks cannot be read: what is written is there, what cannot be
-//! had is an error and never wrong bytes, and nothing is given up that could be had.
+//! Writes to a row of a RAID 5 in which two blocks cannot be read: what is written can be read, lost data are errors
+//! and never wrong bytes, and nothing is given up that could be reconstructed.
 
 use crate::memory::{Array, Disk, MIB, Random, geometry, record};
 use engine::control::bad_blocks::{BadBlocks, BadRange};
@@ -14,7 +14,7 @@ use engine::units::{MemberId, Slot, VolumeId};
 
 const GRAIN: u64 = GRAIN_BYTES as u64;
 const BLOCK: u64 = 512;
-/// The row that is spoiled: its parity is on another drive than that of the first.
+/// The row that is spoiled: its parity is on another drive than that of row 0.
 const ROW: u64 = 2;
 
 fn shapes() -> [Geometry; 3] {
@@ -29,8 +29,8 @@ fn over(record: Record, disks: Vec<Disk>, shards: u8, shape: Geometry) -> Array 
     Array::over(record, disks, shards, 5, Options::default(), shape)
 }
 
-/// An array full of content, whose bad-block log has room for so many entries. All but those of four drives keep
-/// a write-hole log.
+/// An array full of content, whose bad-block log has room for `room` entries. It has a write-hole log unless it has
+/// four drives.
 fn filled(shape: Geometry, spares: u8, shards: u8, room: u64) -> (Array, Vec<u8>) {
     let mut record = record(shape, spares, None);
     record.bad_blocks = BadBlocks::new((BAD_BLOCK_ENTRIES_MAX - room) as usize);
@@ -119,7 +119,7 @@ fn either_of_two_unreadable_blocks_can_be_written_and_both_make_the_row_whole() 
         write(&mut array, &mut content, first, &[7; GRAIN as usize]).unwrap();
         assert_eq!(on_record(&array), [parity_range(&shape, bad)]);
         assert_eq!(errors(&mut array, &content), [other], "{shape:?}");
-        // The same again needs no record.
+        // The same write again needs no update of the record.
         let updates = array.shared.borrow().persists.len();
         write(&mut array, &mut content, first, &[8; GRAIN as usize]).unwrap();
         assert_eq!(array.shared.borrow().persists.len(), updates);
@@ -133,7 +133,8 @@ fn either_of_two_unreadable_blocks_can_be_written_and_both_make_the_row_whole() 
     }
 }
 
-/// Data and parity: the data can be written with what the others hold, and the others without parity.
+/// A data block and its parity are unreadable: the data block can be written with what the other drives hold, and the
+/// blocks beside it without parity.
 #[test]
 fn an_unreadable_block_beside_unreadable_parity_can_be_written() {
     for (shape, shards) in shapes().into_iter().zip(1..) {
@@ -152,8 +153,7 @@ fn an_unreadable_block_beside_unreadable_parity_can_be_written() {
     }
 }
 
-/// Nothing is written before a crash would find parity on record as lost; what a crash leaves after that is
-/// right or an error.
+/// No data are written before the parity is on record as lost, so what is read after a crash is right or an error.
 #[test]
 fn parity_is_on_record_as_lost_before_data_are_written() {
     for (shape, shards) in shapes().into_iter().zip(1..) {
@@ -190,7 +190,7 @@ fn parity_is_on_record_as_lost_before_data_are_written() {
 }
 
 /// One drive is missing and another cannot read a block: what the missing one held there is lost, and nothing
-/// beside it. It lives in parity alone, so it can be written as soon as parity can be computed.
+/// beside it. That block exists in the parity alone, so it can be written as soon as the parity can be computed.
 #[test]
 fn without_a_drive_an_unreadable_block_can_be_written_and_costs_no_other() {
     for (shape, shards) in shapes().into_iter().zip(1..) {
@@ -313,8 +313,8 @@ fn a_drive_that_is_being_replaced_gives_parity_up_on_both() {
     }
 }
 
-/// Any blocks but one of each row, any writes, restarts in between: what is written is there, nothing is ever wrong,
-/// and only blocks that were spoiled and not written since are errors.
+/// At each offset, blocks of any drives but one are spoiled, with any writes and restarts in between: what is written
+/// can be read, nothing is ever wrong, and only blocks that were spoiled and not written since are errors.
 #[test]
 fn whatever_is_written_is_there_and_only_what_was_spoiled_is_not() {
     for (seed, shape) in (0..12).zip(shapes().into_iter().cycle()) {
@@ -325,7 +325,7 @@ fn whatever_is_written_is_there_and_only_what_was_spoiled_is_not() {
         for round in 0..80 {
             let in_chunk = random.below(24) * BLOCK;
             if round % 4 == 0 {
-                // Where all are unreadable it is the host that says so: see hosts_errors.
+                // A block that is unreadable on all drives would be the host's fault: see hosts_errors.
                 let spared = (in_chunk / BLOCK) as u8 % shape.members;
                 let slots: Vec<u8> = (0..2 + random.below(2))
                     .map(|_| random.below(u64::from(shape.members)) as u8)

@@ -1,5 +1,5 @@
-//! Every plan of a shard is under way: what needs one waits, nothing counts as done because there was none, and requests
-//! without a plan still get theirs when a drive fails them.
+//! Every plan of a shard is in use: work that needs one waits, nothing counts as done because there was none, and
+//! requests that run without a plan still get one when a drive fails.
 
 use crate::memory::marks::with_bitmap;
 use crate::memory::{Array, MIB, geometry, record};
@@ -47,8 +47,8 @@ fn turns(array: &mut Array, count: usize) {
     (0..count).for_each(|_| array.turn_alone(0));
 }
 
-/// The first drive hangs, and all plans but those that are kept for requests without one wait for it. What has been
-/// asked and is not answered.
+/// An array whose first drive hangs, and whose plans all wait for it, but for those that are reserved for requests
+/// without a plan. With the tags of the requests that are not answered.
 fn without_plans() -> (Array, Vec<u64>) {
     let options = Options {
         clean_after: Nanos(100 * Nanos::MILLISECOND.0),
@@ -83,7 +83,7 @@ fn without_plans() -> (Array, Vec<u64>) {
     (array, tags)
 }
 
-/// The drive is failed at its deadline. Those that had no plan need one then.
+/// Waits until the drive is failed at its deadline and all requests are answered. Those without a plan need one then.
 fn until_answered(array: &mut Array, tags: Vec<u64>) {
     array.wait_ms(3_000);
     for tag in tags {
@@ -102,7 +102,7 @@ fn a_write_whose_bit_cannot_be_set_for_want_of_a_plan_waits() {
     until_answered(&mut array, tags);
 }
 
-/// It has not been written to for a while, and its drives have to be flushed before the record says that it is clean.
+/// The volume has been idle for a while, and its drives have to be flushed before the record says that it is clean.
 #[test]
 fn a_volume_is_not_clean_because_there_is_no_plan_for_its_flush() {
     let (mut array, tags) = without_plans();
@@ -120,11 +120,14 @@ fn a_volume_is_not_clean_because_there_is_no_plan_for_its_flush() {
         let mut unflushed = shared.disks[1..].iter().flat_map(|disk| &disk.unflushed);
         let is_in_cache = unflushed.any(|range| extent.contains(&range.0));
         drop(shared);
-        assert!(!is_in_cache || !says_clean(&array, 1), "it is in a cache");
+        assert!(
+            !is_in_cache || !says_clean(&array, 1),
+            "data are in a cache"
+        );
     }
     until_answered(&mut array, tags);
     array.wait_ms(1_000);
-    assert!(says_clean(&array, 1), "nobody asked again");
+    assert!(says_clean(&array, 1), "not retried");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Ranges that the bad-block log names: never believed, made good by the next write over them, and made by
-//! rebuilds that cannot have everything.
+//! Ranges in the bad-block log: what the drive holds there is never used, the next write over a range clears it, and a
+//! rebuild records what it cannot reconstruct.
 
 use crate::memory::client::Client;
 use crate::memory::{Array, Disk, Random, geometry, record};
@@ -33,7 +33,7 @@ fn range(shape: &Geometry, member: u8, row: u64, in_chunk: u64, length_bytes: u6
     }
 }
 
-/// Drives full of content, of which `ranges` hold something else, and a record that says so.
+/// Drives full of content but for `ranges`, which hold wrong bytes, and a record that lists these.
 fn planted(shape: Geometry, spares: u8, ranges: &[BadRange]) -> (Record, Vec<Disk>, Vec<u8>) {
     let mut array = Array::new(record(shape, spares, None), 1, 1, Options::default());
     let mut random = Random(7);
@@ -153,7 +153,7 @@ fn without_redundancy_a_recorded_range_is_an_error_until_it_is_written() {
             assert_eq!(array.read(last, offset + 512, 512), lost(offset + 512));
             array.read(0, offset - 512, 512).unwrap();
             array.read(last, offset + GRAIN, 512).unwrap();
-            // Half of it, and then the rest.
+            // Half of the range is written, and then the rest.
             array.write(last, offset, &[1; 2048]).unwrap();
             assert!(!on_record(&array, 1)[0].touch(MemberId(0), bad.offset_bytes, 2048));
             assert_eq!(array.read(0, offset, 2048).unwrap(), [1; 2048]);
@@ -187,7 +187,7 @@ fn zeroes_make_a_recorded_range_good_and_a_trim_does_not() {
     assert_eq!(array.read(0, offset, GRAIN_BYTES).unwrap(), [0; 4096]);
 }
 
-/// Were it acknowledged earlier, a crash would make an error of it.
+/// If the write were acknowledged earlier, reading it after a crash would be an error.
 #[test]
 fn a_write_over_a_recorded_range_waits_for_the_record() {
     for shape in [
@@ -208,7 +208,7 @@ fn a_write_over_a_recorded_range_waits_for_the_record() {
         let tag = array.submit(0, Operation::Write, offset, GRAIN_BYTES, buffer);
         array.wait_ms(200);
         assert_eq!(array.take_completion(tag), None, "{shape:?}");
-        // Nothing else waits.
+        // Other writes do not wait.
         array.write(1, 4 * shape.row_bytes(), &[4; 512]).unwrap();
         assert_eq!(array.take_completion(tag), None, "{shape:?}");
         array.run_until(|array| {
@@ -221,7 +221,7 @@ fn a_write_over_a_recorded_range_waits_for_the_record() {
     }
 }
 
-/// A shard with the view of before would still call the range an error.
+/// A shard with the old view would still answer reads of the range with errors.
 #[test]
 fn a_write_over_a_recorded_range_waits_for_the_other_shards() {
     let shape = geometry(Level::Raid0, 2, 32 << 10, 8);
@@ -308,7 +308,7 @@ fn a_rebuild_records_what_it_cannot_have_and_goes_on() {
             ];
             assert_eq!(wanted(&array).bad_blocks.ranges(), recorded, "{shape:?}");
             assert!(array.has_event(|event| *event == Event::BadBlocksRecorded(recorded[0])));
-            // No record says that the drive is filled further than it is, but for what it lists.
+            // No record says that the drive is filled beyond a lost range that it does not list.
             for (_, record) in &array.shared.borrow().persists {
                 let volume = &record.volumes[0];
                 let is_there = volume.slots[failed as usize].member == Some(MemberId(spare));
@@ -319,7 +319,7 @@ fn a_rebuild_records_what_it_cannot_have_and_goes_on() {
                     assert!(listed || filled <= from, "{shape:?}: {filled}");
                 }
             }
-            // What the process knows the next one knows.
+            // The next process knows the same, from the record.
             let after = wanted(&array).clone();
             let disks = std::mem::take(&mut array.shared.borrow_mut().disks);
             let mut array = Array::over(after, disks, shards, 4, Options::default(), shape);
@@ -335,7 +335,7 @@ fn a_rebuild_records_what_it_cannot_have_and_goes_on() {
                 }
             }
             assert!((1..=4).contains(&errors), "{errors}: {shape:?}");
-            // Written over, row by row, all is good again.
+            // Rows that are written over can be read again.
             content.iter_mut().for_each(|byte| *byte ^= 0x55);
             for (at, piece) in content.chunks(shape.row_bytes() as usize).enumerate() {
                 array
@@ -446,7 +446,7 @@ fn under_load_no_recorded_range_is_noticed_by_clients() {
         for seed in 0..3 {
             let members = u64::from(shape.members);
             let mut random = Random(seed);
-            // In no grain of a row more than one member.
+            // Each grain of a row is bad on at most one member.
             let mut plant = |row: u64| {
                 let grains = u64::from(shape.row_height_bytes(row)) / GRAIN;
                 let grain = random.below(grains);

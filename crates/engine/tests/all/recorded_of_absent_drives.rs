@@ -55,7 +55,7 @@ fn a_drive_that_was_removed_is_absent_on_record() {
     }
 }
 
-/// They would take the room of others.
+/// They would take room in the bad-block log from others.
 #[test]
 fn lost_blocks_of_a_drive_that_was_removed_are_forgotten_with_the_next_change() {
     let (mut array, stays) = removed();
@@ -74,13 +74,13 @@ fn a_volume_does_without_drives_that_hold_nothing_current_of_it() {
     volume.slots[2].member = None;
     let without = |volume: &VolumeRecord| [0, 1, 2].map(|at| volume.does_without(MemberId(at)));
     assert_eq!(without(&volume), [false, true, true]);
-    // What it holds nobody knows.
+    // Nobody knows what a volume that was not started holds.
     volume.not_started = true;
     assert_eq!(without(&volume), [false; 3]);
 }
 
-/// Another shard has written over the block, and the drive has failed when the controller hears of that. It may come
-/// back without what was written, if its failure is not on record.
+/// Another shard has written over the block, but the drive has failed by the time the controller hears of that. If
+/// the failure is not on record, the drive may come back without the write.
 #[test]
 fn a_lost_block_of_a_drive_that_has_failed_stays_on_record() {
     let shape = geometry(Level::Raid1, 3, 1 << 20, 4);

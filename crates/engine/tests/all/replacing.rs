@@ -52,7 +52,7 @@ fn what_is_written_while_a_drive_is_copied_is_on_the_new_one() {
             for _ in 0..30 {
                 client.step(&mut array, 16);
             }
-            // Some of what is in flight now knows nothing of the copy.
+            // Some of the requests in flight began before the copy.
             array.command(replace(&shape)).unwrap();
             let mut steps = 0;
             while !ended(&array, true) {
@@ -108,7 +108,7 @@ fn a_shard_that_learns_late_reads_nothing_old() {
     for shape in shapes() {
         let mut array = Array::new(record(shape, 1, None), 2, 7, Options::default());
         let length = 4096;
-        // Of the first shard's rows: the one whose data on the drive in slot 1 is the first.
+        // The first data chunk on the drive in slot 1 whose row belongs to the first shard.
         let of_slot = |row: u64| (0..shape.data_members()).map(move |index| (row, index));
         let places = (0..shape.rows()).filter(|&row| shape.owner(row, 2) == ShardId(0));
         let (row, data_index) = places
@@ -124,7 +124,7 @@ fn a_shard_that_learns_late_reads_nothing_old() {
         array.command(replace(&shape)).unwrap();
         let to = MemberId(shape.members);
         let changes = |message: &Message| matches!(message, Message::View(view) if view.volumes[0].slots[1] == Some(to));
-        // The second shard hears nothing from the moment in which the drives change places.
+        // The second shard gets no messages from the moment at which the drives are exchanged.
         let mut kept = Vec::new();
         for _ in 0..400_000 {
             array.shards[0].turn();
@@ -155,7 +155,7 @@ fn a_shard_that_learns_late_reads_nothing_old() {
         }
         assert_eq!(array.take_completion(read), Some(Ok(())), "{shape:?}");
         let found = array.shared.borrow().memory[into.0 as usize];
-        assert_eq!(found, 2, "{shape:?}: acknowledged, and read as before");
+        assert_eq!(found, 2, "{shape:?}: acknowledged, and not read");
         array.shared.borrow_mut().mail[1].extend(kept);
         array.run_until(|array| ended(array, true));
         assert_eq!(array.read(1, offset, 4096).unwrap(), [2; 4096]);
@@ -207,7 +207,7 @@ fn a_write_that_reached_the_new_drive_is_not_lost_with_the_old_one() {
     }
 }
 
-/// A read is still on its way to a drive of a RAID 0 when that is replaced and pulled: the new drive has it.
+/// A read is still on its way to a drive of a RAID 0 when that is replaced and pulled: the new drive serves it.
 #[test]
 fn a_read_from_a_replaced_drive_that_was_pulled_asks_the_new_one() {
     for seed in 0..8 {
@@ -267,13 +267,13 @@ fn a_replacement_on_record_is_not_given_up_for_another_drive() {
         let mut blocks = shared.disks[usize::from(holder.0)].bytes.chunks(4096);
         assert!(
             blocks.any(|block| block == [9; 4096]),
-            "{holder:?} has it not"
+            "{holder:?} lacks it"
         );
     }
 }
 
-/// The new drive of a level without redundancy misses what both drives get. If it served on, it would take the slot
-/// without what was acknowledged there; and so it would after a crash, as long as there is a record that names it.
+/// At a level without redundancy, the new drive misses a write that goes to both drives. If it still served, it would
+/// take the slot without acknowledged data, now or after a crash, as long as there is a record that names it.
 #[test]
 fn a_new_drive_that_misses_a_write_does_not_take_the_slot() {
     for what in [Operation::Write, ZEROES] {

@@ -1,5 +1,5 @@
-//! Scrubs that go on where an earlier process left them, what they say of a mismatch, and stripes that
-//! stand still to be looked at.
+//! Scrubs that continue where an earlier process left them, what they report of a mismatch, and stripes that are held
+//! still for inspection.
 
 use crate::memory::{Array, MIB, geometry, record};
 use engine::control::jobs::JobStatus;
@@ -30,7 +30,7 @@ fn shapes() -> Vec<Geometry> {
     ]
 }
 
-/// Makes slot `slot` of `row` disagree, behind everyone's back.
+/// Makes slot `slot` of `row` disagree, by a change of the drive's bytes.
 fn spoil(array: &Array, shape: &Geometry, row: u64, slot: usize) {
     let at = shape.member_offset_bytes(row, 512) as usize;
     array.shared.borrow_mut().disks[slot].bytes[at] ^= 0x5A;
@@ -156,7 +156,7 @@ fn the_position_of_a_repair_is_kept_only_when_what_it_wrote_is_flushed() {
                 assert_eq!(disk.unflushed.iter().find(early), None, "{kept_bytes}");
             }
         }
-        assert!(kept_bytes > 0, "it was never kept");
+        assert!(kept_bytes > 0, "none was kept");
         assert_eq!(lagged, repair);
     }
 }
@@ -203,7 +203,7 @@ fn nothing_is_written_to_a_stripe_that_stands_still() {
             for (slot, disk) in array.shared.borrow().disks.iter().enumerate() {
                 assert_eq!(disk.bytes[at], 0, "{shape:?}: slot {slot} was written");
             }
-            // Elsewhere nobody waits, and readers nowhere.
+            // Writes elsewhere do not wait, and reads wait nowhere.
             assert_eq!(array.read(0, 0, 4096).unwrap(), [0; 4096]);
             array.write(0, shape.row_bytes(), &[2; 4096]).unwrap();
             let_go(&mut array, owner, 7);
@@ -222,12 +222,12 @@ fn an_inspection_ends_by_itself_and_with_every_new_view() {
     let mut array = Array::new(record(shape, 0, None), 2, 6, quick());
     inspect(&mut array, &shape, 1, 0);
     array.run_until(|array| array.has_event(|event| *event == Event::Inspectable { ticket: 1 }));
-    // One at a time on each shard.
+    // Each shard takes one inspection at a time.
     inspect(&mut array, &shape, 2, 0);
     array.run_until(|array| array.has_event(|event| *event == ended(2, false)));
     array.wait_ms(3000);
     assert!(array.has_event(|event| *event == ended(1, false)));
-    // There is no such stripe, and this one belongs to the other shard.
+    // There is no such stripe, and the next one belongs to the other shard.
     inspect(&mut array, &shape, 3, u64::MAX);
     array.run_until(|array| array.has_event(|event| *event == ended(3, false)));
     let message = Message::Inspect {
@@ -245,7 +245,7 @@ fn an_inspection_ends_by_itself_and_with_every_new_view() {
     array.run_until(|array| array.has_event(|event| *event == ended(5, false)));
     array.write(0, 0, &[3; 4096]).unwrap();
     assert_eq!(array.command(scrub(false)), Err(Refused::Busy));
-    // And nothing holds up the end.
+    // An inspection does not hold up a stop.
     inspect(&mut array, &shape, 6, 0);
     array.command(Command::Stop).unwrap();
     array.run_until(|array| array.has_event(|event| *event == Event::Stopped));

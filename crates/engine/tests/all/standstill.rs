@@ -91,7 +91,7 @@ fn a_process_that_stood_still_for_longer_than_the_deadline_fails_no_member() {
     }
 }
 
-/// Drives that need longer than a turn for their answers, as the kernel's threads do that stood still, too.
+/// The answers come more than a turn after the standstill, as from threads of the kernel that stood still too.
 #[test]
 fn what_a_drive_has_left_of_its_time_is_what_it_had_before() {
     for record in records() {
@@ -127,7 +127,7 @@ fn a_drive_that_hangs_is_failed_although_the_process_stands_still_now_and_then()
     }
 }
 
-/// As long as every turn brings answers, more may be there; but not for ever.
+/// As long as every turn brings answers, more may be on their way, and no drive is failed; but not for ever.
 #[test]
 fn a_drive_that_hangs_is_failed_although_every_turn_brings_answers() {
     let mut array = Array::new(records()[0].clone(), 1, 3, options());
@@ -168,7 +168,7 @@ fn a_clock_that_goes_back_fails_no_member_and_stops_no_deadline() {
     }
 }
 
-/// Nor was a drive slow that was to get the record.
+/// A drive that was to store the record was not slow either.
 #[test]
 fn a_process_that_stood_still_while_a_record_was_written_fails_no_member() {
     for record in records() {
@@ -179,7 +179,7 @@ fn a_process_that_stood_still_while_a_record_was_written_fails_no_member() {
         array.run_until(|array| !array.shared.borrow().persists.is_empty());
         array.shared.borrow_mut().now += PAUSE;
         array.wait_ms(SWEEP_MS);
-        assert!(!has_failed(&array), "it has had little of its time");
+        assert!(!has_failed(&array), "the standstill was counted");
         array.release_persists();
         assert_eq!(array.finish(tag), Ok(()));
     }

@@ -1,4 +1,4 @@
-//! What the array says of its volumes at the end and when they are quiet, and what has to be so before it does.
+//! What the array reports of its volumes when it stops and when they are idle, and what must be done before it does.
 
 use crate::memory::{Array, MIB, geometry, record};
 use engine::control::message::{Command, Message};
@@ -45,7 +45,7 @@ fn on_drive(array: &Array, drive: usize, volume: usize) -> VolumeRecord {
     record.expect("it has one").volumes[volume].clone()
 }
 
-/// Nobody has flushed anything: the volume was clean all the time.
+/// The volume was clean all the time, so the stop has nothing to flush.
 #[test]
 fn a_stop_waits_for_reads_that_are_under_way() {
     for shards in [1, 2] {
@@ -73,7 +73,8 @@ fn a_volume_is_called_clean_when_that_is_on_record() {
     assert!((0..4).all(|drive| !on_drive(&array, drive, 0).dirty));
 }
 
-/// A crash has put its redundancy in doubt, and a drive is missing. When that is filled all of it is to be resynced.
+/// A crash has put the volume's redundancy in doubt, and a drive is missing. After the rebuild the whole volume is to
+/// be resynced.
 #[test]
 fn a_volume_that_is_to_be_resynced_later_stays_dirty() {
     let mut crashed = mirrors();
@@ -93,7 +94,7 @@ fn a_volume_that_is_to_be_resynced_later_stays_dirty() {
     }
 }
 
-/// Beside one that is written to.
+/// Beside it is a volume that is written to.
 #[test]
 fn a_dirty_volume_that_is_only_read_stays_dirty() {
     let mut two = mirrors();
@@ -118,7 +119,7 @@ fn a_dirty_volume_that_is_only_read_stays_dirty() {
     }
 }
 
-/// No mark of a volume waits for it.
+/// No mark of a volume depends on that change.
 #[test]
 fn a_stop_is_over_when_the_last_change_is_on_record() {
     let stripes = record(geometry(Level::Raid0, 2, 16 << 10, 24), 1, None);
@@ -172,7 +173,7 @@ fn a_stop_leaves_on_record_how_far_a_sync_has_come() {
     assert!(sync.done_bytes >= 512 << 10, "{}", sync.done_bytes);
 }
 
-/// Who only looks leaves no trace.
+/// An array that may only be read leaves no trace.
 #[test]
 fn nothing_goes_on_record_where_no_volume_may_be_written_to() {
     for read_only in [true, false] {

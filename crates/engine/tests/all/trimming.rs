@@ -1,5 +1,5 @@
-//! Trim: what lies inside the range is afterwards as it was or zero, block by block; nothing else changes,
-//! and redundancy fits.
+//! Trim: afterwards each block of the range is unchanged or zero, nothing else has changed, and redundancy matches the
+//! data.
 
 use crate::memory::{Array, Random, geometry, record};
 use engine::control::message::{Command, Message};
@@ -103,7 +103,7 @@ fn a_trim_changes_nothing_outside_of_its_range() {
     }
 }
 
-/// A whole volume is trimmed, by each shard once; how many blocks of all members changed.
+/// Trims the whole volume, once by each shard; returns how many blocks of all members changed.
 fn blocks_changed_by_trims(array: &mut Array) -> usize {
     let size = array.shape.size_bytes;
     let before = members(array);

@@ -20,7 +20,7 @@ fn shapes() -> [Geometry; 3] {
     ]
 }
 
-/// What is on record after a crash.
+/// The record after a crash.
 fn crashed(shape: Geometry, spares: u8) -> Record {
     let mut record = record(shape, spares, Some(SyncKind::Resync));
     record.volumes[0].dirty = true;
@@ -41,7 +41,7 @@ fn unequal(record: Record, shards: u8, seed: u64) -> Array {
     array
 }
 
-/// A place that stays in doubt, `number` times 4 KiB behind the first.
+/// An offset that stays in doubt, `number` times 4 KiB behind the first.
 fn in_doubt(array: &Array, number: u64) -> u64 {
     array.shape.size_bytes / 8 * 7 + number * 4 * KIB
 }
@@ -80,7 +80,7 @@ fn look_around(array: &mut Array, random: &mut Random, seen: &mut [Option<u8>], 
             let value = bytes[0];
             assert!(
                 bytes.iter().all(|&byte| byte == value),
-                "a sector of two drives"
+                "bytes of two drives"
             );
             assert_eq!(
                 *seen[sector].get_or_insert(value),
@@ -122,7 +122,7 @@ fn what_has_been_read_stays_when_it_cannot_be_read_there_any_more() {
         let mut random = Random(7);
         let mut seen = vec![None; (shape.size_bytes / 512) as usize];
         look_around(&mut array, &mut random, &mut seen, 80);
-        // Where nobody has read yet as well: there another drive is heard first.
+        // Blocks that have not been read yet become unreadable as well: they are read from another drive.
         for _ in 0..60 {
             let extent = shape.component_bytes / 512;
             let from = shape.start_bytes + random.below(extent) * 512;
@@ -138,7 +138,7 @@ fn what_has_been_read_stays_when_it_cannot_be_read_there_any_more() {
     }
 }
 
-/// A drive that has missed what a read brought must not come back with other bytes.
+/// A drive that has missed the write that made copies equal must not come back with other bytes than were read.
 #[test]
 fn a_read_that_a_drive_missed_waits_until_its_failure_is_on_record() {
     for shape in shapes() {
@@ -153,7 +153,7 @@ fn a_read_that_a_drive_missed_waits_until_its_failure_is_on_record() {
         let (tag, _) = submit_read(&mut array, place, 4096);
         let mut others = Vec::new();
         if shape.level == Level::Raid10 {
-            // The chunk of the other pair is nobody's loss.
+            // The chunk of the other pair has not lost a drive.
             let second = place + u64::from(shape.chunk_bytes);
             others.push(submit_read(&mut array, second, 4096));
         }
@@ -164,7 +164,7 @@ fn a_read_that_a_drive_missed_waits_until_its_failure_is_on_record() {
         for (tag, _) in others {
             assert_eq!(array.take_completion(tag), Some(Ok(())));
         }
-        // So does one that comes when the drive has failed already.
+        // A read that comes when the drive has failed already waits too.
         let next = in_doubt(&array, 1);
         let (later, _) = submit_read(&mut array, next, 4096);
         for _ in 0..3000 {
@@ -218,7 +218,7 @@ fn what_is_equal_is_not_written_again_and_read_from_all_drives() {
             shared.disks.iter().map(|disk| disk.reads).collect()
         };
         for _ in 0..20 {
-            // At the same time, so that they are dealt out.
+            // At the same time, so that they are spread over the drives.
             let reads: Vec<_> = (0..24)
                 .map(|number| submit_read(&mut array, place + number * 4 * KIB, 4096))
                 .collect();
@@ -270,7 +270,7 @@ fn with_a_bitmap_only_what_it_marks_is_made_equal() {
     }
 }
 
-/// The way of a read that is made equal while its drives fail, hang and are replaced.
+/// The read is answered, and its bytes stay although the drive is failed and replaced and the other drive is lost.
 #[test]
 fn a_drive_that_hangs_while_copies_are_made_equal_costs_nobody_an_answer() {
     for shape in shapes() {
@@ -307,7 +307,7 @@ fn a_drive_that_hangs_while_copies_are_made_equal_costs_nobody_an_answer() {
 }
 
 /// One block of a grain is unreadable on all copies, so the read is an error and has made nothing equal: what else lies
-/// in the grain may still differ, and is read from one copy until it does not.
+/// in the grain may still differ, and is read from one copy until it is made equal.
 #[test]
 fn a_read_that_fails_has_made_nothing_equal() {
     for shape in shapes() {
@@ -331,8 +331,8 @@ fn a_read_that_fails_has_made_nothing_equal() {
     }
 }
 
-/// The next start may take any copy for the source. What the resync has passed may have been read, and is not written
-/// again: so it is durable when it is written, and not only at the next checkpoint.
+/// The next start may take any copy as the source. What the resync has copied may have been read, and reads do not
+/// write it again: so it is durable when it is written, and not only at the next checkpoint.
 #[test]
 fn what_a_resync_copies_is_durable_at_once() {
     for shape in shapes() {
@@ -353,7 +353,7 @@ fn what_a_resync_copies_is_durable_at_once() {
     }
 }
 
-/// The second waits for the lock of the first, and finds the copies equal.
+/// The second read waits for the lock of the first, and finds the copies equal.
 #[test]
 fn of_two_reads_of_a_place_one_makes_its_copies_equal() {
     for shape in shapes() {

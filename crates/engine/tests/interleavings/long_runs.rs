@@ -1,8 +1,8 @@
-//! A scheduler that lets a thread go on for long.
+//! A scheduler that lets a thread run for long.
 //!
 //! A bug between two steps of one shard may need dozens of turns of the other in between. A scheduler that draws at each
 //! point hardly ever gives so many, and those that honour `yield_now`, which turns end with, never do. So each history
-//! draws how long a thread goes on, from every second access to every thousandth.
+//! draws how often threads change, from every second access to every thousandth.
 
 use crate::memory::Random;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};

@@ -21,7 +21,7 @@ fn pattern(at: u64) -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).collect()
 }
 
-/// See the module's prose.
+/// The array, the requests it has been given, and how full its shards were.
 pub struct Flooded {
     pub array: Array,
     /// Payload of every block of the volume, and of one more that reads go to.
@@ -86,7 +86,7 @@ impl Flooded {
         self.submit(shard, zeroes, (first, count), Buffer(0));
     }
 
-    /// The same for a read; what it brings is looked at by [`Flooded::verify`] only.
+    /// The same for a read, whose data are not looked at: [`Flooded::verify`] reads everything again.
     pub fn read(&mut self, shard: usize, block: u64) {
         let nowhere = self.payload.at(self.blocks() as u32 * BLOCK_BYTES);
         self.submit(shard, Operation::Read, (block, 1), nowhere);
@@ -176,7 +176,7 @@ impl Flooded {
         for first in (0..self.blocks()).step_by(64) {
             let offset = first * u64::from(BLOCK_BYTES);
             let length = u64::from(length).min(self.array.shape.size_bytes - offset);
-            // Payload lies in the way of the array's own memory for reads; it is written back.
+            // The payload takes the array's own memory for reads, so reads go to it and it is put back.
             let shard = first as usize / 64 % self.array.shards.len();
             let got = self.read_bytes(shard, offset, length as u32);
             for (block, bytes) in (first..).zip(got.chunks(BLOCK_BYTES as usize)) {
@@ -207,8 +207,7 @@ impl Flooded {
     }
 }
 
-/// Floods `array` twice. How full its queues got is looked at with `check`; they take no more memory the second
-/// time.
+/// Floods the array twice. `check` is given how full its queues got; they take no more memory the second time.
 pub fn two_floods(
     flooded: &mut Flooded,
     mut flood: impl FnMut(&mut Flooded),

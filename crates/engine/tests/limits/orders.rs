@@ -118,7 +118,7 @@ fn ten_thousand_orders_at_once_are_each_answered() {
             .iter()
             .all(|result| *result == Err(Refused::NoSuch))
     );
-    // It is an array like any other afterwards.
+    // Afterwards the array works like any other.
     array.write(0, 4096, &[7; 8192]).unwrap();
     assert_eq!(array.scrub(false), 0);
     assert_eq!(array.read(1, 4096, 8192), Ok(vec![7; 8192]));
@@ -176,7 +176,7 @@ fn a_resync_of_a_drive_that_cannot_be_read_is_given_up() {
         5,
         Options::default(),
     );
-    // Block by block, because what is written can be read again.
+    // Block by block, because a block that is written can be read again.
     array.shared.borrow_mut().disks[1].bad = (0..bands + 2)
         .map(|block| (block * 4096, (block + 1) * 4096))
         .collect();

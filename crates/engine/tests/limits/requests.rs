@@ -27,7 +27,7 @@ fn requests_of_mirrors_and_of_parity() {
         };
         two_floods(&mut flooded, flood, |most| {
             let most = most[0];
-            // What needs no slot takes plans first.
+            // Requests that need no slot take plans first.
             assert!(most.requests >= REQUESTS_MAX - PLANS_MAX, "{level:?}");
             assert!(most.requests <= REQUESTS_MAX && most.plans <= PLANS_MAX);
             assert!(most.requests_waiting as u64 > 98 * FLOOD / 100, "{level:?}");
@@ -40,7 +40,7 @@ fn requests_of_mirrors_and_of_parity() {
 /// and the volume knows afterwards that nothing is being written.
 #[test]
 fn requests_of_one_command_need_no_plan_after_they_have_waited() {
-    // So many rows that requests under way seldom meet.
+    // So many rows that requests under way seldom overlap.
     for (level, members, rows) in [(Level::Raid0, 4, 950), (Level::Raid10, 4, 1900)] {
         let shape = geometry(level, members, 4 << 10, rows);
         let mut flooded = Flooded::new(shape, 1);
@@ -59,7 +59,7 @@ fn requests_of_one_command_need_no_plan_after_they_have_waited() {
         assert!(flooded.most[0].stalled > REQUESTS_MAX / 3, "{level:?}");
         let stats = flooded.array.shards[0].engine.stats();
         let planned = stats.plans_direct + stats.plans_write;
-        // Mirrored writes of places that others are being written to.
+        // Those are mirrored writes to blocks that another write is under way to.
         assert!(planned < FLOOD / 40, "{level:?}: {planned} plans");
         if level == Level::Raid10 {
             flooded.array.wait_ms(10_000);
@@ -75,7 +75,7 @@ fn writes_of_one_row_and_one_place() {
     let shape = geometry(Level::Raid5, 4, 64 << 10, 2);
     let mut flooded = Flooded::new(shape, 1);
     let flood = |flooded: &mut Flooded| {
-        // Each row is done piece by piece: a quarter of the others' flood takes as long.
+        // The pieces of a row are carried out one by one: a quarter of the other tests' flood takes as long.
         for at in 0..FLOOD / 4 {
             // Half of all writes are of one place.
             let first = if at % 2 == 0 { 5 } else { at * 7 % 88 };

@@ -18,11 +18,11 @@ fn pieces_for_other_shards() {
     let mut flooded = Flooded::new(shape, 4);
     let flood = |flooded: &mut Flooded| {
         let places = flooded.blocks() - 2;
-        // All by one shard, over borders of chunks and rows: as many pieces are for others.
+        // All by one shard, over borders of chunks and rows: most pieces are for other shards.
         (0..FLOOD).for_each(|at| flooded.write(0, at * 7 % places, 2));
     };
     two_floods(&mut flooded, flood, |most| {
-        assert_eq!(most[0].forwards, FORWARDED_MAX, "asked of others");
+        assert_eq!(most[0].forwards, FORWARDED_MAX, "sent to others");
         assert!(most[0].forwards_waiting > 0);
         assert!(most[0].requests_waiting as u64 > 98 * FLOOD / 100);
         for other in &most[1..] {
@@ -85,7 +85,7 @@ fn first_writes_after_idle() {
     let shape = geometry(Level::Raid5, 4, 4 << 10, 256);
     let mut flooded = Flooded::new(shape, 2);
     let flood = |flooded: &mut Flooded| {
-        // Clean, and the drives take their time to say that it is dirty.
+        // The volume is clean, and its dirty mark is held back.
         flooded.array.wait_ms(10_000);
         let shared = flooded.array.shared.borrow();
         let record = shared.disks[0].record.as_ref();
@@ -142,7 +142,7 @@ fn acknowledgements_of_what_a_member_missed() {
     assert_eq!(rooms[0], rooms[1]);
 }
 
-/// What a drive that hangs holds is let go of, and what comes after its failure never goes to it.
+/// Commands that a hung drive holds are abandoned, and requests that come after its failure never go to it.
 #[test]
 fn requests_to_a_drive_that_hangs() {
     let shape = geometry(Level::Raid1, 2, 4 << 10, 4093);
@@ -155,7 +155,7 @@ fn requests_to_a_drive_that_hangs() {
         flooded.write(0, at * 7 % blocks, 1);
     }
     (0..1000).for_each(|_| flooded.turn());
-    assert_eq!(flooded.most[0].singles, PLANS_MAX - 8, "it holds all");
+    assert_eq!(flooded.most[0].singles, PLANS_MAX - 8, "the drive has all");
     // Past the deadline, and the grace after it.
     flooded.array.wait_ms(32_000);
     flooded.answer_all();

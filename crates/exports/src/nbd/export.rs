@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(twice, ExportError::Duplicate { name: "a".into() });
     }
 
-    /// A client that is offered FUA, flushes or many connections and does not have them loses data.
+    /// A client that is offered FUA, flushes or several connections by an export without them loses data.
     #[test]
     fn each_ability_has_its_own_flag() {
         let none = Abilities::default;
@@ -357,7 +357,7 @@ mod tests {
         // Bits 0, 2, 3, 5, 6, 8 and 11.
         assert_eq!(export.transmission_flags(false), 0b1001_0110_1101);
         export.abilities.read_only = true;
-        // The three ways to change data without a payload are gone: bits 0, 1, 2, 3 and 8.
+        // The three commands that change data without a payload are gone. Left are bits 0, 1, 2, 3 and 8.
         assert_eq!(export.transmission_flags(false), 0b0001_0000_1111);
     }
 }

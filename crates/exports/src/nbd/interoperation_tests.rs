@@ -1,6 +1,5 @@
-//! Other people's clients against the codec, over a local socket, with a server that is as plain as
-//! possible: one thread per connection, blocking calls, an export in memory. A client that is not
-//! installed is reported and skipped.
+//! Other projects' clients against the codec, over a local socket. The server is as plain as possible: one thread per
+//! connection, blocking calls, an export in memory. A client that is not installed is reported and skipped.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -27,7 +26,7 @@ impl MemoryDisk {
         start..start + command.length_bytes as usize
     }
 
-    /// Puts payload into its place and answers when it is complete.
+    /// Stores a piece of payload and answers the write when it is complete.
     fn store(&mut self, piece: &[u8]) {
         let (command, done) = self.write.as_mut().expect("a write in progress");
         let start = command.offset_bytes as usize + *done;
@@ -43,7 +42,7 @@ impl MemoryDisk {
 
 impl Sink for MemoryDisk {
     fn command(&mut self, command: Command) -> Accept {
-        // A small reply buffer, so that clients meet a server that makes them wait.
+        // The reply buffer is small, so that clients meet a server that makes them wait.
         if self.replies.len() > 256 << 10 {
             return Accept::Later;
         }
@@ -147,7 +146,7 @@ fn serve_connection(
     }
 }
 
-/// Serves `disk` and the read-only `other` (the same bytes) on a socket until the process ends.
+/// Serves `disk` and the read-only `other`, which share their bytes, on a socket until the process ends.
 fn serve(socket_path: &Path, bytes: &Arc<Mutex<Vec<u8>>>) {
     let export = |name: &str, read_only| Export {
         name: name.to_owned(),
@@ -175,13 +174,13 @@ fn serve(socket_path: &Path, bytes: &Arc<Mutex<Vec<u8>>>) {
     thread::spawn(move || {
         for socket in listener.incoming().map_while(Result::ok) {
             let (exports, bytes) = (Arc::clone(&exports), Arc::clone(&bytes));
-            // A client that goes away without disconnecting is no failure of the server.
+            // A client that closes without disconnecting is no failure of the server.
             thread::spawn(move || serve_connection(socket, exports, bytes));
         }
     });
 }
 
-/// Runs a client for at most 60 seconds; none if it is not installed.
+/// Runs a client for at most 60 seconds. Returns `None` if it is not installed.
 fn client(program: &str, arguments: &[&str]) -> Option<Output> {
     let output = Process::new("timeout")
         .arg("60")
@@ -275,7 +274,7 @@ fn nbdcopy_moves_every_byte_both_ways() {
     text_of_success(&client("nbdcopy", &[&address, target_text]).unwrap());
     assert!(
         std::fs::read(&target).unwrap() == content,
-        "the download differs"
+        "the download differs from its source"
     );
 }
 

@@ -235,7 +235,7 @@ impl Export for NbdExport {
 
     fn renew(&mut self, offers: &[Offer], messages: &Messages) {
         let list = self.list(offers);
-        let list = list.expect("names and sizes are those that were offered at first");
+        let list = list.expect("a renewed offer has the valid names and sizes of the first");
         if list != *self.offered {
             self.offered = Arc::new(list);
             messages.to_all(|| Box::new(NewOffer(self.offered.clone())));

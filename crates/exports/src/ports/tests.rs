@@ -1,11 +1,11 @@
-//! Several ports of one shard: what belongs to whom. All tests of the NBD server run beside another port too.
+//! Several ports of one shard, and what belongs to each. All tests of the NBD server also run beside another port.
 
 use super::*;
 use drives::arena::{Arena, ArenaOptions, Pool};
 use engine::request::{Operation, Request};
 use engine::units::VolumeId;
 
-/// Asks with the tags that it is given, and keeps what it is told.
+/// A port that sends requests with given tags and records what it receives.
 #[derive(Default)]
 struct Echo {
     memory: Option<Pool>,

@@ -1,4 +1,4 @@
-//! What people see: panels, changes and messages as text; [`commands`] runs every command.
+//! The text that people see: panels, changes and messages; [`commands`] runs every command.
 
 mod commands;
 
@@ -131,7 +131,7 @@ fn a_panel_says_why_writes_are_stopped() {
         text.contains("writes stopped, in use\n  cause: the metadata cannot"),
         "{text}"
     );
-    // Said once is enough.
+    // The cause is shown only once.
     status.health = health(&status);
     let text = panel(&status, Paper::PLAIN);
     assert!(

@@ -322,7 +322,7 @@ mod tests {
     use super::*;
     use clap::{Command, Parser};
 
-    /// The paths of all commands that do something, and those of which examples are told as well.
+    /// The paths of all commands that can run without a subcommand.
     fn paths(prefix: &str, command: &Command) -> Vec<String> {
         let below = command.get_subcommands().flat_map(|one| {
             let path = format!("{prefix}{}", one.get_name());
@@ -340,7 +340,7 @@ mod tests {
         for (path, examples) in EXAMPLES {
             for (line, what) in examples {
                 let begin = format!("fullstripe {path}");
-                assert!(line.starts_with(&begin), "{line} is none of {path}");
+                assert!(line.starts_with(&begin), "{line} is no example of {path}");
                 assert!(!what.is_empty() && line.len() <= 76, "{line}");
                 if let Err(error) = crate::Cli::try_parse_from(line.split(' ')) {
                     panic!("{line}: {error}");
@@ -351,12 +351,12 @@ mod tests {
 
     #[test]
     fn every_command_has_an_example() {
-        // Their help says all: they have no options, or one argument.
+        // These need no examples: they have no options, or one argument.
         let plain = ["completions", "man", "sim digest"];
         let all = paths("", &super::super::command());
         assert!(all.len() > 30, "{all:?}");
         for path in all.iter().filter(|path| !plain.contains(&path.as_str())) {
-            assert!(text(path).is_some(), "{path} has none");
+            assert!(text(path).is_some(), "{path} has no example");
         }
     }
 }

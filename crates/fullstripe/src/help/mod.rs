@@ -124,7 +124,7 @@ mod tests {
             .copied()
             .collect();
         assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), known);
-        assert_eq!(listed.len(), known.len(), "one is listed twice");
+        assert_eq!(listed.len(), known.len(), "a command is listed twice");
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
             };
             arranged(paper).render_help().to_string()
         };
-        // clap folds what follows by itself.
+        // clap folds the options that follow by itself.
         let narrow = at(Some(80));
         let (groups, _) = narrow.split_once("Options:").unwrap();
         let is_narrow = |line: &str| line.chars().count() <= 80;

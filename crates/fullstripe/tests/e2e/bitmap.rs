@@ -1,5 +1,5 @@
-//! Volumes with a write-intent bitmap: after a crash only marked regions are synchronised, and a drive that was
-//! away gets what was written without it and no more.
+//! Volumes with a write-intent bitmap: after a crash only marked regions are synchronised, and a drive that returns
+//! receives only what was written while it was away.
 
 use crate::common::{Bed, Ledger, MIB, Mix, Server, run};
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn ledger(server: &Server<'_>, seed: u64) -> Ledger {
     Ledger::new(size_bytes.expect("a size"), seed)
 }
 
-/// The bitmap that a drive keeps.
+/// The bitmap stored on a drive, as `examine` reports it.
 fn bitmap(bed: &Bed, at: usize) -> Value {
     let drive = bed.drive(at).display().to_string();
     let said = run(&mut bed.fullstripe(&["examine", "--json", &drive]), 20);
@@ -24,7 +24,7 @@ fn marked(bed: &Bed, at: usize) -> u64 {
     bitmap(bed, at)["marked"].as_u64().expect("a count")
 }
 
-/// Nothing on the members contradicts anything else.
+/// Scrubs the volume, which fails if copies or parity do not match.
 fn expect_consistent(server: &Server<'_>) {
     server.order(&["scrub", "data", "--wait"]).ok();
 }
@@ -46,7 +46,7 @@ fn a_killed_server_leaves_doubt_in_few_regions() {
         bed.wait_released();
         let regions = bitmap(&bed, 1)["regions"].as_u64().unwrap();
         assert!(regions >= 60 && marked(&bed, 1) == 1, "{}", bitmap(&bed, 1));
-        // Where member 1 is wrong tells what has been synchronised.
+        // Corrupts member 1 in a marked and in an unmarked region: only the marked one should be synchronised.
         let (doubtful, settled) = match level {
             5 => (MIB + 8192, 40 * MIB),
             10 => (MIB + 512 * 1024 + 8192, 40 * MIB),
@@ -115,7 +115,7 @@ fn a_drive_comes_back_to_a_volume_that_was_never_written() {
         away(&server);
         server.order(&["add-spare", &drive]).ok();
         server.wait_optimal(60);
-        // What is written without it the bitmap marks, from the first write on.
+        // From the first write on, the bitmap marks what is written while the drive is away.
         away(&server);
         let load = ledger(&server, 7).load(server.clients("data", 1), Mix::Small);
         load.wait_for(50, 30);
@@ -128,7 +128,7 @@ fn a_drive_comes_back_to_a_volume_that_was_never_written() {
     }
 }
 
-/// Bits are cleared in the first session already, so a copy of a drive from before it lacks more than is marked.
+/// The first session already clears bits, so a copy of a drive from before that session lacks more than is marked.
 #[test]
 fn a_copy_from_before_the_first_write_does_not_come_back() {
     let bed = Bed::new(2, DRIVE_BYTES);
@@ -160,7 +160,7 @@ fn a_drive_that_was_away_comes_back_also_to_another_process() {
         load.wait_for(400, 30);
         let known = load.stop();
         server.stop();
-        // A whole life without it.
+        // A whole session without the drive.
         let others: Vec<_> = (0..members(level))
             .filter(|&at| at != 1)
             .map(|at| bed.drive(at).to_owned())
@@ -170,13 +170,13 @@ fn a_drive_that_was_away_comes_back_also_to_another_process() {
         load.wait_for(50, 30);
         let mut known = load.stop();
         server.stop();
-        assert!(marked(&bed, 0) > 0, "kept while a drive is away");
+        assert!(marked(&bed, 0) > 0, "bits are kept while a drive is away");
         let server = bed.serve(bed.drives()).start();
         assert!(server.words().contains("comes back"), "{}", server.words());
         server.wait_optimal(60);
         expect_consistent(&server);
         server.verify("data", &mut known);
-        // And to the same process, at once.
+        // A drive also comes back to the same process, without a restart.
         let again = server.status()["members"]
             .as_array()
             .unwrap()
@@ -233,7 +233,7 @@ fn a_drive_from_before_a_replacement_is_not_trusted() {
     server.stop();
 }
 
-/// Two volumes, one with a log that the old drive holds entries of.
+/// Two volumes, one of them with a write-hole log whose entries lie on the old drive.
 #[test]
 fn a_drive_that_is_refused_keeps_every_byte() {
     let bed = Bed::new(4, 96 * MIB);
@@ -260,9 +260,9 @@ fn a_drive_that_is_refused_keeps_every_byte() {
         .refused("more may have been written without it than the bitmap marks");
     assert!(
         std::fs::read(bed.drive(1)).unwrap() == before,
-        "it was written to"
+        "the refused drive was written to"
     );
-    // It was let go of.
+    // The server has released the refused drive.
     std::fs::File::open(bed.drive(1)).unwrap().lock().unwrap();
     server.stop();
 }

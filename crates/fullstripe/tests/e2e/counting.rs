@@ -1,6 +1,6 @@
-//! The program under a tool that counts its instructions: it runs there, and counts say how much it did.
+//! The program under a tool that counts its instructions: it runs there, and the counts follow the work done.
 //!
-//! `make bench-gate` and the cost table stand on this; ordinary runs would not show it broken.
+//! `make bench-gate` and the cost table depend on this, and no other test would notice if it broke.
 
 use crate::common::{run, tool};
 use serde_json::Value;
@@ -38,8 +38,8 @@ fn twice_the_requests_take_twice_the_instructions_beyond_the_start() {
     assert!((1.8..2.2).contains(&ratio), "{counts:?}");
 }
 
-/// What the cost table rests on, in small: instructions of a mix follow from how often each kind of work
-/// occurred in it, and from what that kind took alone. `make bench-gate` checks the table itself.
+/// The assumption behind the cost table, on a small example: the instructions of a mix follow from how often each
+/// kind of work occurred in it, and from the cost of that kind alone. `make bench-gate` checks the table itself.
 #[test]
 fn a_mix_costs_what_its_parts_cost() {
     let scene = |name: &str| {

@@ -1,7 +1,7 @@
-//! Everything that goes wrong while an array is served: members that vanish, fill up, hang or have bad
-//! sectors, more failures than the level survives, clients that misbehave. The rule: one clear sentence,
-//! nothing lost, no panic.
-// One bad range in a list of bad ranges is what is meant.
+//! Faults while an array is served: members that vanish, fill up, hang or have bad sectors, more failures than the
+//! level survives, clients that misbehave. The rule: each fault is reported in one clear sentence, nothing
+//! acknowledged is lost, and nothing panics.
+// A list of bad ranges may contain exactly one range.
 #![allow(clippy::single_range_in_vec_init)]
 
 mod clients;

@@ -1,5 +1,5 @@
-//! Other people's programs as clients: nbdinfo, nbdcopy, qemu-io, qemu-img, fio's nbd engine, and the
-//! kernel's ext4 and xfs on partitions of a volume, by way of nbdfuse and loop devices.
+//! Foreign programs as clients: nbdinfo, nbdcopy, qemu-io, qemu-img, fio's nbd engine, and the kernel's ext4 and
+//! xfs on partitions of a volume, through nbdfuse and loop devices.
 
 use crate::common::machine::Fuse;
 use crate::common::{Bed, Loop, MIB, Mount, Server, is_root, run, tool};
@@ -181,7 +181,7 @@ fn fio(bed: &Bed, server: &Server<'_>, job: &str, more: &[&str]) -> Command {
 
 #[test]
 fn fio_verifies_while_a_member_dies_and_a_spare_is_rebuilt() {
-    // Any member may die; the seed tells which, and repeats it.
+    // Any member may fail. The seed chooses it, and repeats the choice.
     let seed = std::env::var("FULLSTRIPE_SEED").ok();
     let seed: u64 = match seed.and_then(|text| text.parse().ok()) {
         Some(seed) => seed,
@@ -237,7 +237,7 @@ fn fio_verifies_after_a_crash() {
     let bed = Bed::new(3, 96 * MIB);
     bed.create("data", 5, bed.drives(), &["--chunk", "64k"]);
     let server = bed.serve(bed.drives()).option(&["--shards", "2"]).start();
-    // Each block is written once, in order, so what fio's own state says it wrote must be there.
+    // Each block is written once, in order, so all blocks that fio's saved state lists as written must be there.
     let job = [
         "--rw=write",
         "--bs=8k",
@@ -254,7 +254,7 @@ fn fio_verifies_after_a_crash() {
         });
         server.kill();
         let said = working.join().expect("it does not panic");
-        assert!(!said.status.success(), "fio has not noticed: {said}");
+        assert!(!said.status.success(), "fio noticed nothing: {said}");
     });
     let server = bed.serve(bed.drives()).start();
     let job = [
@@ -305,7 +305,7 @@ impl Part {
         run(tool(program).args(options).arg(device), 60).ok();
     }
 
-    /// Looks for damage and changes nothing.
+    /// Checks the file system for damage without changing it.
     #[track_caller]
     fn check(&self, device: &Path) {
         let mut command = match self.kind {
@@ -385,7 +385,7 @@ fn file_systems_in_a_gpt_live_through_failure_and_restart() {
     server.wait_event("job-ended", "rebuild finished", 90);
     server.stop();
 
-    // The partition table lies inside the array's extents and is nobody else's.
+    // The partition table lies inside the array's extents, so it is not taken for foreign content of the drives.
     let left = [0, 2, 3].map(|at| name(bed.drive(at)));
     let said = run(bed.fullstripe(&["assemble"]).args(&left), 20).ok();
     assert!(said.out.contains("data"), "{said}");
@@ -417,8 +417,8 @@ fn file_systems_in_a_gpt_live_through_failure_and_restart() {
         .refused("no array");
 }
 
-/// A mirror's partition table lies at the very start of each member. Whoever mounted a partition of one member
-/// would change it behind the other's back.
+/// A mirror's partition table lies at the very start of each member. Mounting a partition of one member would change
+/// this member and not the other.
 #[test]
 fn partitions_inside_a_volume_are_not_those_of_its_members() {
     if !is_root("partitions_inside_a_volume_are_not_those_of_its_members") {
@@ -449,7 +449,7 @@ fn partitions_inside_a_volume_are_not_those_of_its_members() {
         assert!(!partition.exists(), "{} was made", partition.display());
     }
     server.stop();
-    // Nothing but us kept the kernel from seeing it.
+    // After the stop the kernel reads the table: only the server had kept it from doing so.
     run(tool("blockdev").arg("--rereadpt").arg(&drives[0]), 20).ok();
 }
 
@@ -470,7 +470,7 @@ fn a_file_system_survives_the_servers_crash() {
         run(tool("sync").arg("--file-system").arg(mounted.place()), 60).ok();
         write_tree(&mounted.place().join("unsynced"), 8);
         server.kill();
-        // The file system has lost its disk; what it still held is gone with it.
+        // The file system has lost its disk, and with it everything it had not yet written.
         drop((mounted, device, fuse));
 
         let server = bed.serve(bed.drives()).start();

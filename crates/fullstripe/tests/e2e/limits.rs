@@ -1,4 +1,4 @@
-//! Far more than a serving process has room for, from outside.
+//! Input from outside that far exceeds the buffers of a serving process.
 
 use crate::common::process::Guarded;
 use crate::common::{Bed, Client, MIB, run};
@@ -32,7 +32,7 @@ fn a_server_whose_words_nobody_reads_goes_on() {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    // Each of these makes the server say a sentence, together far more than the pipe and the queue take.
+    // Each of these makes the server print a line, together far more than the pipe and the queue hold.
     for _ in 0..5000 {
         let mut stream = UnixStream::connect(&nbd).unwrap();
         stream
@@ -41,10 +41,10 @@ fn a_server_whose_words_nobody_reads_goes_on() {
         stream.write_all(&[0x55; 64]).unwrap();
         let mut rest = Vec::new();
         if let Err(error) = stream.read_to_end(&mut rest) {
-            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "it is stuck");
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "server hangs");
         }
     }
-    // Data, orders and the end go on as if nothing were the matter.
+    // Requests, orders and the stop work all the same.
     assert_eq!(client.write(0, &[1; 4096]), Ok(()));
     assert_eq!(client.read(0, 4096), Ok(vec![1; 4096]));
     let api = bed.path("api").display().to_string();

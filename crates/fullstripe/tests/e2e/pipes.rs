@@ -1,5 +1,5 @@
-//! Whoever reads what a command says may stop reading: `| head -1`. The command ends as if all had been read, and
-//! says nothing of that.
+//! The reader of a command's output may stop reading, as `| head -1` does. The command then ends as if all had been
+//! read, and reports nothing about it.
 
 use std::process::{Command, Output, Stdio};
 
@@ -45,7 +45,7 @@ fn a_reader_of_the_output_who_stops_reading_is_no_failure() {
         let Output { status, stderr, .. } = command.stdout(closed_pipe()).output().unwrap();
         let said = String::from_utf8_lossy(&stderr);
         assert!(status.success(), "{line}: {status}, {said}");
-        // How far long work is may be said: how long it takes is the machine's.
+        // Progress may be printed, since on a slow machine the work takes long enough for that.
         let is_progress = |said: &&str| said.contains(" UTC  points: ");
         let said: Vec<&str> = said.lines().filter(|said| !is_progress(said)).collect();
         assert!(said.is_empty(), "{line}: {said:?}");

@@ -1,4 +1,4 @@
-//! `plan`, as a user runs it: what limits, what is behind, and one clear sentence for what makes no sense.
+//! `plan`, as a user runs it: what limits the rate, what would limit it next, and one clear sentence for wrong input.
 
 use crate::common::{Said, run};
 use serde_json::Value;
@@ -40,7 +40,7 @@ fn the_narrow_switch_is_named_and_the_wide_slot_is_compared() {
     ] {
         assert!(said.out.contains(part), "{part}\n{said}");
     }
-    // Remembered, with how fast it was computed.
+    // The answer is remembered, including how fast it was computed.
     let json = remembered(&format!("{compare} --json"));
     assert_eq!(json.out, remembered(&format!("{compare} --json")).out);
     let report: Value = serde_json::from_str(&json.out).expect("JSON");
@@ -95,7 +95,7 @@ fn a_sweep_draws_a_bar_for_each_value() {
     assert!(said.out.contains("\n3  █"), "{said}");
 }
 
-/// The rate falls where the requests that fill a stripe are more than the engine joins.
+/// The rate falls where filling a stripe takes more requests than the engine merges.
 #[test]
 fn writes_in_order_that_read_first_are_told_with_their_reason() {
     let options = "--drive p4510-2tb --platform epyc-9554p-24 --level 5 --op write";

@@ -1,5 +1,5 @@
 //! `predict` and `claims`, as a user runs them: figures with their intervals, the same on any number of threads, and
-//! one clear sentence for what is not understood.
+//! one clear sentence for input that is not understood.
 
 use crate::common::{Said, run};
 use serde_json::Value;
@@ -20,19 +20,19 @@ slow = { setup = "one", state = "steady", workload = { op = "randread", bs = "4k
 fast = { setup = "one", state = "steady", workload = { op = "randread", bs = "4k", threads = 1, qd = 256, demand_iops = 700000, seconds = 1 } }
 "#;
 
-/// The program, without a memory of other runs.
+/// Runs the program without its cache of earlier answers.
 fn fullstripe(words: &[&str]) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
     run(command.args(words).arg("--no-cache"), 300)
 }
 
-/// Writes `content` to a file of this name, and predicts it.
+/// Writes `content` to a file of this name, and runs `predict` on it.
 fn predict(name: &str, content: &str, options: &[&str]) -> Said {
     let place = tempfile::tempdir().expect("a folder");
     predict_in(place.path(), name, content, options)
 }
 
-/// The same in a folder where answers are remembered too.
+/// As [`predict`], in a folder that also holds the cache of answers.
 fn predict_in(place: &Path, name: &str, content: &str, options: &[&str]) -> Said {
     std::fs::write(place.join(name), content).expect("it is written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
@@ -60,12 +60,12 @@ fn an_answer_is_remembered_and_a_damaged_one_made_anew() {
     let told = |options: &[&str]| {
         let said = predict_in(place.path(), "p.toml", POINTS, options);
         assert!(said.status.success(), "{said}");
-        // A slow machine reports its progress.
+        // On a slow machine the program prints its progress.
         let notes = said.err.lines().filter(|line| !line.contains("points: "));
         (said.out, notes.collect::<String>())
     };
     let (first, _) = told(&["--json", "--no-cache"]);
-    assert!(!cache.exists(), "nothing is to be remembered");
+    assert!(!cache.exists(), "--no-cache has written a cache");
     assert_eq!(told(&["--json"]), (first.clone(), String::new()));
     let files = files_below(&cache);
     assert_eq!(files.len(), 2, "{files:?}");
@@ -149,7 +149,7 @@ fn what_is_not_modelled_has_not_passed() {
     );
     assert_eq!(said.status.code(), Some(1), "{said}");
     assert!(said.out.contains("slow: not modelled: "), "{said}");
-    // Rows of drives of which there is no profile cost nothing to run.
+    // Rows about drives without a profile take no time to run.
     let said = fullstripe(&["claims", "--seed", "O", "--only", "V", "--json"]);
     assert!(said.status.success(), "{said}");
     let card: Value = serde_json::from_str(&said.out).expect("JSON");
@@ -182,7 +182,7 @@ fn what_is_not_modelled_has_not_passed() {
         );
     }
     assert_eq!(card["totals"]["V"]["passed"], 0);
-    assert_eq!(card["totals"]["C"]["facts"], 0, "uses are never added");
+    assert_eq!(card["totals"]["C"]["facts"], 0, "uses are not added up");
     assert_eq!(card["calculator"]["rows"].as_array().map(Vec::len), Some(7));
     let beyond = &card["calculator"]["beyond"];
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Lines of the documents, run as they are written: the README's ten, and how to go on after a crash.
+//! Commands of the documents, run as they are written: the README's ten lines, and the recovery after a crash.
 
 use crate::common::process::{Said, tied};
 use crate::common::{Bed, is_root, run};
@@ -15,7 +15,7 @@ fn block<'a>(document: &'a str, heading: &str) -> &'a str {
     lines.expect("a block of commands").trim()
 }
 
-/// `lines` with smaller drives and a socket of the test's own; whatever fails, nothing is left behind.
+/// `lines` with smaller drives and a socket of the test's own. The script cleans up even if a line fails.
 fn script(bed: &Bed, lines: &str) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_fullstripe"));
     let folder = program
@@ -59,7 +59,7 @@ fn ten_lines_lead_to_a_file_system_that_survives_a_drive() {
         assert!(said.out.contains(words), "{words}: {said}");
     }
     assert!(said.err.contains("check finished"), "{said}");
-    // What the drive that was lost held is on the new one.
+    // The new drive has taken the place of the lost one.
     let left = ["assemble", "d0.img", "d1.img", "d3.img", "d4.img"];
     let said = run(&mut bed.fullstripe(&left), 20).ok();
     assert!(said.out.contains("4 of 4  optimal"), "{said}");

@@ -1,4 +1,4 @@
-//! Scrubs over more than one process: interrupted and taken up again, on a schedule, and what they report.
+//! Scrubs across several processes: interrupted and resumed, on a schedule, and what they report.
 
 use crate::common::{Bed, MIB, Server, run};
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn report(server: &Server<'_>) -> Value {
     serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
-/// What the first drive's notes say of the unfinished scrub.
+/// The unfinished scrub in the notes on the first drive.
 fn kept(bed: &Bed) -> Value {
     let bytes = std::fs::read(bed.drive(0)).expect("the drive is there");
     let notes = &bytes[bytes.len() - 2608 * 512..][..256 * 512];
@@ -24,7 +24,7 @@ fn kept(bed: &Bed) -> Value {
         return Value::Null;
     };
     let length = number(newest, 24) as u32 as usize;
-    // It may be being written.
+    // The notes may just be being written.
     let text: Value = serde_json::from_slice(&newest[64..64 + length]).unwrap_or_default();
     text[0]["unfinished"].clone()
 }
@@ -34,7 +34,7 @@ fn wait_kept(bed: &Bed, wanted: impl Fn(&Value) -> bool) {
     while !wanted(&kept(bed)) {
         assert!(
             Instant::now() < deadline,
-            "it is not written down: {:#}",
+            "the notes do not contain it: {:#}",
             kept(bed)
         );
         std::thread::sleep(Duration::from_millis(100));
@@ -49,7 +49,7 @@ fn stripes(report: &Value) -> Vec<u64> {
         .collect()
 }
 
-/// An array of three 64 MiB drives whose stripes `rows` do not match.
+/// An array of 64 MiB drives, with wrong bytes on the second drive in the stripes `rows`.
 fn spoiled(level: u8, members: usize, rows: &[u64]) -> Bed {
     let bed = Bed::new(members, 64 * MIB);
     let options = ["--chunk", "64k"];
@@ -68,7 +68,7 @@ fn spoiled(level: u8, members: usize, rows: &[u64]) -> Bed {
 #[test]
 fn a_scrub_that_is_killed_or_stopped_goes_on_where_it_was() {
     for (repair, shards, kill) in [(false, "1", true), (true, "2", true), (false, "2", false)] {
-        // The second lies behind every position that can be reached meanwhile.
+        // The last of these stripes lies beyond every position that the interrupted scrubs can reach.
         let bed = spoiled(5, 3, &[3, 70, 800]);
         let serve = |rate| {
             let start = bed.serve(bed.drives());
@@ -93,7 +93,7 @@ fn a_scrub_that_is_killed_or_stopped_goes_on_where_it_was() {
         assert_eq!(job["kind"], if repair { "repair" } else { "check" });
         assert!(job["done_bytes"].as_u64() >= Some(8 * MIB), "{status:#}");
         assert!(job["mismatches"].as_u64() >= Some(2), "{status:#}");
-        // A pause outlasts the process as well.
+        // A pause also survives the process.
         server.order(&["pause", "data"]).ok();
         wait_kept(&bed, |kept| kept["paused"] == true);
         server.kill();
@@ -112,7 +112,7 @@ fn a_scrub_that_is_killed_or_stopped_goes_on_where_it_was() {
         server.order(&["scrub", "data", "--repair", "--wait"]);
         server.order(&["scrub", "data", "--wait"]).ok();
         server.stop();
-        // It is over, for every later process too.
+        // The scrub is over, for every later process too.
         let server = serve("0");
         assert_eq!(server.count_events("job-started"), 0);
         assert_eq!(self::report(&server)["mismatches"], 0);
@@ -136,7 +136,7 @@ fn a_scheduled_scrub_comes_again_and_again_in_later_processes_too() {
         .ok();
     server.wait_event("job-ended", "repair finished, 1 stripe did not match", 30);
     server.wait_event("job-ended", "repair finished", 30);
-    // Nothing is compared while something is missing.
+    // No scheduled scrub begins while the volume is degraded.
     server.order(&["fail", "d2"]).ok();
     server.wait_status("idle", 20, |status| status["volumes"][0]["job"].is_null());
     let before = server.count_events("job-started");
@@ -187,7 +187,7 @@ fn a_report_names_every_place_and_an_explanation_every_byte() {
     let said = explain("0").ok();
     assert!(said.out.contains("all members agree"), "{said}");
     explain("99999999").refused("has no LBA 99999999");
-    // Clients are served beside it.
+    // Clients are served while a range is explained.
     let mut client = server.client("data");
     client.write(600 * 512, &[1; 4096]).expect("a write");
     explain("600");
@@ -201,7 +201,7 @@ fn a_report_names_every_place_and_an_explanation_every_byte() {
 fn an_explanation_of_mirrors_names_the_copies_that_differ() {
     let bed = spoiled(1, 2, &[16]);
     let server = bed.serve(bed.drives()).start();
-    // Row 16 of 64 KiB is at 1 MiB, and 4 KiB further are wrong bytes.
+    // Row 16 of 64 KiB begins at 1 MiB. The wrong bytes are 4 KiB further.
     let lba = (MIB / 512).to_string();
     let said = server.order(&["scrub", "data", "--explain", &lba]);
     assert!(
@@ -224,7 +224,7 @@ fn an_explanation_of_mirrors_names_the_copies_that_differ() {
         .iter()
         .filter_map(|one| one["slot"].as_u64())
         .collect();
-    assert_eq!(slots, [0, 1], "the other pair is well: {found:#}");
+    assert_eq!(slots, [0, 1], "only one pair differs: {found:#}");
     server.stop();
 }
 
@@ -267,7 +267,7 @@ fn scrubs_and_notes_are_refused_where_they_make_no_sense_and_go_with_the_array()
     assert_eq!(marks(&bed), 0);
 }
 
-/// What lies in front of the records on a drive: notes and shadow.
+/// The areas in front of the record on a drive: notes and shadow.
 fn kept_areas(bed: &Bed, at: usize) -> Vec<u8> {
     let bytes = std::fs::read(bed.drive(at)).expect("the drive is there");
     bytes[bytes.len() - 2608 * 512..][..(256 + 136) * 512].to_vec()
@@ -294,7 +294,8 @@ fn what_a_newer_version_wrote_beside_the_record_is_left_as_it_is() {
         server.stop();
         (every, words)
     };
-    // The first drive has both; the second only notes, in the copy that is written next.
+    // On the first drive both shadow and notes are newer. On the second only the notes are, in the copy that is
+    // written next.
     put(0, 2352, b"fullstripeShadow\x02\0\0\0something else");
     for from_end in [2608, 2480] {
         put(0, from_end, b"fullstripe notes\x02\0\0\0something else");
@@ -305,8 +306,8 @@ fn what_a_newer_version_wrote_beside_the_record_is_left_as_it_is() {
     every.ok();
     let after = [0, 1, 2].map(|at| kept_areas(&bed, at));
     const NOTES: usize = 256 * 512;
-    assert!(after[0] == before[0], "notes and shadow stay");
-    assert!(after[1][..NOTES] == before[1][..NOTES], "notes stay");
+    assert!(after[0] == before[0], "d0: notes and shadow stay");
+    assert!(after[1][..NOTES] == before[1][..NOTES], "d1: notes stay");
     assert!(after[1][NOTES..] != before[1][NOTES..], "shadow is ours");
     assert!(after[2][..NOTES] != before[2][..NOTES], "notes are ours");
     for (at, shadow, notes) in [(0, 1, 1), (1, 0, 1), (2, 0, 0)] {
@@ -319,7 +320,7 @@ fn what_a_newer_version_wrote_beside_the_record_is_left_as_it_is() {
         assert_eq!(count(&format!("{newer}notes")), notes, "d{at}: {words}");
     }
 
-    // Where no drive takes any, nobody waits for them.
+    // If no drive can store notes, no order waits for them.
     for at in [1, 2] {
         put(at, 2608, b"fullstripe notes\x02\0\0\0something else");
     }
@@ -329,7 +330,7 @@ fn what_a_newer_version_wrote_beside_the_record_is_left_as_it_is() {
     assert!(after == before, "notes stay");
 }
 
-/// Whoever waited for the end of a scrub may give the next order at once.
+/// When `scrub --wait` has returned, the next order is accepted at once.
 #[test]
 fn when_a_scrub_that_was_waited_for_has_ended_nothing_is_busy() {
     const TIMES: usize = 5;

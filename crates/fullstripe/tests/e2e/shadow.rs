@@ -1,4 +1,4 @@
-//! Arrays of which every member's record is torn after a crash: the shadow copies bring them back, and
+//! Arrays whose records are torn on every member after a crash: the shadow copies bring them back, and
 //! what was acknowledged is compared sector by sector.
 
 use crate::common::{Bed, Ledger, Loop, MIB, Mix, Server, is_root, run};
@@ -23,11 +23,11 @@ fn examined(bed: &Bed, at: usize) -> Value {
     report["drives"][0].clone()
 }
 
-/// Load, `kill -9`, every record torn, and back.
+/// Load, `kill -9`, tearing every record, and a start from the shadows.
 fn crash_and_tear(bed: &Bed, level: u8, members: usize, sector_bytes: u64) {
     bed.create("data", level, bed.drives(), &[]);
     let server = bed.serve(bed.drives()).option(&["--shards", "2"]).start();
-    // Half a sector is an error.
+    // On sectors of 4 KiB, requests of 512 bytes are errors.
     let mix = if sector_bytes == 512 {
         Mix::Everything
     } else {
@@ -90,8 +90,8 @@ fn nor_on_sectors_of_4_kib() {
     crash_and_tear(&bed, 5, 3, 4096);
 }
 
-/// The last drive of a mirror has the only record. When that is torn, the lost drive, which is still
-/// plugged in with a whole one, must not answer with what it held when it was lost.
+/// A mirror has one drive left, and its record is torn. The lost drive, which is still plugged in and has
+/// an intact record, must not be served with its old data.
 #[test]
 fn a_lost_drive_does_not_come_back_with_old_data() {
     let bed = Bed::new(2, DRIVE_BYTES);

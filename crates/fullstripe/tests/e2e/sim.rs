@@ -1,5 +1,5 @@
-//! `sim faults`, as a user runs it: the same result on any number of threads, and one clear sentence for
-//! what it does not take.
+//! `sim faults` and `sim cuts`, as a user runs them: the same result on any number of threads, and one clear
+//! sentence for wrong input.
 
 use crate::common::{Said, run};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Holds docs/troubleshooting.md true: what it quotes is what the program prints, and what it says to type cures it.
+//! Keeps docs/troubleshooting.md true: the program prints the messages that it quotes, and its commands cure them.
 //!
 //! An entry of the page is a heading of the third level, a block ` ```text ` with the message, in which `<words>` stand
 //! for anything, and mostly a block ` ```sh ` with the cure. A [`Case`] provokes the message by a script; then the
@@ -25,7 +25,7 @@ struct Entry {
     prose: &'static str,
 }
 
-/// What scripts begin with. `fullstripe` is a word for the built binary that ends with the shell.
+/// The beginning of every script. `fullstripe` there is the built binary, which the kernel ends with the shell.
 const WORDS: &str = r#"
 trap 'ended=$?; set +e; { kill -KILL $(jobs -p); wait; losetup -d $(cat loops); } 2> /dev/null; exit $ended' EXIT
 export PATH=$PWD/bin:$PATH:/usr/sbin:/sbin HOME=$PWD XDG_STATE_HOME=$PWD/state FULLSTRIPE_SOCKET=$PWD/api
@@ -119,7 +119,7 @@ fn what_stands_in_angle_brackets_may_differ_and_nothing_else() {
 fn each_entry_is_provoked_here_or_says_that_it_is_not() {
     let entries = entries();
     let on_page: BTreeSet<&str> = entries.iter().map(|entry| entry.heading).collect();
-    assert_eq!(on_page.len(), entries.len(), "a heading stands twice");
+    assert_eq!(on_page.len(), entries.len(), "a heading occurs twice");
     let here: BTreeSet<&str> = CASES.iter().map(|case| case.heading).collect();
     let unknown: Vec<_> = here.difference(&on_page).collect();
     assert!(unknown.is_empty(), "not on the page: {unknown:?}");
@@ -134,13 +134,13 @@ fn each_entry_is_provoked_here_or_says_that_it_is_not() {
         let says_no = entry.prose.contains("(Not tried") || says_no;
         assert_eq!(
             is_run, !says_no,
-            "{}: whether its cure is tried",
+            "{}: the page must say whether its cure is tried",
             entry.heading
         );
     }
 }
 
-/// The lines of a cure, with what a person does in between: to wait until it serves.
+/// The lines of a cure, with a wait after `serve &` until the server is ready, as a person would.
 fn typed(cure: &str) -> String {
     let line = |line: &str| match line.strip_suffix(" &") {
         Some(serve) if serve.contains("--memory") || serve.contains("api-1") => format!("{line}\n"),

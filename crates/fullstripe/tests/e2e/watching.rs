@@ -1,5 +1,5 @@
-//! What a serving process says of itself while nobody asks anything of its volumes: to a command that it
-//! calls, to somebody who watches, and about a drive that vanishes meanwhile.
+//! What a serving process reports without being asked: to the event command, to a watching client, and
+//! about drives that vanish while no request uses them.
 
 use crate::common::checks::ledger;
 use crate::common::process::Guarded;
@@ -25,7 +25,7 @@ fn the_event_command_hears_of_everything() {
     server.wait_event("job-ended", "rebuild finished", 60);
     let told = server.order(&["events", "--json"]).ok();
     server.stop();
-    // Nothing is lost at the end: the server waits for the last call.
+    // No event is lost at the end, because the server waits for the last call of the command.
     let heard = std::fs::read_to_string(bed.path("heard")).expect("the command was called");
     let events = |text: &str| -> Vec<Value> {
         let lines = text.lines();
@@ -107,7 +107,7 @@ fn whoever_watches_sees_each_change() {
     watcher.wait(Duration::from_secs(20));
 }
 
-/// What a command says with this choice of colours.
+/// The output of a command with these options for colours.
 fn said_in(bed: &Bed, words: &[&str], colours: &[&str]) -> String {
     let mut command = bed.fullstripe(words);
     command.args(colours).env_remove("NO_COLOR");
@@ -136,7 +136,7 @@ fn colours_repeat_what_words_say_and_are_for_terminals() {
         let plain = without_figures(&plain);
         let bare = without_figures(&without_codes(&coloured));
         assert_eq!(bare, plain, "{words:?}");
-        // Standard output is a pipe here.
+        // Standard output is a pipe here, so there are no colours.
         let piped = without_figures(&said_in(&bed, &words, &[]));
         assert_eq!(piped, plain, "{words:?}");
         let json = [&words[..], &["--json"]].concat();
@@ -146,12 +146,12 @@ fn colours_repeat_what_words_say_and_are_for_terminals() {
     server.stop();
 }
 
-/// Without what changes between two runs, such as how much memory there is.
+/// The text without digits and dots, because numbers such as the free memory change between runs.
 fn without_figures(text: &str) -> String {
     text.replace(|c: char| c.is_ascii_digit() || c == '.', "")
 }
 
-/// Without what begins with an escape and ends with an `m`.
+/// The text without colour codes, which begin with an escape and end with an `m`.
 fn without_codes(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -174,7 +174,7 @@ fn a_drive_that_vanishes_while_nothing_is_asked_of_it_is_failed() {
     let said = run(bed.fullstripe(&["assemble"]).args(bed.first(3)), 20);
     assert!(
         said.out.contains("degraded"),
-        "its failure is on record: {said}"
+        "the failure is not on record: {said}"
     );
 }
 
@@ -199,7 +199,7 @@ fn json_lines_go_to_a_reader_that_comes_and_goes() {
     server.stop();
 }
 
-/// It can be used until the process ends, so it is: failing it would give up redundancy that is there.
+/// A deleted file can be used until the process ends. Failing the member would give up redundancy for nothing.
 #[test]
 fn a_file_that_is_deleted_is_told_of_and_served_until_it_is_replaced() {
     let bed = Bed::new(4, 48 * MIB);
@@ -227,7 +227,7 @@ fn a_file_that_is_deleted_is_told_of_and_served_until_it_is_replaced() {
     server.wait_event("job-ended", "replace finished", 60);
     load.wait_for(50, 30);
     let mut ledger = load.stop();
-    // It was told once.
+    // The deletion is reported only once.
     assert_eq!(server.count_events("member-deleted"), 1);
     server.stop();
     let left = [0, 2, 3].map(|at| bed.drive(at).to_owned());
@@ -237,8 +237,8 @@ fn a_file_that_is_deleted_is_told_of_and_served_until_it_is_replaced() {
     server.stop();
 }
 
-/// The drive by which a volume fails stays in use on record, so that the volume starts again with it; `status` tells
-/// what is true now.
+/// A drive whose loss fails the volume keeps its place on record, so that the volume can be started with it again.
+/// `status` reports the present state.
 #[test]
 fn a_dead_array_says_first_which_drives_died_and_what_to_do() {
     let bed = Bed::new(3, 48 * MIB);
@@ -254,14 +254,14 @@ fn a_dead_array_says_first_which_drives_died_and_what_to_do() {
         said.out
     };
     assert_eq!(check(0), "data is optimal\n");
-    // Of slot, number, and what both may mean.
+    // `1` may mean slot 1 or member 1, so the order is refused.
     let asked = "1 may mean slot 1 of data (";
     server.order(&["fail", "1"]).refused(asked);
     server.order(&["fail", "data:0"]).ok();
     let lost = check(3);
     assert!(lost.starts_with("data is degraded: slot 0 ("), "{lost}");
     bed.set_length(2, 0);
-    // What the drive that is left holds can still be read.
+    // Blocks on the drive that is left can still be read.
     let unread = (0..20).filter(|at| client.read(at * 65536, 65536).is_err());
     assert!(unread.count() > 5);
     server.wait_status("failed", 20, |status| {
@@ -284,7 +284,7 @@ fn a_dead_array_says_first_which_drives_died_and_what_to_do() {
         .filter_map(|slot| slot["state"].as_str())
         .collect();
     assert_eq!(states, ["failed", "in sync", "failed"]);
-    // One line for all that could not be read before the failure was known, and one for those after.
+    // One line stands for all reads that failed before the volume's failure was known, and one for those after.
     let events = server.order(&["events"]).ok().out;
     let unread = events
         .lines()

@@ -1,8 +1,8 @@
 //! A year of an array's life at the terminal: it is made, filled, loses a drive, is scrubbed, crashes, moves to other
-//! files, and ends. What an operator types and reads is kept as one snapshot a quarter, which people read: a sentence
-//! that misleads shows there before it misleads anybody.
+//! files, and ends. What an operator types and reads is kept as one snapshot per quarter. People review these, so a
+//! misleading message is noticed there before it misleads an operator.
 //!
-//! Beside the words, the data count: all that was acknowledged is compared at the end of every part.
+//! The tests also check the data: all that was acknowledged is compared at the end of every part.
 
 mod transcript;
 
@@ -11,7 +11,7 @@ use transcript::Terminal;
 
 const DRIVES: &str = "d0 d1 d2 d3";
 
-/// An array of four files that serves, with all of it written.
+/// A served array of four files, fully written.
 fn made_and_filled(bed: &Bed) -> Terminal<'_> {
     let mut terminal = Terminal::new(bed);
     terminal.done(&format!(
@@ -63,7 +63,7 @@ fn the_second_quarter_silent_damage_and_a_crash() {
     terminal.fails(1, "fullstripe scrub --wait");
     terminal.fails(1, "fullstripe scrub --report");
     terminal.fails(1, "fullstripe scrub --repair --wait");
-    // Parity fits again; what the data were is for the backup to say.
+    // Parity matches again, but the data may be wrong. `fill` writes all data again, as from a backup.
     terminal.fill();
     terminal.done("fullstripe scrub --wait");
     terminal.says("May: the process is killed while clients write");

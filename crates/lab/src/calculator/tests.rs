@@ -30,7 +30,7 @@ fn iops(level: &str, count: u32, workload: &str, platform: &str) -> f64 {
         .expect("it has figures");
     match prediction.metrics[&Metric::Iops] {
         Samples::Exact(value) => value,
-        Samples::Runs(_) => panic!("nothing is drawn"),
+        Samples::Runs(_) => panic!("the calculator draws no runs"),
     }
 }
 
@@ -77,7 +77,7 @@ fn the_formulas_are_the_known_ones() {
             "{level} x {count} {workload}: {found}"
         );
     }
-    // Four times 3.2 GB/s are more than x8 carries; both directions at once are not.
+    // Four drives at 3.2 GB/s exceed what x8 carries, but not what x16 carries.
     let stream = "op = \"read\", bs = \"128k\"";
     let x8 = iops("0", 4, stream, "s2600wft-6154-x8") * 131_072.0;
     assert!((x8 - 7.877e9).abs() < 1e6, "{x8}");
@@ -96,13 +96,13 @@ fn it_is_scored_like_any_other_predictor() {
         let found = tally(&card.rows, |row| row.seed == seed && row.usage == usage);
         (found.facts, found.passed, found.missed, found.not_modelled)
     };
-    // Facts, passed, missed, not modelled. What it meets needs neither queues nor processors.
+    // Facts, passed, missed, not modelled. The facts that pass depend neither on queues nor on processors.
     let found =
         [("A", Use::V), ("I", Use::V), ("M", Use::C)].map(|(seed, usage)| of_seed(seed, usage));
     assert_eq!(found, [(25, 11, 13, 1), (10, 1, 9, 0), (15, 1, 3, 11)]);
     assert_eq!(
         of_seed("O", Use::V).1,
         0,
-        "it has no sheets of those drives"
+        "the calculator has no data sheets of those drives"
     );
 }

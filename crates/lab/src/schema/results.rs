@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(verdict(50.0, 150.0), Some(Verdict::Pass));
         assert_eq!(verdict(100.0, 150.0), Some(Verdict::Marginal));
         assert_eq!(verdict(0.0, 50.0), Some(Verdict::Miss));
-        // Runs that differ this much are few samples, whatever they count: no median, no p99.999. A
-        // closed loop has no demand, and nobody measured power.
+        // Runs that differ this much count as few samples, however many requests they have, so there is no
+        // median and no p99.999. A closed loop has no demand, and power was not measured.
         for absent in [
             "latency_us.p50",
             "latency_us.p99_999",

@@ -128,13 +128,13 @@ mod tests {
         let mut means = BatchMeans::default();
         (0..100_000).for_each(|_| means.push(stream.share()));
         let effective = means.effective_samples().expect("enough batches");
-        // The variance of a variance from 32 to 63 batches: within a factor of two with a margin.
+        // A variance estimated from 32 to 63 batches is right within a factor of two, with a margin.
         assert!((50_000.0..=100_000.0).contains(&effective), "{effective}");
     }
 
     #[test]
     fn the_interval_of_a_queue_holds_the_closed_form() {
-        // M/M/1 at half load: 1 / (2 - 1) = 1 in the system on average.
+        // M/M/1 at half load: the mean time in the system is 1 / (2 - 1) = 1.
         let runs = 200;
         let held = (0..runs)
             .filter(|run| {
@@ -154,8 +154,8 @@ mod tests {
         let mut means = BatchMeans::default();
         (0..400_000).for_each(|_| means.push(queue.next_sojourn()));
         let effective = means.effective_samples().expect("enough");
-        // Sojourns of M/M/1: their sum of autocorrelations is about 2 rho (1 + ...) / (1 - rho)^2,
-        // here near 90 samples for one.
+        // Times in the system of M/M/1 are correlated. The sum of their autocorrelations is about
+        // 2 rho (1 + ...) / (1 - rho)^2, so here about 90 samples count as one.
         let share = 400_000.0 / effective;
         assert!((30.0..=300.0).contains(&share), "{share}");
     }

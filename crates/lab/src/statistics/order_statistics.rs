@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(pair(0, 0.5), (None, None));
         assert_eq!(pair(1, 0.5), (None, None));
         let ranks = ranks(1_000_000_000, 0.5);
-        // 1.959964 standard deviations of 15 811.39 are 30 989.75; half a rank is the continuity's.
+        // 1.959964 standard deviations of 15 811.39 are 30 989.75; half a rank is the continuity correction.
         assert_eq!(ranks.low, Some(499_969_010));
         assert_eq!(ranks.high, Some(500_030_991));
     }

@@ -77,7 +77,7 @@ mod tests {
         let mut stream = Stream::new(3, "runs", 0);
         let held = (0..2000)
             .filter(|_| {
-                // Sums of twelve shares less six: about normal, mean 0 (and half a step of 2^-53).
+                // Sums of twelve shares less six are about normal, with mean 0 (and half a step of 2^-53).
                 let runs: [f64; 5] =
                     std::array::from_fn(|_| (0..12).map(|_| stream.share()).sum::<f64>() - 6.0);
                 estimate(&runs).expect("enough runs").interval.holds(0.0)

@@ -134,7 +134,7 @@ mod tests {
                 assert_eq!(command.offset_bytes % 512, 0);
             }
         }
-        // At 2x, in 85 seconds: 4000 x 85 and 2 x 2000.
+        // At twice the load for 85 seconds: 4000 x 85 small reads, and 2 x 2000 large requests of each kind.
         assert_eq!((small, large_reads, large_writes), (340_000, 4000, 4000));
     }
 

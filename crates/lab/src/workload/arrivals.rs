@@ -186,7 +186,7 @@ mod tests {
             .map(|count| (*count as f64 - mean).powi(2))
             .sum::<f64>()
             / 999.0;
-        // Counts of a Poisson process: variance and mean are equal.
+        // The counts of a Poisson process have equal variance and mean.
         assert!((mean - 1000.0).abs() < 4.0, "{mean}");
         assert!(
             (variance / mean - 1.0).abs() < 0.15,
@@ -221,7 +221,7 @@ mod tests {
             assert_eq!(schedule.backlog(50_000_000), due);
             (0..due).for_each(|_| schedule.take());
             assert_eq!(schedule.backlog(50_000_000), 0);
-            // Requests may be taken before their backlog is asked for.
+            // A request taken before it is due does not make the backlog negative.
             schedule.take();
             assert_eq!(schedule.backlog(50_000_000), 0);
         }

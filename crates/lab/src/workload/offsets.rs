@@ -179,7 +179,7 @@ mod tests {
         for part in 0..2 {
             let mut in_order = offsets(BLOCK, Order::InOrder { part, parts: 2 }, span_bytes);
             let first: Vec<u64> = (0..5).map(|_| in_order.draw() / 4096).collect();
-            assert_eq!(in_order.draw() / 4096, first[0], "it begins again");
+            assert_eq!(in_order.draw() / 4096, first[0], "the region begins again");
             all.extend(first);
         }
         assert_eq!(all, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);

@@ -54,7 +54,7 @@ const DRIVE_BYTES: u64 = 64 << 20;
 
 /// Reads the bytes as a shadow, and as the record in an otherwise whole shadow.
 fn as_shadow(bytes: &[u8], sector: SectorSize) {
-    let placement = Placement::new(DRIVE_BYTES, sector).expect("it is large enough");
+    let placement = Placement::new(DRIVE_BYTES, sector).expect("the drive is large enough");
     let mut marked = shadow::MAGIC.to_vec();
     marked.extend_from_slice(bytes);
     for bytes in [bytes, &marked] {
@@ -117,7 +117,7 @@ fn torn_everywhere(mpb: &Mpb, sector: SectorSize, choice: u8) {
         if let Ok(mut assembly) = found.outcome {
             let from_shadows = assembly.unfinished.as_ref().is_some_and(|u| u.from_shadows);
             let serving = assembly.present().contains(&true);
-            assert!(from_shadows || !serving, "served from nowhere");
+            assert!(from_shadows || !serving, "no record, but members serve");
             let _ = assembly.record_absences(|_| true);
         }
     }
@@ -209,7 +209,7 @@ mod tests {
             }
             fuzz_one(&bytes);
         }
-        // Found by the fuzzer: an attribute that says there is a bad block log, and none.
+        // A case that the fuzzer has found: an attribute says that there is a bad-block log, but there is none.
         let mut record = vec![0; 0xD8 + 1];
         record[0] = 1;
         record[1 + 0x34..1 + 0x38].copy_from_slice(&0x7C00_0000u32.to_le_bytes());

@@ -1,6 +1,6 @@
 //! Records made by mdadm 4.2, as values of their fields; for tests.
 //!
-//! They were read from images of 64 MiB drives after a clean stop. The fields, encoded, must give
+//! They were read from images of 64 MiB drives after a clean stop. When the fields are encoded, they must give
 //! the checksums that were on the images.
 
 use super::attributes::{Attributes, SIGNATURE_PREFIX};

@@ -179,8 +179,8 @@ mod tests {
         );
     }
 
-    /// What stands behind the end is whatever lay in a program's memory: mdadm leaves it there when it
-    /// writes the form of a failed or missing drive over a longer serial.
+    /// Behind the end there may be old bytes: mdadm leaves them there when it writes the form of a failed or missing
+    /// drive over a longer serial.
     #[test]
     fn a_serial_ends_at_its_first_nul() {
         let own = serial("IMSMLAB0001");

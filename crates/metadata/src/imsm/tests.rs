@@ -1,5 +1,5 @@
-//! The rules on arbitrary records: whatever a record says, no rule may panic, and a change either
-//! gives a record that can be written or changes nothing.
+//! The rules applied to arbitrary records. Whatever a record contains, no rule may panic, and a change either gives a
+//! record that can be written or changes nothing.
 
 use super::build::{NewDrive, RebuildTarget, VolumeSpec};
 use super::choose::{Candidate, Content, choose};
@@ -79,7 +79,7 @@ proptest! {
         for index in 0..=mpb.volumes.len() {
             let mode = start_mode(&mpb, index, &present, options);
             if index < mpb.volumes.len() {
-                // Nothing starts that cannot be addressed.
+                // A volume whose layout is not valid does not start.
                 let sane = check_volume(&mpb, index).is_ok();
                 let refused = matches!(mode, StartMode::Refused { .. });
                 prop_assert!(sane || refused);
@@ -126,8 +126,8 @@ proptest! {
         }
     }
 
-    /// Lost slots are never forgotten: along any history of a real container, a slot becomes in
-    /// sync only by a finished rebuild.
+    /// Lost slots are never forgotten: in any history of a valid container, only a finished rebuild marks a lost slot
+    /// in sync again.
     #[test]
     fn only_a_finished_rebuild_makes_a_lost_slot_good(
         which in 0usize..3,

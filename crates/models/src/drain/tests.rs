@@ -13,7 +13,7 @@ fn settings() -> DrainSettings {
     }
 }
 
-/// Writes of 4 KiB at an even distance for so long; how late each lies in the buffer.
+/// For writes of 4 KiB every `gap_ns` until `until_ns`, how late each lies in the buffer.
 fn delays_ns(drain: &mut Drain, gap_ns: u64, until_ns: u64) -> Vec<u64> {
     let count = until_ns / gap_ns;
     (0..count)
@@ -23,7 +23,7 @@ fn delays_ns(drain: &mut Drain, gap_ns: u64, until_ns: u64) -> Vec<u64> {
 
 #[test]
 fn a_burst_is_taken_at_once_until_the_buffer_is_full() {
-    // 4.096 bytes come and 2 go each nanosecond: 1 MiB is full after 500 us.
+    // Each nanosecond 4.096 bytes arrive and 2 are programmed, so 1 MiB is full after 500 us.
     let mut drain = Drain::new(settings(), false);
     let delays = delays_ns(&mut drain, 1000, 2_000_000);
     let first = delays
@@ -31,10 +31,10 @@ fn a_burst_is_taken_at_once_until_the_buffer_is_full() {
         .position(|&delay| delay > 0)
         .expect("it fills up");
     assert!((498..=502).contains(&first), "{first}");
-    // From then on each write waits for the program of as much: 2048 ns instead of 1000.
+    // From then on each write waits until as many bytes are programmed: 2048 ns instead of 1000.
     let grown = delays[1900] - delays[900];
     assert!((1_047_000..=1_049_000).contains(&grown), "{grown}");
-    // In order, nothing is collected: what was programmed is what was written, less what is buffered.
+    // Sequential writes need no collection: the bytes programmed are those written, less those still buffered.
     assert_eq!(
         drain.programmed_bytes() + drain.buffered_bytes(),
         2000 * 4096
@@ -54,7 +54,7 @@ fn a_demand_above_the_steady_rate_is_held_while_the_pool_lasts() {
         .expect("it runs out");
     let held_s = first as f64 * gap_ns as f64 / 1e9;
     assert!((3.99..4.02).contains(&held_s), "{held_s}");
-    // Afterwards the steady rate: of 4 s, one fifth is missing at the end.
+    // Afterwards only the steady rate is reached: the last write of 8 s is 1 s late.
     let late_s = *delays.last().expect("there are writes") as f64 / 1e9;
     assert!((0.99..1.02).contains(&late_s), "{late_s}");
 }
@@ -65,7 +65,7 @@ fn programs_are_what_the_host_wrote_times_amplification() {
         let mut drain = Drain::new(settings(), true);
         let end_ns = delays_ns(&mut drain, gap_ns, 3_000_000_000).len() as u64 * gap_ns;
         drain.pass(end_ns + 5_000_000_000);
-        // Left alone, the pool is full again: every written byte has been paid for.
+        // After a pause the pool is full again, so the collection for every written byte is done.
         assert_eq!(drain.buffered_bytes(), 0);
         assert_eq!(drain.pool_bytes(), 500_000_000);
         let written = 3_000_000_000 / gap_ns * 4096;
@@ -76,7 +76,7 @@ fn programs_are_what_the_host_wrote_times_amplification() {
 
 #[test]
 fn few_outstanding_writes_waste_time_between_episodes() {
-    // A host that never has more than four writes under way, 20 us each, gets less than the steady rate.
+    // A host that never has more than four writes of 20 us each under way gets less than the steady rate.
     let mut drain = Drain::new(settings(), true);
     let mut done_ns = [0_u64; 4];
     let mut written = 0_u64;
@@ -122,7 +122,7 @@ fn reads_take_time_from_programs() {
         }
         at_ns
     };
-    // 2048 ns of programs for a write, and 1024 ns of reads.
+    // Each write takes 2048 ns of programming, and the reads beside it take 1024 ns.
     let (alone_ns, shared_ns) = (rate_with_reads(0), rate_with_reads(1024));
     let ratio = shared_ns as f64 / alone_ns as f64;
     assert!((1.49..1.51).contains(&ratio), "{ratio}");
@@ -160,7 +160,8 @@ fn one_capacity_of_random_writes_scatters_a_filled_drive() {
         }
         seconds.push(at_ns - start_ns);
     }
-    // Half a capacity each. Disorder rises from 0 to a half: 2 programs a byte on average; to 1: 4; then 5.
+    // Each round writes half a capacity. While disorder rises from 0 to 0.5, a byte takes 2 programs on average,
+    // from 0.5 to 1 it takes 4, and then 5.
     for (taken_ns, programs) in seconds.iter().zip([2.0, 4.0, 5.0, 5.0, 5.0]) {
         let ratio = *taken_ns as f64 / (250e6 * programs);
         assert!((0.97..1.03).contains(&ratio), "{seconds:?}");
@@ -169,8 +170,8 @@ fn one_capacity_of_random_writes_scatters_a_filled_drive() {
 
 #[test]
 fn a_spent_pool_is_where_a_long_load_above_the_steady_rate_ends() {
-    // Writes without a pause for as long as the pool lasts, and from a spent pool at any moment of a period: the rates
-    // after that are alike.
+    // Compares writes without a pause, after the pool has run out, with writes from a spent pool at any moment of a
+    // period: the rates are alike.
     let programmed = |phase: Option<u64>, from_ns: u64| {
         let mut drain = Drain::new(settings(), true);
         if let Some(phase) = phase {
@@ -184,7 +185,7 @@ fn a_spent_pool_is_where_a_long_load_above_the_steady_rate_ends() {
         count
     };
     let slow = programmed(None, 3_000_000_000);
-    // 400 MB/s of 4 KiB, within an episode.
+    // 400 MB/s in writes of 4 KiB, give or take an episode.
     assert!((96_000..=99_500).contains(&slow), "{slow}");
     for eighths in 0..8 {
         let at_once = programmed(Some(WHOLE / 8 * eighths), 100_000_000);
@@ -197,7 +198,8 @@ fn a_spent_pool_is_where_a_long_load_above_the_steady_rate_ends() {
 
 #[test]
 fn a_spent_pool_is_somewhere_in_its_period() {
-    // Five programs a host byte: four fifths of a period are collection, the last one serves what that made clean.
+    // Five programs per host byte: four fifths of a period are collection, and the last fifth serves writes from what
+    // collection made clean.
     let clean = |phase: u64| {
         let mut drain = Drain::new(settings(), true);
         drain.spend_pool(phase);
@@ -219,7 +221,7 @@ fn a_spent_pool_is_somewhere_in_its_period() {
     );
     let (regime, last) = clean(u64::MAX);
     assert!(regime == Regime::Serving && last < 100, "{last}");
-    // No more than the pool holds, where that is less than an episode.
+    // If the pool is smaller than an episode, no more is clean than the pool holds.
     let small = DrainSettings {
         pool_bytes: 1 << 20,
         ..settings()
@@ -227,7 +229,7 @@ fn a_spent_pool_is_somewhere_in_its_period() {
     let mut drain = Drain::new(small, true);
     drain.spend_pool(2 * fifth);
     assert!(near(drain.pool_bytes(), 1 << 19), "{}", drain.pool_bytes());
-    // Nothing is collected where nothing is scattered.
+    // Without scattered data there is nothing to collect.
     let mut in_order = Drain::new(settings(), false);
     in_order.spend_pool(2 * fifth);
     assert_eq!(

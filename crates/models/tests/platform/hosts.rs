@@ -1,10 +1,10 @@
-//! What hosts cost.
+//! The costs of hosts.
 
 use super::*;
 
 #[test]
 fn a_core_of_three_gigahertz_passes_what_was_published() {
-    // O-23: 1.2 GB/s of 4 KiB reads by one thread, asynchronous with interrupts; many answers an interrupt.
+    // O-23: one thread reads 1.2 GB/s in 4 KiB requests, asynchronously with interrupts, many answers per interrupt.
     let cores = graph("s2600wft-6154-x16").cores;
     let costs = host("linux-4.13")
         .host()
@@ -12,7 +12,7 @@ fn a_core_of_three_gigahertz_passes_what_was_published() {
         .costs(&cores, 1, Completion::Interrupt);
     let kiops = 1e6 / costs.direct_request_ns(100) as f64;
     assert!((kiops / 293.0 - 1.0).abs() < 0.02, "{kiops}");
-    // Isolation is what its maker says that it takes.
+    // Page-table isolation costs as much as its maker says.
     let isolated = host("linux-3.10-kpti")
         .host()
         .unwrap()
@@ -29,7 +29,7 @@ fn polling_saves_the_interrupt_and_the_appliance_costs_nothing() {
         let costs = host_of("linux-4.13").costs(&cores, 1, completion);
         costs.notice_ns + costs.interrupt_ns + costs.switch_ns + costs.answer_command_ns
     };
-    // O-17 has one to two microseconds for synchronous reads.
+    // O-17 names one to two microseconds for synchronous reads.
     let saved_ns = delay_ns(Completion::Interrupt) - delay_ns(Completion::Polled);
     assert!((900..=2_400).contains(&saved_ns), "{saved_ns}");
     let looks = |completion| {
@@ -81,7 +81,7 @@ fn every_constant_of_a_host_makes_requests_dearer_or_later() {
 fn mds_work_scales_with_the_clock_and_a_wrong_number_is_told() {
     let costs = |platform: &str| md().costs(&graph(platform).cores, 8).unwrap();
     let [fast, slow] = ["s2600wft-6154-x16", "s2600wft-8170"].map(costs);
-    // 3.0 and 2.8 GHz.
+    // The clocks are 3.0 and 2.8 GHz.
     assert_eq!([fast.map_ns, slow.map_ns], [200, 214]);
     assert_eq!(fast.page_ns, slow.page_ns);
     assert_eq!(fast.line_ns, [8, 60, 200]);

@@ -1,4 +1,4 @@
-//! Where numbers come from, and what a wrong one is told.
+//! The sources of numbers, and the messages about wrong ones.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn no_number_comes_from_what_the_model_is_judged_by() {
     }
     md().each_figure(&mut |table, key, figure| check("md-2018", table, key, figure));
     assert_eq!(wrong, Vec::<String>::new());
-    // Three constants, one of them in three files of the same machine; each name here has to be paid for.
+    // Three fitted constants, one of them in three files of the same machine. Any further one has to be justified.
     fitted.sort();
     fitted.dedup();
     assert_eq!(

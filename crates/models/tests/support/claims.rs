@@ -1,10 +1,10 @@
-//! What a number's source may cite.
+//! Which published rows the source of a number may cite.
 
 use models::profile::{Figure, Use};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Uses of all published rows by id, as the frozen claims have them.
+/// The uses of all published rows by id, from the frozen claims.
 pub fn claims() -> BTreeMap<String, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../claims");
     let mut uses = BTreeMap::new();
@@ -24,7 +24,7 @@ pub fn claims() -> BTreeMap<String, String> {
     uses
 }
 
-/// Whatever in a source looks like the id of a published row: `A-01`, `M-07.held`.
+/// All words of a source that look like the id of a published row: `A-01`, `M-07.held`.
 fn cited(source: &str) -> Vec<String> {
     source
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '.'))

@@ -1,15 +1,15 @@
-//! What tests need beside the loads of [`models::fit::loads`].
+//! Helpers of the tests, beside the loads of [`models::fit::loads`].
 
 pub mod claims;
 
 use models::drive::{Drive, State};
-// Each test file needs another part of them.
+// No test file uses all of them.
 #[allow(unused_imports)]
 pub use models::fit::loads::{Arrivals, Load, LoadResult, closed_loop, open_loop};
 use models::profile::{Family, Profile};
 use std::path::Path;
 
-/// The text of the P4510's profile as the repository has it.
+/// The text of the P4510's profile in the repository.
 pub fn profile_text() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles/drives/p4510.toml");
     std::fs::read_to_string(path).expect("the profile is part of the repository")

@@ -210,8 +210,8 @@ pub fn in_words(report: &PlannedReport, sweep: Option<&Sweep>) -> String {
 mod tests {
     use super::*;
 
-    /// Requests of so many KiB, so many outstanding in each of so many threads, to chunks of so many KiB on so many
-    /// drives beside that of parity.
+    /// The reason for requests of so many KiB, so many outstanding in each of so many threads, on chunks of so many KiB
+    /// and so many data drives.
     fn reason([request, depth, threads, chunk, data]: [u64; 5]) -> String {
         let filling = Filling {
             data,
@@ -224,7 +224,7 @@ mod tests {
         filling.reason()
     }
 
-    /// Each was tried with `plan`: the cure reads nothing, and the next smaller one does.
+    /// Each cure was tried with `plan`: with it nothing is read, and with the next smaller value something is.
     #[test]
     fn what_keeps_a_stripe_from_being_filled_is_told_with_its_cure() {
         for (what, sentence) in [

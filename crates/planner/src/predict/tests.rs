@@ -1,4 +1,4 @@
-//! The way from a configuration to its figures, and that nothing but the configuration is on it.
+//! How figures follow from a configuration, and that they depend on nothing but the configuration.
 
 use super::many::{Wanted, answer_all};
 use super::*;
@@ -6,7 +6,7 @@ use lab::claims::book::{FILES, frozen, load};
 use lab::schema::configuration::read_configurations;
 use lab::schema::metric::Statistic;
 
-/// A point of one drive of the appliance, with these keys beside `bs`.
+/// A point on the appliance's platform, with these keys beside `bs`.
 fn point(setup: &str, state: &str, workload: &str) -> Configuration {
     let text = format!(
         "schema = 1\n[setup.s]\nplatform = \"oakgate\"\nhost = \"appliance\"\n{setup}\n[points]\np = {{ setup = \"s\", \
@@ -81,7 +81,7 @@ fn the_long_run_of_writes_is_measured_without_waiting_for_it() {
         &format!("{load}, skip_seconds = 120, seconds = 60"),
     ));
     assert!((long_run[&Metric::Iops] / later[&Metric::Iops] - 1.0).abs() < 0.01);
-    // From the start the pool still gives what the drive cannot go on giving.
+    // At the start the pool still allows a rate that the drive cannot sustain.
     let start = figures(&point(ALONE, "steady", &format!("{load}, seconds = 2")));
     assert!(start[&Metric::Iops] > 190e3, "{start:?}");
     assert_eq!(start[&Metric::SecondsHeld], 2.0);
@@ -107,7 +107,7 @@ fn a_quick_plan_of_writes_says_how_far_it_may_be_from_the_long_run() {
         (quick - long).abs() <= quick_half + long_half,
         "{quick} {quick_half} {long} {long_half}"
     );
-    // Drives that collect at times of their own are not known to a thousandth after four tenths of a second.
+    // Each drive collects at its own times, so after 0.4 s the rate is not known to a thousandth.
     assert!(
         (0.002..0.1).contains(&(quick_half / quick)),
         "{quick} {quick_half}"
@@ -124,7 +124,7 @@ fn arrays_are_the_engine_itself() {
     let one = figures(&point(alone, "steady", load));
     let four = figures(&point(&array(0, 4), "steady", load));
     let gain = four[&Metric::Iops] / one[&Metric::Iops];
-    // Depth 512 keeps four drives busy, if not as busy as one.
+    // Depth 512 keeps four drives busy, but not as busy as one.
     assert!((3.0..=4.0).contains(&gain), "{gain}");
     let load = "op = \"randwrite\", threads = 1, qd = 32";
     let raid5 = figures(&point(&array(5, 4), "steady", load));
@@ -177,8 +177,7 @@ fn any_number_of_threads_gives_the_same() {
     assert!(one.iter().all(|prediction| prediction.metrics.len() == 3));
 }
 
-/// The claims with everything exchanged that was published: each interval is that of another row, each nominal value
-/// is gone, facts, texts and uses are others.
+/// The claims with all published values exchanged: each interval, text and nominal value is that of another row.
 fn shuffled() -> Vec<(&'static str, String)> {
     let shuffle = |(file, text): &(&'static str, &str)| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -206,9 +205,9 @@ fn published_values_do_not_reach_a_prediction() {
         .collect();
     let (frozen, book) = frozen().expect("the frozen claims");
     let (other, shuffled) = load(&files).expect("the form is kept");
-    assert_ne!(book, shuffled, "the published values are others");
-    // What a predictor is asked is the same, byte for byte, and so is what it answers: it has no other input, and
-    // two of them, asked afresh, say the same.
+    assert_ne!(book, shuffled, "shuffling changes the published values");
+    // The questions to a predictor are the same, byte for byte. It has no other input, and its answers, computed anew
+    // for each, are the same as well.
     assert_eq!(format!("{frozen:?}"), format!("{other:?}"));
     let drive = |configuration: &Configuration| configuration.setup.drive.text() == "p4510-8tb";
     let quick = |configuration: &Configuration| {
@@ -253,7 +252,7 @@ fn nothing_is_keyed_by_a_claim_a_level_or_a_count() {
             "{id} is a point"
         );
     }
-    // One drive has one profile, whatever it is part of.
+    // A drive has one profile, whatever array it is part of.
     let drives: BTreeSet<String> = questions
         .values()
         .map(|question| question.configuration.setup.drive.text().to_owned())

@@ -106,7 +106,11 @@ impl EventLog {
     /// log to which nothing has been added yet.
     pub fn begin_with(&self, earlier: Vec<NumberedEvent>, newest: u64) {
         let mut kept = lock(&self.0.kept);
-        assert_eq!(*self.0.newest.borrow(), 0, "the log has begun");
+        assert_eq!(
+            *self.0.newest.borrow(),
+            0,
+            "events were added to the log before the earlier ones"
+        );
         for event in earlier {
             kept.make_room();
             kept.events.push_back(event);
@@ -212,7 +216,7 @@ mod tests {
         assert_eq!(room(), before);
     }
 
-    /// 339 blocks of a volume that cannot be read, thirty times over, do not push out the drive's failure.
+    /// Thirty reports on each of 339 unreadable blocks do not push out the drive's failure.
     #[test]
     fn a_storm_about_one_thing_does_not_push_out_its_cause() {
         let log = EventLog::new();
@@ -233,7 +237,7 @@ mod tests {
         let told: u64 = all.events.iter().map(|event| event.span().count).sum();
         assert_eq!(told, 1 + 30 * 339);
         assert_eq!(all.events[1].span().first_number, 2);
-        // The newest are told one by one.
+        // The newest events are not folded.
         let newest = log.since(all.newest - 400, usize::MAX).events;
         assert_eq!(newest.len(), 400);
         assert!(newest.iter().all(|event| event.folded.is_none()));

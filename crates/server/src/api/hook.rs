@@ -270,12 +270,15 @@ mod tests {
         while hook.counts().calls == 0 {
             assert!(
                 begin.elapsed() < Duration::from_secs(20),
-                "it does not begin"
+                "the command is not called"
             );
             std::thread::sleep(LOOK_EVERY_MIN);
         }
         (1..=EVENTS).for_each(|number| hook.tell(&event(&number.to_string())));
-        assert!(begin.elapsed() < CALL_MAX / 2, "it waits for the command");
+        assert!(
+            begin.elapsed() < CALL_MAX / 2,
+            "an event waits for the command"
+        );
         let mut expected = Counts {
             calls: 1,
             failures: 0,

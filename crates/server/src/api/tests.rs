@@ -1,4 +1,4 @@
-//! A real array over memory, served through a real socket, asked by the real client.
+//! A real array over memory, served through a real socket and queried by the real client.
 
 mod description;
 mod garbage;
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The status code, the sentence, and whether data was protected.
+/// Of a refusal: its status code, its sentence, and whether it protects data.
 pub fn refusal<T: std::fmt::Debug>(result: anyhow::Result<T>) -> (u16, String, bool) {
     match result.unwrap_err().downcast::<ClientError>().unwrap() {
         ClientError::Answered { code, body } => (code, body.error, body.protects_data),

@@ -1,9 +1,9 @@
-//! What is said first of arrays in every state.
+//! The health of arrays in every state, in one sentence.
 
 use super::*;
 use crate::testing::samples::{job, member, slot, volume};
 
-/// A RAID 5 of three whose drives are in these states, with a spare.
+/// A RAID 5 of three without a spare, whose slots are in these states.
 fn status(slots: [&str; 3]) -> Status {
     let states = slots.map(|state| match state {
         "failed" => "failed",
@@ -91,7 +91,7 @@ fn drives_that_are_about_to_be_lost_are_a_risk_and_those_that_nobody_needs_are_n
     assert!(said(&status).starts_with("at risk: /dev/nvme2n1 has bad blocks (4 KiB)"));
     status.members[0].deleted = true;
     assert!(said(&status).starts_with("at risk: the file of /dev/nvme0n1 has been deleted"));
-    // It has been replaced since.
+    // The drive has been removed since.
     status.members[0].state = "removed".to_owned();
     assert!(said(&status).starts_with("at risk: /dev/nvme2n1 has bad blocks"));
 }

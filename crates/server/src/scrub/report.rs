@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn a_finding_names_the_sectors_that_share_its_redundancy() {
         let raid5 = shape(Level::Raid5, 4, 64 << 10);
-        // A whole row is one range, a part of one is a range in each of its chunks.
+        // A whole row is one range; a part of a row is one range in each of its chunks.
         let whole = finding(2 << 16, 64 << 10, 0b1111);
         assert_eq!(ranges(&raid5, &whole), [(768, 1151)]);
         let part = finding((2 << 16) + 4096, 4096, 0b1111);
@@ -298,7 +298,7 @@ mod tests {
         }
         assert!(
             !report.add(finding((count - 1) << 16, 4096, 3)),
-            "found again"
+            "a finding was listed twice"
         );
         assert_eq!((report.mismatches, report.left_out()), (count, 50));
         assert!(

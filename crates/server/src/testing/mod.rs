@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest wait for anything.
+/// The longest wait of any test.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// 512-byte sectors of each member in a volume: 32 MiB.
 const MEMBER_SECTORS: u64 = 65_536;
@@ -58,7 +58,7 @@ impl Served {
         Served::with(level, specs, Options::default())
     }
 
-    /// As [`Served::new`], but nothing happens without an order: the tester gives every order.
+    /// Like [`Served::new`], but the engine starts no rebuild by itself: the test gives every order.
     pub fn by_hand(level: Level, members: usize) -> Served {
         let specs = (0..members).map(|at| format!("ram:64m,serial=M{at}"));
         let options = Options {
@@ -166,7 +166,7 @@ impl Served {
         self.stop_asked.load(Ordering::Acquire)
     }
 
-    /// Polls the status until it is as `wanted`.
+    /// Polls the status until `wanted` holds for it.
     pub fn wait_until(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -96,21 +96,27 @@ impl Selection {
                             continue;
                         };
                         let looked = look_at(&scene, self.limits, self.samples);
-                        let mut done = done.lock().expect("no thread panics with it");
+                        let mut done = done
+                            .lock()
+                            .expect("no thread panics while it holds the lock");
                         done.push((at, looked));
                         progress(done.len(), chosen.len());
                     }
                 });
             }
         });
-        let mut done = done.into_inner().expect("no thread panics with it");
+        let mut done = done
+            .into_inner()
+            .expect("no thread panics while it holds the lock");
         done.sort_by_key(|(at, _)| *at);
         done.into_iter().map(|(_, looked)| looked).collect()
     }
 }
 
 fn take(next: &Mutex<usize>, count: usize) -> Option<usize> {
-    let mut next = next.lock().expect("no thread panics with it");
+    let mut next = next
+        .lock()
+        .expect("no thread panics while it holds the lock");
     let at = *next;
     *next += 1;
     (at < count).then_some(at)

@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(safe(3, &tape), [true, false]);
         assert_eq!(safe(clock.get(), &tape), [true, false, true]);
         tape.fold();
-        // The third is safe, but must not come before the second.
+        // The third write is safe, but must not be folded before the second.
         assert_eq!(tape.writes(clock.get()).count(), 2);
         let mut sector = [0; 512];
         tape.base().read(0, &mut sector);

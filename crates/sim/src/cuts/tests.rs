@@ -8,12 +8,12 @@ const FEW: Limits = Limits {
 };
 
 fn outcome(level: Level, kind: Kind) -> CutsOutcome {
-    look_at(&scene(level, kind).expect("there is one"), FEW, 0).0
+    look_at(&scene(level, kind).expect("there is such a scene"), FEW, 0).0
 }
 
 #[test]
 fn some_states_are_kept_and_the_others_looked_at_all_the_same() {
-    let scene = scene(Level::Raid5, Kind::Partial).expect("there is one");
+    let scene = scene(Level::Raid5, Kind::Partial).expect("there is such a scene");
     let (with, samples) = look_at(&scene, FEW, 3);
     let (without, none) = look_at(&scene, FEW, 0);
     assert_eq!(format!("{with:?}"), format!("{without:?}"));
@@ -21,7 +21,7 @@ fn some_states_are_kept_and_the_others_looked_at_all_the_same() {
     for sample in samples {
         assert!(sample.cut >= 1 && sample.cut <= with.cuts && sample.state >= 1);
         assert_eq!(sample.drives.len(), 4);
-        // Data, and the record at the end.
+        // The first page holds data, the last one the record.
         let drive = &sample.drives[1];
         assert_eq!(drive.serial, "/dev/loop1");
         assert!(drive.pages.first().is_some_and(|(at, _)| *at == 0));
@@ -31,12 +31,12 @@ fn some_states_are_kept_and_the_others_looked_at_all_the_same() {
                 .last()
                 .is_some_and(|(at, _)| at + 4096 == drive.size_bytes)
         );
-        let start = sample.start.expect("there is an array");
+        let start = sample.start.expect("the sample has an array to start");
         assert_eq!((start.members, start.missing, start.syncs), (4, 0, false));
         assert!(start.anything.is_empty());
         let bytes = scene.history.topology.size_bytes(0) as usize;
         assert!(start.contents.iter().all(|content| content.len() == bytes));
-        // Outside of what the scene writes there is one possible value, and it is not zeros.
+        // Outside the ranges that the scene writes, only one content is possible, and it is not zeros.
         let last = bytes - 512..bytes;
         assert!(
             start
@@ -74,7 +74,7 @@ fn no_power_cut_loses_anything() {
     }
 }
 
-/// A mirror without a member writes nothing before it serves, and its records only then.
+/// A mirror that lacks a member writes nothing until it serves, so its records are written only then.
 #[test]
 fn starts_are_followed_until_their_records_have_moved_on() {
     let starts = KINDS.into_iter().filter(|kind| kind.is_start());
@@ -86,7 +86,7 @@ fn starts_are_followed_until_their_records_have_moved_on() {
     }
 }
 
-/// Logs are a MiB of zeros on each drive, most of them where zeros were: those are no reason to draw.
+/// Empty logs are a MiB of zeros on each drive, most of them over zeros. Writes that change nothing need no draws.
 #[test]
 fn writes_that_make_no_difference_are_not_combined() {
     let outcome = outcome(Level::Raid5, Kind::Create);
@@ -101,10 +101,10 @@ fn the_same_scene_gives_the_same_result() {
     assert_eq!(format!("{one:?}"), format!("{other:?}"));
 }
 
-/// A client that was told of a flush that no drive has got: the oracle has to notice what is gone.
+/// The client is told that a flush has succeeded, but no drive got one: the oracle has to notice the loss.
 #[test]
 fn a_lost_flush_is_noticed() {
-    let scene = scene(Level::Raid10, Kind::Durable).expect("there is one");
+    let scene = scene(Level::Raid10, Kind::Durable).expect("there is such a scene");
     let mut looker = Looker::new(&scene, FEW, 0);
     let noticed = moments(&scene.history, scene.window.clone(), |mut moment| {
         for oracle in &mut moment.oracles {

@@ -186,13 +186,15 @@ mod tests {
     }
 
     fn write(drive: &mut Drive, at: u64, byte: u8, length: usize) {
-        drive.write_now(at, &vec![byte; length]).expect("it lies");
+        drive
+            .write_now(at, &vec![byte; length])
+            .expect("a lying drive reports success");
     }
 
     fn flush(drive: &mut Drive) {
         let position = drive.cache_position();
         let done = drive.carry_out(StepKind::Flush, (0, 0), &mut [], position);
-        done.expect("it lies");
+        done.expect("a lying drive reports success");
     }
 
     fn byte(drive: &Drive, at: u64) -> u8 {
@@ -207,13 +209,16 @@ mod tests {
         write(&mut drive, 0, 1, 2048);
         drive.lies.plan(Untruth::LostWrite, 0..4096);
         write(&mut drive, 4096, 2, 512);
-        assert!(drive.lies.told.is_empty(), "it is about another range");
+        assert!(
+            drive.lies.told.is_empty(),
+            "the planned lie is about another range"
+        );
         drive.lies.calm();
         drive.lies.plan(Untruth::LostWrite, 0..4096);
         write(&mut drive, 1024, 2, 512);
         write(&mut drive, 1024, 1, 512);
         assert!(drive.lies.told[0].is_overwritten());
-        // The first of two sectors holds already what is lost.
+        // The first of the two sectors already holds what the lost write brings.
         drive.lies.plan(Untruth::LostWrite, 0..4096);
         write(&mut drive, 1536, 1, 1024);
         assert_eq!((byte(&drive, 1536), byte(&drive, 2048)), (1, 0));
@@ -245,7 +250,7 @@ mod tests {
             write(&mut drive, 512, 2, 512);
             drive.lose_power();
             let lie = &drive.lies.told[0];
-            // What was written after the flush may be gone without anybody having lied.
+            // The write after the flush may be lost without any lie.
             assert_eq!(lie.has_effect(), byte(&drive, 0) == 0);
             assert!(lie.places().all(|place| place == 0));
         }

@@ -73,7 +73,7 @@ impl Timing for ParallelUnits {
             _ => self.write_ns,
         };
         let first = self.free_at_ns.iter_mut().min();
-        let first = first.expect("there are units");
+        let first = first.expect("a drive has at least one unit");
         *first = now_ns.max(*first) + service_ns;
         *first
     }

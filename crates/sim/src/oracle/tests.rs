@@ -25,7 +25,7 @@ fn read(oracle: &mut Oracle, request: u32) -> Result<(), Wrong> {
     oracle.read_ends(began, 1, &bytes(request))
 }
 
-/// Which of requests 0 to 5 could be read, without deciding.
+/// The requests, of 0 to 5, whose data a read may return, without deciding for one of them.
 fn possible(oracle: &mut Oracle) -> Vec<u32> {
     let decides = std::mem::replace(&mut oracle.decides, false);
     let found = (0..6).filter(|&request| read(oracle, request).is_ok());

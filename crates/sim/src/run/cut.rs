@@ -207,18 +207,18 @@ mod tests {
     use crate::cuts::scenes::{Kind, scene};
     use engine::layout::Level;
 
-    /// When another drive takes the slot.
+    /// The times at which another drive takes the slot.
     fn changes_of_slot(history: &History, slot: usize, end_ns: u64) -> Vec<u64> {
         let mut run = Run::new(history, false).expect("a sound history");
-        run.start().expect("an array");
+        run.start().expect("the array starts");
         run.schedule_action();
         let (mut member, mut changes) = (None, Vec::new());
         while run.now_ns() < end_ns {
             let Some(happening) = run.machine.borrow_mut().queue.take() else {
                 break;
             };
-            run.happen(happening).expect("nothing goes wrong");
-            let process = run.process.as_ref().expect("it serves");
+            run.happen(happening).expect("the run has no failure");
+            let process = run.process.as_ref().expect("the array serves");
             let found = process.record().volumes[0].slots[slot].member;
             if member.replace(found).is_some_and(|before| before != found) {
                 changes.push(run.now_ns());
@@ -231,7 +231,7 @@ mod tests {
     fn replacements_are_cut_before_and_after_the_drives_have_changed_places() {
         for kind in [Kind::Replace, Kind::StartReplace] {
             for level in [Level::Raid1, Level::Raid10, Level::Raid5] {
-                let scene = scene(level, kind).expect("there is one");
+                let scene = scene(level, kind).expect("there is such a scene");
                 let changes = changes_of_slot(&scene.history, 1, scene.window.end);
                 assert_eq!(changes.len(), 1, "{kind:?} {level:?} {changes:?}");
                 assert!(scene.window.contains(&changes[0]), "{kind:?} {level:?}");

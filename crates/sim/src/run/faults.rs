@@ -207,7 +207,7 @@ impl Run<'_> {
             Fault::BadArea(bay, _) | Fault::Dies(bay, _) => (bay, now_ns),
             Fault::Outage(..) | Fault::OutageAt(..) => return,
             _ => {
-                assert!(is_done, "a fault that nobody knows: {fault:?}");
+                assert!(is_done, "no code carries out this fault: {fault:?}");
                 return;
             }
         };

@@ -207,7 +207,7 @@ mod tests {
             topology: Topology::plain(2, vec![volume]),
             actions: Vec::new(),
         };
-        let mut run = Run::new(&history, false).expect("there is an array");
+        let mut run = Run::new(&history, false).expect("the history has an array");
         let wrong = |sector| Wrong {
             volume: 0,
             sector,

@@ -1,4 +1,5 @@
-//! Drives that come back, and which of them get no more than what the bitmap marks.
+//! Drives that come back: which of them return to their slots, so that only the regions which the bitmap marks are
+//! copied to them.
 
 use super::super::rig::{new_drive, put_on, spec};
 use super::*;
@@ -9,7 +10,8 @@ use metadata::imsm::log::{LoggedVolume, walk};
 use metadata::imsm::record::{Disk, SlotEntry};
 use metadata::imsm::{MapState, VolumeName};
 
-/// Drives of which one has left, as its record was then, with bits that may have been cleared since a generation.
+/// Drives of which one has left and still has its old record. Bits may have been cleared since generation
+/// `events_cleared`.
 fn with_one_back(old: &Mpb, events_cleared: u64) -> Vec<Pages> {
     let drives = put(old, |_| bitmap(old, 6, events_cleared));
     let now = without(&made(false));
@@ -17,7 +19,7 @@ fn with_one_back(old: &Mpb, events_cleared: u64) -> Vec<Pages> {
     drives
 }
 
-/// The slot to which the drive that was away returns, after a start.
+/// Starts the array. Returns the slot to which the drive that was away returns.
 fn returns_to(drives: &[Pages]) -> Option<Slot> {
     let container = started(drives, NOTHING);
     let of = |member: &&Memory| member.name == super::super::name(AWAY);
@@ -42,7 +44,7 @@ fn a_drive_that_was_away_returns_to_its_slot_if_no_bit_was_cleared_without_it() 
     for (events_cleared, slot) in [(7, Some(Slot(3))), (20, Some(Slot(3))), (21, None)] {
         assert_eq!(returns_to(&with_one_back(&old, events_cleared)), slot);
     }
-    // Somebody else may have cleared some.
+    // Without shadows, another program may have cleared some.
     let drives = with_one_back(&old, 7);
     drives.iter().for_each(erase_shadow);
     assert_eq!(returns_to(&drives), None);
@@ -56,10 +58,10 @@ fn a_drive_whose_record_means_another_place_does_not_return() {
         |mpb| mpb.volumes[0].map.start_sector += 8,
         |mpb| mpb.volumes[0].map.sectors_per_strip *= 2,
         |mpb| mpb.volumes[0].write_hole_policy = WriteHolePolicy::Off,
-        // It had gone on without another one, or was another one's.
+        // The drive had been in use without another one, or had another slot.
         |mpb| mpb.volumes[0].map.order[1].out_of_sync = true,
         |mpb| mpb.volumes[0].map.order.swap(2, 3),
-        // What is recorded of it goes when it leaves.
+        // The bad blocks of a drive are dropped from the others' record when it leaves.
         |mpb| {
             mpb.set_bad_ranges(AWAY, std::slice::from_ref(&(8..16)))
                 .unwrap()
@@ -75,7 +77,7 @@ fn a_drive_whose_record_means_another_place_does_not_return() {
         change(&mut old);
         put_record(&drives[AWAY], &old);
         let slot = returns_to(&drives);
-        // A slot of the same number is the only one that it can return to.
+        // It could return to its own slot only.
         assert_ne!(slot, Some(Slot(AWAY as u8)), "change {number}");
         assert_eq!(slot, None, "change {number}");
     }
@@ -87,11 +89,11 @@ fn a_drive_whose_record_means_another_place_does_not_return() {
     assert_eq!(
         returns_to(&drives),
         None,
-        "the others remember bad blocks of it"
+        "the others' record lists bad blocks of it"
     );
 }
 
-/// Another drive holds what is current there now.
+/// Another drive is current in the slot now.
 #[test]
 fn a_drive_whose_slot_is_taken_does_not_return() {
     let old = made(false);
@@ -117,7 +119,8 @@ fn a_drive_whose_slot_is_taken_does_not_return() {
     );
 }
 
-/// The one that took its slot has failed before it was full: what the bitmap marks is what the first one lacks.
+/// The drive that took the slot has failed before its rebuild ended. So the bitmap still marks what the first drive
+/// lacks.
 #[test]
 fn a_drive_returns_when_the_one_that_took_its_slot_has_failed_and_not_before() {
     for has_failed in [false, true] {
@@ -147,7 +150,7 @@ fn a_drive_returns_when_the_one_that_took_its_slot_has_failed_and_not_before() {
     }
 }
 
-/// The slot is another one's, although that has failed: a volume waits for it.
+/// Another drive has the slot. It has failed, but a volume waits for it.
 #[test]
 fn a_drive_does_not_return_to_the_slot_of_one_that_a_volume_waits_for() {
     let mut old = made(false);
@@ -169,10 +172,10 @@ fn a_drive_does_not_return_to_the_slot_of_one_that_a_volume_waits_for() {
     put_on(&drives[..AWAY], &now);
     let before = drives[AWAY].borrow().clone();
     assert_eq!(returns_to(&drives), None);
-    assert!(*drives[AWAY].borrow() == before, "it was written to");
+    assert!(*drives[AWAY].borrow() == before, "the drive was written to");
 }
 
-/// Each volume has bits of its own.
+/// Each volume has a bitmap of its own.
 #[test]
 fn a_drive_returns_only_if_no_volume_has_cleared_bits_without_it_or_filled_its_slot() {
     let mut old = made(false);
@@ -215,7 +218,7 @@ fn a_drive_returns_only_if_no_volume_has_cleared_bits_without_it_or_filled_its_s
     }
 }
 
-/// It would be filled in all volumes, and one of them is not even looked at.
+/// A drive that returns is filled in all volumes, and a volume that is not started cannot be filled.
 #[test]
 fn a_drive_does_not_return_beside_a_volume_that_is_not_started() {
     let mut old = made(false);
@@ -233,7 +236,7 @@ fn a_drive_does_not_return_beside_a_volume_that_is_not_started() {
     assert!(!members.any(is_usable));
 }
 
-/// What it holds is older than what the others have: the newest unit there must never be replayed.
+/// The log on the returned drive is older than the others' logs. Its newest unit must never be replayed.
 #[test]
 fn the_old_log_of_a_drive_that_returns_is_emptied() {
     let mut old = made(false);
@@ -256,7 +259,7 @@ fn the_old_log_of_a_drive_that_returns_is_emptied() {
     assert!(newest.is_none_or(|unit| unit.header.entries.is_empty()));
 }
 
-/// To come back, a drive has to be written.
+/// A drive can come back only if it may be written to.
 #[test]
 fn no_drive_returns_to_a_container_that_is_only_read() {
     let drives = with_one_back(&made(false), 7);
@@ -268,7 +271,7 @@ fn no_drive_returns_to_a_container_that_is_only_read() {
     }
 }
 
-/// The shadow of a drive that is left out says nothing of who wrote the records of the others.
+/// The shadow of a drive that is left out does not tell which program wrote the other drives' records.
 #[test]
 fn the_shadow_of_a_drive_that_is_left_out_does_not_make_the_counter_believed() {
     let mut old = made(false);
@@ -278,7 +281,7 @@ fn the_shadow_of_a_drive_that_is_left_out_does_not_make_the_counter_believed() {
     assert_eq!(found(&drives).header.events_cleared, 22);
 }
 
-/// What it holds of that volume is current: filling it as a spare would take that away.
+/// The drive's data of that volume is current. Filling the drive as a spare would overwrite it.
 #[test]
 fn a_drive_that_another_volume_waits_for_does_not_return_as_a_spare() {
     let mut old = made(false);
@@ -293,8 +296,8 @@ fn a_drive_that_another_volume_waits_for_does_not_return_as_a_spare() {
     assert_eq!(still.found().as_ref().unwrap().as_ref().unwrap().mpb, old);
 }
 
-/// Nobody knows what an outdated copy was away for: the bits tell what the others have written since they were
-/// told that it is away, and they never were.
+/// Nobody knows which writes an outdated copy has missed. The bitmap tells what the other drives have written since the
+/// record says that a drive is away, and no record has ever said that here.
 #[test]
 fn an_outdated_copy_never_returns_by_the_bitmap() {
     let old = made(false);

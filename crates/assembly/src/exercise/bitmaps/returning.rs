@@ -1,5 +1,5 @@
-//! What a drive's own record has to say for it to come back to its slot, asked of the record alone: so it is asked, too, when
-//! somebody gives a drive to an array that is being served.
+//! What a drive's own record has to say for the drive to come back to its slot. These tests look at the record alone,
+//! as happens when somebody adds a drive to an array that is being served.
 
 use super::super::rig::spec;
 use super::*;
@@ -8,7 +8,7 @@ use engine::control::record::Returning;
 use engine::units::Slot;
 use metadata::imsm::record::SlotEntry;
 
-/// Where a drive with this record would come back, if the others' is `now`.
+/// The slot to which a drive with the record `own` would come back, if the others' record is `now`.
 fn asked(own: &Mpb, now: &Mpb) -> Option<Returning> {
     let pages = Pages::default();
     put_record(&pages, own);
@@ -52,7 +52,7 @@ fn a_drive_of_another_container_or_of_other_volumes_does_not_come_back() {
     }
 }
 
-/// It has not lived alone only if all others were in sync when it left, and it was.
+/// If a slot was out of sync in the drive's own record, the drive may have been in use without the others.
 #[test]
 fn a_drive_that_left_during_a_rebuild_does_not_come_back() {
     for filled in [1, AWAY] {
@@ -63,7 +63,7 @@ fn a_drive_that_left_during_a_rebuild_does_not_come_back() {
     }
 }
 
-/// Without one nobody knows what has been written meanwhile.
+/// Without a bitmap nobody knows what has been written meanwhile.
 #[test]
 fn a_drive_comes_back_only_beside_a_bitmap() {
     for policy in [WriteHolePolicy::Off, WriteHolePolicy::Bitmap] {
@@ -74,7 +74,7 @@ fn a_drive_comes_back_only_beside_a_bitmap() {
     }
 }
 
-/// One rebuild fills the same slot in all volumes.
+/// A drive returns to one slot, which has to be the same in all volumes.
 #[test]
 fn a_drive_that_had_different_slots_does_not_come_back() {
     let old = with_two_volumes(Level::Raid5);
@@ -83,7 +83,7 @@ fn a_drive_that_had_different_slots_does_not_come_back() {
     assert_eq!(asked(&own, &without(&own)), None);
 }
 
-/// What it holds of that volume is current: filling it as a spare would take that away.
+/// The drive's data of that volume is current. Filling the drive as a spare would overwrite it.
 #[test]
 fn a_drive_that_a_volume_waits_for_does_not_come_back_as_a_spare() {
     let old = with_two_volumes(Level::Raid0);
@@ -95,12 +95,12 @@ fn a_drive_that_a_volume_waits_for_does_not_come_back_as_a_spare() {
         asked(&old, &now)
     };
     assert_eq!(waiting(|_| {}), None);
-    // It was missing when the others were started.
+    // The drive was missing when the others were started, instead of failing.
     assert_eq!(
         waiting(|mpb| mpb.mark_missing_in(AWAY, |_| false).unwrap()),
         None
     );
-    // The volume goes on without it after all, or it waits for another drive.
+    // The volume continues without the drive after all, or waits for another drive.
     let slot = Slot(AWAY as u8);
     let generation = 20;
     let said = Some(Returning { slot, generation });
@@ -114,7 +114,7 @@ fn a_drive_that_a_volume_waits_for_does_not_come_back_as_a_spare() {
     );
 }
 
-/// The record does not yet say that the slot is lost, when it is decided what the bits mean.
+/// When a start decides which bits to keep, the record does not yet say that the slot is lost.
 #[test]
 fn marks_of_a_volume_that_lacks_a_drive_stay() {
     let mpb = made(false);
@@ -132,7 +132,7 @@ fn marks_of_a_volume_that_lacks_a_drive_stay() {
     }
 }
 
-/// What the drive in its place is to be given is everything.
+/// A drive that takes the empty slot needs all data.
 #[test]
 fn a_new_bitmap_of_a_volume_without_a_drive_marks_everything() {
     let mut mpb = made(false);

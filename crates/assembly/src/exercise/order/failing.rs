@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Nothing goes on after a flush that has failed, whatever it was for.
+/// Nothing is written after a flush that has failed, whatever it was for.
 #[test]
 fn a_drive_that_cannot_flush_ends_what_is_being_written() {
     let off = made(Level::Raid10, 4, WriteHolePolicy::Off);
@@ -43,7 +43,7 @@ fn a_drive_that_cannot_flush_ends_what_is_being_written() {
     }
 }
 
-/// Nor after a write that has failed, of whatever part.
+/// Nothing is written after a write that has failed, whichever part it was of.
 #[test]
 fn a_drive_that_cannot_be_written_ends_what_is_being_written() {
     let off = made(Level::Raid10, 4, WriteHolePolicy::Off);
@@ -57,10 +57,10 @@ fn a_drive_that_cannot_be_written_ends_what_is_being_written() {
             let all: Vec<&Drive> = drives.iter().collect();
             write_record(&off, &all).unwrap_err();
             let acts = journal.borrow();
-            let last = acts.last().expect("it was tried");
+            let last = acts.last().expect("the command was tried");
             assert_eq!(*last, (dead, Some(part)), "{acts:?}");
         }
-        // An absence is all that this start has to write.
+        // This start has only an absence to record.
         let mut clean = off.clone();
         clean.set_dirty(0, false).unwrap();
         let here: Vec<usize> = (0..4).filter(|&slot| slot != dead).collect();
@@ -100,7 +100,7 @@ fn a_drive_that_cannot_be_written_ends_what_is_being_written() {
     }
 }
 
-/// A replay that could not be made durable: the log must stay for the next start.
+/// If a replay could not be made durable, the log must stay for the next start.
 #[test]
 fn a_log_is_kept_if_what_it_restores_cannot_be_flushed() {
     let mpb = made(Level::Raid5, 4, WriteHolePolicy::Log);

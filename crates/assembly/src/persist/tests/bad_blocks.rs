@@ -1,4 +1,4 @@
-//! What the bad-block log says when the engine's record names other blocks, of which drives.
+//! How the bad-block log changes when the blocks that the engine's record lists change, on which drives.
 
 use super::*;
 use metadata::imsm::MAX_BAD_BLOCK_ENTRIES;
@@ -37,7 +37,7 @@ fn blocks_that_all_members_lose_in_one_update_are_all_recorded() {
     assert_eq!(ranges(&persister), [vec![], vec![sectors(3)]]);
 }
 
-/// Whole sectors, of which a part is enough.
+/// A sector is recorded if any part of it is lost.
 #[test]
 fn a_recorded_range_is_rounded_outwards_to_sectors() {
     for (offset_bytes, length_bytes, recorded) in [
@@ -58,7 +58,7 @@ fn a_recorded_range_is_rounded_outwards_to_sectors() {
     }
 }
 
-/// A volume waits for the drive, and what was lost on it still is when it is back.
+/// A volume waits for the drive, and the blocks that were lost on it are still lost when it is back.
 #[test]
 fn what_is_recorded_of_a_drive_that_is_not_here_stays_when_another_ones_changes() {
     let (mut persister, mut record) = persister(Level::Raid5, 4);
@@ -83,7 +83,7 @@ fn what_is_recorded_of_a_drive_that_is_not_here_stays_when_another_ones_changes(
     }
 }
 
-/// Nothing is read from it any more, and the log has room for so many entries only.
+/// Nothing is read from a failed drive any more, and the log has room for a limited number of entries.
 #[test]
 fn what_is_recorded_of_a_failed_drive_makes_room() {
     let (mut persister, mut record) = persister(Level::Raid5, 4);
@@ -92,7 +92,7 @@ fn what_is_recorded_of_a_failed_drive_makes_room() {
     }
     write(&mut persister, &mut record);
     assert_eq!(persister.mpb().bad_blocks.len(), MAX_BAD_BLOCK_ENTRIES);
-    // The engine may still name them.
+    // The engine's record may still list them.
     fail(&mut record, 1);
     write(&mut persister, &mut record);
     record.bad_blocks.forget(MemberId(1));
@@ -102,7 +102,7 @@ fn what_is_recorded_of_a_failed_drive_makes_room() {
     assert_eq!(ranges(&persister), wanted);
 }
 
-/// Of both together there are never more than have room.
+/// Before and after the update both drives together have no more entries than fit.
 #[test]
 fn a_drive_may_lose_as_many_blocks_as_another_one_gets_back_in_the_same_update() {
     let (mut persister, mut record) = persister(Level::Raid1, 2);

@@ -1,10 +1,10 @@
-//! The family number after a drive has joined. Two halves of a container, each without the other's drives, may each
-//! take a drive of its own; they are told from each other by that number.
+//! The family number after a drive has joined. If a container is split, each half may take a new drive. The family
+//! number then tells the halves from each other.
 
 use super::*;
 use std::collections::BTreeSet;
 
-/// What a half adds to its family number when it takes this drive, in the update with this number.
+/// What a half adds to its family number when it takes this drive in the update of this generation.
 fn added(serial: Serial, generation: u32) -> u32 {
     let (mut persister, mut record) = persister(Level::Raid5, 4);
     fail(&mut record, 1);
@@ -34,7 +34,7 @@ fn no_drive_leaves_the_family_number_as_it_was() {
     let checksum = |number: usize| metadata::crc32c::crc32c(identity(number).serial.bytes());
     for low in [0, 1] {
         let of_that_kind = |number: &usize| checksum(*number) & 0xFF == low;
-        let number = (4..9999).find(of_that_kind).expect("one in 256 is");
+        let number = (4..9999).find(of_that_kind).expect("one drive in 256");
         let generation = checksum(number) >> 8;
         assert_ne!(added(identity(number).serial, generation), 0, "{low}");
     }

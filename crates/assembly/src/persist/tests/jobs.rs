@@ -1,4 +1,4 @@
-//! What the record says of background work: that it has begun, how far it has come, and that it has ended.
+//! What the record says about jobs: that one has begun, how far it has come, and that it has ended.
 
 use super::*;
 use metadata::imsm::record::{Disk, MigrationKind, Volume};
@@ -26,7 +26,7 @@ fn a_volume_is_dirty_on_record_until_the_engine_says_that_it_is_clean() {
     }
 }
 
-/// With each kind the next start knows whether parity and copies were ever right.
+/// From the kind of job the next start knows whether parity and copies were ever right.
 #[test]
 fn a_synchronisation_is_on_record_from_its_beginning_to_its_end() {
     for level in [Level::Raid5, Level::Raid10] {
@@ -45,7 +45,7 @@ fn a_synchronisation_is_on_record_from_its_beginning_to_its_end() {
             assert_eq!(volume(&persister).map.state, MapState::Normal, "{level}");
             assert_eq!(volume(&persister).status & Volume::VERIFY_AND_FIX, 0);
         }
-        // One that follows another at once.
+        // A job that follows another at once.
         record.volumes[0].sync = sync(SyncKind::Initial, 0);
         write(&mut persister, &mut record);
         record.volumes[0].sync = sync(SyncKind::Resync, 0);
@@ -54,7 +54,8 @@ fn a_synchronisation_is_on_record_from_its_beginning_to_its_end() {
     }
 }
 
-/// A checkpoint further on would leave a part out at the next start, and one that stays behind costs that much work.
+/// With a checkpoint that is too far the next start would leave a part out. One that is not far enough makes it repeat
+/// work.
 #[test]
 fn a_checkpoint_is_where_the_work_is_done() {
     const DONE_BYTES: u64 = 12 << 20;
@@ -93,14 +94,14 @@ fn a_rebuild_that_was_given_up_begins_anew_with_the_same_drive() {
     let before = persister.mpb().clone();
     begin_rebuild(&mut record, 1, 4);
     assert_eq!(write(&mut persister, &mut record), [1]);
-    // It was on record all the time.
+    // The rebuild has been on record all the time.
     assert_eq!(persister.mpb().volumes, before.volumes);
     assert_eq!(persister.mpb().disks, before.disks);
     end_rebuild(&mut record, 1);
     assert_eq!(write(&mut persister, &mut record), [0; 0]);
 }
 
-/// The record names one drive for a slot: a checkpoint of the one is none of the other.
+/// The record names one drive for a slot. The checkpoint of a rebuild onto that drive says nothing about another drive.
 #[test]
 fn a_rebuild_onto_another_drive_than_the_one_on_record_is_not_taken_for_it() {
     let (mut persister, mut record) = persister(Level::Raid5, 4);
@@ -108,7 +109,7 @@ fn a_rebuild_onto_another_drive_than_the_one_on_record_is_not_taken_for_it() {
     write(&mut persister, &mut record);
     record.volumes[0].sync = None;
     write(&mut persister, &mut record);
-    // Another volume may have taken it.
+    // Another volume may have taken the drive, so that it is listed.
     let other = Disk::member(identity(5).serial, DRIVE_BYTES / SECTOR_BYTES);
     persister.written.mpb.disks.push(other);
     begin_rebuild(&mut record, 1, 5);
@@ -118,7 +119,7 @@ fn a_rebuild_onto_another_drive_than_the_one_on_record_is_not_taken_for_it() {
     assert!(error.to_string().starts_with(said), "{error}");
 }
 
-/// A drive that was taken back, of which this volume has not waited: its slot is its own, and nothing fills it yet.
+/// A drive that was taken back for another volume still has its slot in this one, and nothing fills it yet.
 #[test]
 fn a_listed_drive_is_filled_in_its_own_slot() {
     let (mut persister, mut record) = persister(Level::Raid5, 4);
@@ -149,7 +150,7 @@ fn a_rebuild_onto_a_drive_that_is_too_small_cannot_be_expressed() {
     assert!(error.to_string().starts_with(said), "{error}");
 }
 
-/// The record has never named it, so there is nothing to mark.
+/// The record has never listed the spare, so no row of it has to be marked.
 #[test]
 fn a_spare_that_fails_as_soon_as_it_takes_a_slot_leaves_that_lost() {
     let (mut persister, mut record) = persister(Level::Raid5, 4);
@@ -164,7 +165,7 @@ fn a_spare_that_fails_as_soon_as_it_takes_a_slot_leaves_that_lost() {
     assert_eq!(persister.mpb().volumes, before.volumes);
 }
 
-/// What is rebuilt onto it counts for the drive that is there now.
+/// Once the drive has been rebuilt under its new number, it must not stay marked failed for the old one.
 #[test]
 fn a_drive_that_comes_back_under_another_number_stays_a_member() {
     let (mut persister, mut record) = persister(Level::Raid5, 4);
@@ -202,7 +203,7 @@ fn two_being_filled() -> (Persister, Record) {
     write(&mut persister, &mut record);
     let mpb = &mut persister.written.mpb;
     let lost = identity(3).serial.failed();
-    let row = mpb.disk_index_of(&lost).expect("it is marked failed");
+    let row = mpb.disk_index_of(&lost).expect("marked as failed");
     mpb.disks[row] = Disk::member(identity(5).serial, DRIVE_BYTES / SECTOR_BYTES);
     let volume = &mut mpb.volumes[0];
     volume.map.order[3].out_of_sync = false;
@@ -225,7 +226,7 @@ fn of_two_drives_that_are_being_filled_only_the_filled_one_is_in_sync() {
     assert_eq!(write(&mut persister, &mut record), [3]);
     assert_eq!(targets(&persister), [3]);
     assert_eq!(volume(&persister).current_map().state, MapState::Degraded);
-    // Then the other one, from the start.
+    // Then the other drive is filled, from the start.
     begin_rebuild(&mut record, 3, 5);
     assert_eq!(write(&mut persister, &mut record), [3]);
     assert_eq!(volume(&persister).checkpoint_sector(), Some(0));
@@ -238,7 +239,7 @@ fn of_two_drives_that_are_being_filled_only_the_filled_one_is_in_sync() {
     assert_eq!(kind(&persister), None);
 }
 
-/// Whoever reads it goes on there with both.
+/// Any program that reads the checkpoint continues there with both drives.
 #[test]
 fn a_checkpoint_of_one_drive_is_none_of_another_that_is_being_filled_with_it() {
     let (mut persister, mut record) = two_being_filled();
@@ -247,7 +248,7 @@ fn a_checkpoint_of_one_drive_is_none_of_another_that_is_being_filled_with_it() {
     record.volumes[0].sync.as_mut().unwrap().done_bytes = 4 << 20;
     write(&mut persister, &mut record);
     assert_eq!(volume(&persister).checkpoint_sector(), before);
-    // Given up, and the next one is not where the first had been.
+    // The rebuild is given up. The next one does not begin where the first had come.
     record.volumes[0].sync = None;
     write(&mut persister, &mut record);
     assert_eq!(volume(&persister).checkpoint_sector(), Some(0));

@@ -1,8 +1,8 @@
-//! In which parts an update goes to each member, and in which order: each is durable before the next is written.
+//! Which parts of an update are written to each member, and in which order. Each is durable before the next is written.
 
 use super::*;
 
-/// What a part is about.
+/// What a part contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Header,
@@ -13,7 +13,7 @@ enum Part {
 const HEADER: [Part; 3] = [Part::Header, Part::Shadow, Part::Record];
 const NO_HEADER: [Part; 2] = [Part::Shadow, Part::Record];
 
-/// A mirror with a bitmap, whose header is on all drives that are there.
+/// A mirror with a bitmap, whose header is on all drives that are present.
 fn with_bitmap() -> (Persister, Record) {
     let (persister, mut record) = persister(Level::Raid1, 2);
     let volume = BitmapVolume::of(persister.mpb(), 0, SectorSize::Bytes512).unwrap();
@@ -32,7 +32,7 @@ fn with_bitmap() -> (Persister, Record) {
     (persister.with_bitmaps([(0, volume, header)]), record)
 }
 
-/// The next update, which lets bits be cleared if it `clears`.
+/// The next update. If it `clears`, bits may be cleared after it.
 fn update(record: &mut Record, clears: bool) {
     record.generation += 1;
     if clears {
@@ -67,7 +67,8 @@ fn parts(persister: &mut Persister, member: u8, record: &Record) -> Vec<Part> {
     parts.iter().map(part).collect()
 }
 
-/// Before the record that lets bits be cleared is durable, nobody may come back by older bits: on no member.
+/// After the record, bits may be cleared. So before it is written, the header on every member must say that drives with
+/// older records cannot come back by the bitmap.
 #[test]
 fn each_member_gets_a_header_before_the_record_that_lets_bits_be_cleared() {
     let (mut persister, mut record) = with_bitmap();
@@ -87,7 +88,7 @@ fn each_member_gets_a_header_before_the_record_that_lets_bits_be_cleared() {
     }
 }
 
-/// One that was not told of an update hears of it with the next.
+/// A member to which an update was not written gets its header with the next update.
 #[test]
 fn a_member_that_missed_an_update_gets_the_header_with_the_next() {
     let (mut persister, mut record) = with_bitmap();
@@ -98,12 +99,12 @@ fn a_member_that_missed_an_update_gets_the_header_with_the_next() {
     assert_eq!(parts(&mut persister, 0, &record), NO_HEADER);
 }
 
-/// What it held before is not known to be this volume's.
+/// A header that the drive had before may belong to another volume.
 #[test]
 fn a_drive_that_joins_gets_the_header_with_its_first_record() {
     let (mut persister, mut record) = with_bitmap();
     let joins = persister.drives.len();
-    // Two of them, of which the second is written to first.
+    // Two drives join, and the second is written to first.
     persister.add_drive(identity(joins));
     persister.add_drive(identity(joins + 1));
     let size_bytes = DRIVE_BYTES;
@@ -122,7 +123,7 @@ fn a_drive_that_joins_gets_the_header_with_its_first_record() {
     assert_eq!(parts(&mut persister, 0, &record), NO_HEADER);
 }
 
-/// By that a torn record is told from one of another program: each shadow names the record that it goes over.
+/// So a torn record can be told from one of another program: each shadow names the record that its update replaces.
 #[test]
 fn a_shadow_names_the_record_that_the_update_replaces() {
     let (mut persister, mut record) = with_bitmap();
@@ -143,14 +144,14 @@ fn a_shadow_names_the_record_that_the_update_replaces() {
     }
 }
 
-/// The first update may say nothing new, as when the record only moves to a drive; it is written all the same.
+/// The first update may contain no change, as when the record is only written to another drive. It is written anyway.
 #[test]
 fn a_record_that_has_not_changed_is_written_whole() {
     let (mut persister, record) = with_bitmap();
     assert_eq!(parts(&mut persister, 0, &record), NO_HEADER);
 }
 
-/// Where a drive is so small that a volume, or its log, reaches there.
+/// On a small drive, a volume or its log may reach into the shadow's place.
 #[test]
 fn a_drive_without_room_for_a_shadow_gets_none() {
     let (mut persister, mut record) = with_bitmap();

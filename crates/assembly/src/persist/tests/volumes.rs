@@ -1,4 +1,4 @@
-//! Containers of two volumes, and of drives that differ: what is said of one is not said of another.
+//! Containers of two volumes and of unlike drives: what is recorded about one volume or drive changes no other's.
 
 use super::*;
 
@@ -107,7 +107,7 @@ fn each_bitmap_has_a_header_of_its_own() {
     }
 }
 
-/// Everything is counted from a drive's end.
+/// All places are counted from the end of a drive, and the drives have different sizes.
 #[test]
 fn each_drive_gets_its_copies_where_they_belong_on_it() {
     let (mut persister, mut record) = two_volumes();

@@ -51,7 +51,7 @@ fn a_file_that_needs_helpers_has_them_once_it_is_held() {
     for (io_path, has) in [(IoPath::Ring, false), (IoPath::Helpers, true)] {
         let mut drive = Drive::open(&spec, Access::ReadOnly).unwrap();
         let Backing::File(fd) = &drive.backing else {
-            panic!("it is a file");
+            panic!("the member is a file");
         };
         let fd = fd.clone();
         drive.io_path = io_path;

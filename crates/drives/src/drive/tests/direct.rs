@@ -1,18 +1,18 @@
-//! Which members are used past the page cache, and what becomes of those that cannot be.
+//! Which members bypass the page cache, and how the others are served.
 
 use super::super::open::takes_direct_io;
 use super::*;
 use rustix::fs::{Mode, OFlags};
 
-/// Such a file is no drive, but it has a size, and is refused with `O_DIRECT` when it is opened.
+/// This file is no drive, but it has a size, and opening it with `O_DIRECT` is refused.
 const WITHOUT_DIRECT_IO: &str = "/sys/devices/system/cpu/online";
 
 fn flags_of(drive: &Drive) -> OFlags {
     rustix::fs::fcntl_getfl(drive.fd().unwrap()).unwrap()
 }
 
-/// Of flushes through the page cache at once the kernel tells only one that data were lost: the helpers see to it that
-/// there is one at a time.
+/// If several flushes run at once, the kernel reports lost data to only one of them. The helpers let one flush run at a
+/// time.
 #[test]
 fn a_file_without_direct_io_goes_through_the_page_cache_by_helpers() {
     let spec = spec(WITHOUT_DIRECT_IO);
@@ -27,7 +27,7 @@ fn a_file_without_direct_io_goes_through_the_page_cache_by_helpers() {
         .iter()
         .any(|note| note.contains("the page cache is used"));
     assert!(said, "{:?}", drive.notes());
-    // Whoever only looks has no use for either.
+    // A drive that is opened only to be looked at needs neither direct I/O nor helpers.
     let looker = Drive::open(&spec, Access::ReadOnly).unwrap();
     assert!(!looker.direct() && looker.helpers().is_none() && looker.notes().is_empty());
 }
@@ -50,13 +50,13 @@ fn a_file_that_takes_direct_io_is_used_past_the_page_cache() {
     }
 }
 
-/// What takes direct I/O in larger blocks only: in the array's sectors each one would be refused.
+/// A device that takes direct I/O in larger blocks only would refuse each I/O in the array's sectors.
 #[test]
 fn direct_io_counts_only_if_it_takes_the_arrays_sectors() {
     let folder = tempfile::tempdir().unwrap();
     let path = image(folder.path(), "large.img", 1 << 20);
     let Some(device) = Loop::with(&path, &["--sector-size", "4096"]) else {
-        println!("skipped: no loop device to be had (not root, or no losetup)");
+        println!("skipped: no loop device available (not root, or no losetup)");
         return;
     };
     let flags = OFlags::RDONLY | OFlags::DIRECT;
@@ -67,7 +67,8 @@ fn direct_io_counts_only_if_it_takes_the_arrays_sectors() {
     assert!(drive.sector_bytes() == 4096 && flags_of(&drive).contains(OFlags::DIRECT));
 }
 
-/// A hole is read without the drive, whatever that takes: what the kernel says of the file counts, not one read.
+/// Reading a hole involves no drive, so it succeeds even in small blocks: what the kernel reports about the file
+/// counts.
 #[test]
 fn a_file_system_that_wants_larger_blocks_is_found_out_by_what_it_says() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,7 +88,7 @@ fn a_file_system_that_wants_larger_blocks_is_found_out_by_what_it_says() {
     assert!(takes_direct_io(&fd, align) && takes_direct_io(&fd, 2 * align));
 }
 
-/// Older kernels say nothing: one read tells. This file is read in multiples of eight bytes, or not at all.
+/// Older kernels report no alignment, so one read tells. This file can only be read in multiples of eight bytes.
 #[test]
 fn a_file_that_refuses_a_sector_is_found_out_by_reading_one() {
     let fd = rustix::fs::open("/proc/self/pagemap", OFlags::RDONLY, Mode::empty()).unwrap();
@@ -95,15 +96,15 @@ fn a_file_that_refuses_a_sector_is_found_out_by_reading_one() {
     assert!(takes_direct_io(&fd, 512));
 }
 
-/// A mount, md and device mapper claim a block device in the same way: whoever serves it is refused beside them, and
-/// they beside it.
+/// Mounts, md and device mapper claim a block device in the same way. A device that they have claimed cannot be served,
+/// and they cannot claim a device that is served.
 #[test]
 fn a_block_device_is_served_by_whoever_has_claimed_it() {
     let folder = tempfile::tempdir().unwrap();
     let devices =
         ["theirs.img", "ours.img"].map(|name| Loop::over(&image(folder.path(), name, 1 << 20)));
     let [Some(theirs), Some(ours)] = devices else {
-        println!("skipped: no loop device to be had (not root, or no losetup)");
+        println!("skipped: no loop device available (not root, or no losetup)");
         return;
     };
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;

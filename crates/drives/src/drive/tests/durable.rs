@@ -1,4 +1,4 @@
-//! That blocking I/O reaches the drive as a whole, and that a flush is one.
+//! Blocking I/O moves all its bytes, and a flush reaches the kernel.
 
 use super::special::{EINVAL, ENOSPC, over};
 use super::*;
@@ -13,7 +13,7 @@ fn a_flush_is_asked_of_the_kernel_and_its_error_is_told() {
     }
 }
 
-/// The kernel tells once that data were lost; whoever flushes has to hear of it.
+/// The kernel reports lost data to one flush only, so its error has to reach all later flushes.
 #[test]
 fn a_flush_fails_after_one_that_a_thread_of_the_member_saw_fail() {
     let folder = tempfile::tempdir().unwrap();
@@ -34,7 +34,7 @@ fn what_the_drive_refuses_or_has_not_is_an_error() {
         let error = full.write_at(0, &vec![1; bytes]).unwrap_err();
         assert_eq!((error.what, error.error.errno), ("write", ENOSPC));
     }
-    // Opened to be written only.
+    // Opened for writing only.
     let flags = rustix::fs::OFlags::WRONLY;
     let unreadable = rustix::fs::open("/dev/null", flags, 0.into()).unwrap();
     let unreadable = Drive {
@@ -46,13 +46,13 @@ fn what_the_drive_refuses_or_has_not_is_an_error() {
     }
     assert_eq!(unreadable.write_at(7, b"x").unwrap_err().error.errno, EBADF);
     unreadable.write_at(0, &[1; 512]).unwrap();
-    // It ends before it should.
+    // The device ends before the member does.
     let empty = over("/dev/null", IoPath::Ring);
     for bytes in [512, 100] {
         let error = empty.read_at(0, bytes).unwrap_err();
         assert_eq!(error.error.class, ErrorClass::Gone);
     }
-    // What would have to be read first cannot be: nothing is written.
+    // The rest of the sector has to be read first; when that fails, nothing is written.
     let error = empty.write_at(0, &[1; 100]).unwrap_err();
     assert_eq!(error.error.class, ErrorClass::Gone);
     assert_eq!(empty.is_alive().unwrap_err().class, ErrorClass::Gone);
@@ -69,7 +69,7 @@ fn a_range_that_the_drive_has_in_part_is_not_read() {
     assert_eq!(error.error.class, ErrorClass::Gone);
 }
 
-/// More than one call takes at once.
+/// The ranges are longer than one system call takes.
 #[test]
 fn long_ranges_arrive_where_they_belong() {
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +93,11 @@ fn opening_a_file_changes_nothing_in_it() {
         assert!(std::fs::read(&path).unwrap() == bytes);
         let flags = rustix::fs::fcntl_getfl(drive.fd().unwrap()).unwrap();
         let direct = flags.contains(rustix::fs::OFlags::DIRECT);
-        assert_eq!(drive.direct(), direct, "what it says is so");
+        assert_eq!(
+            drive.direct(),
+            direct,
+            "the drive reports the flag that its file has"
+        );
     }
 }
 
@@ -104,16 +108,20 @@ fn only_who_may_write_is_said_to_discard() {
     for access in [Access::ReadOnly, Access::ExclusiveReadOnly] {
         assert!(!Drive::open(&spec(&path), access).unwrap().discards());
     }
-    // Whoever frees a range beyond the end of a file can free one inside it.
+    // A file system that frees a range beyond the end of a file can free one inside it.
     let drive = open(&path);
     let how = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
     let frees = rustix::fs::fallocate(drive.fd().unwrap(), how, 0, 4096).is_ok();
     assert_eq!(drive.discards(), frees);
-    assert_eq!(drive.refuse_discards(), frees, "the first time");
+    assert_eq!(
+        drive.refuse_discards(),
+        frees,
+        "only the first refusal is news"
+    );
     assert!(!drive.discards() && !drive.refuse_discards());
 }
 
-/// As on a file system that frees no ranges: this file is sealed, and the kernel refuses to.
+/// Stands for a file system that cannot free ranges: this file is sealed, so the kernel refuses to punch a hole.
 #[test]
 fn a_file_in_which_no_hole_can_be_punched_is_not_said_to_discard() {
     use rustix::fs::{MemfdFlags, SealFlags};
@@ -126,7 +134,7 @@ fn a_file_in_which_no_hole_can_be_punched_is_not_said_to_discard() {
     assert!(!open(&path).discards());
 }
 
-/// Somebody may switch it on while the array is served.
+/// Somebody may switch the cache on while the array is served.
 #[test]
 fn the_cache_of_a_block_device_is_looked_at_again_and_so_is_the_device() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,5 +156,8 @@ fn the_cache_of_a_block_device_is_looked_at_again_and_so_is_the_device() {
     drive.is_alive().unwrap();
     std::fs::remove_file(all.join("259:1")).unwrap();
     assert_eq!(drive.is_alive().unwrap_err().class, ErrorClass::Gone);
-    assert!(drive.volatile_cache_now(), "nobody can say");
+    assert!(
+        drive.volatile_cache_now(),
+        "an unreadable cache mode counts as volatile"
+    );
 }

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 const BLOCK_BYTES: u64 = 4096;
-/// Time at which a shard's clock may stand when it begins.
+/// An arbitrary time at which a shard's clock may stand when the shard begins.
 const BEGIN: Nanos = Nanos(77_000_000_123);
 
 fn profile() -> Profile {
-    models::library::with_id("p4510-2tb").expect("it comes with the program")
+    models::library::with_id("p4510-2tb").expect("the program includes this profile")
 }
 
 fn demand(kind: StepKind, block: u64) -> Demand {
@@ -53,8 +53,8 @@ fn commands_are_done_when_the_model_says() {
     }
 }
 
-/// A closed loop of random reads whose loop looks `turn()` after it has last looked, or when an answer is due, if that
-/// is later; reads per second.
+/// A closed loop of random reads, in virtual time. It looks for answers `turn()` after its last look or after the next
+/// answer is due, whichever is later. Returns reads per second.
 fn closed_loop(modelled: &Modelled, depth: usize, mut turn: impl FnMut() -> u64) -> f64 {
     let mut random = Stream::new(9, "blocks", 0);
     let mut read = || demand(StepKind::Read, random.below(1 << 28));
@@ -87,7 +87,7 @@ fn the_rate_is_the_drives_however_late_the_loop_looks() {
         let mut random = Stream::new(4, "turns", 0);
         closed_loop(&modelled, depth, move || random.below(2 * turn_ns + 1))
     };
-    // Looks further apart than the latency would be a limit of their own.
+    // If the times between looks exceeded the latency, they would limit the rate.
     for (depth, turns_ns) in [
         (1, [2_000, 30_000]),
         (32, [2_000, 30_000]),

@@ -12,7 +12,7 @@ fn limits(read_iops: u64, latency_ns: u64) -> Limits {
     }
 }
 
-/// A closed loop of `depth` reads whose loop looks every `turn` ns, in virtual time; reads per second.
+/// A closed loop of `depth` reads that looks for answers every `turn` ns, in virtual time. Returns reads per second.
 fn closed_loop(throttle: &Throttle, depth: usize, mut turn: impl FnMut() -> u64) -> f64 {
     let end = Nanos(10 * Nanos::SECOND.0);
     let mut now = Nanos(5_000);
@@ -55,7 +55,7 @@ fn the_rate_holds_however_late_the_loop_looks() {
                 let error = (rate / iops as f64 - 1.0).abs();
                 assert!(
                     error < 0.005,
-                    "{iops} asked, {rate} got at depth {depth}, {mean_turn_ns} ns"
+                    "{rate} instead of {iops} at depth {depth}, {mean_turn_ns} ns"
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! What is to be durable is asked of the kernel as such, whichever way it goes, and its errors are told.
+//! Each path to the kernel requests durability explicitly and reports the kernel's errors.
 
 use super::*;
 use crate::drive::tests::special::{EINVAL, ENOSPC, EOPNOTSUPP, hanging, over, paced};
@@ -10,7 +10,7 @@ fn serving(device: &str, way: IoPath) -> RingWorld<()> {
     world([Arc::new(over(device, way))])
 }
 
-/// Has a record written; the errno, or zero.
+/// Writes a record. Returns the errno, or zero.
 fn persisted(world: &mut RingWorld<()>) -> i32 {
     world.persist(MemberId(0), &record(1));
     match inputs(world, 1)[..] {
@@ -41,8 +41,8 @@ fn an_error_of_a_member_whose_answers_are_held_back_stays_one() {
     assert_eq!(persisted(&mut world), EINVAL);
 }
 
-/// Of a plain call the kernel takes no such flag for this device; what the ring is given is looked at in the
-/// tests of `crate::transfer`.
+/// For this device the kernel refuses the durable flag of a plain call with an error of its own. What the ring is given
+/// is checked in the tests of `crate::transfer`.
 #[test]
 fn a_write_with_fua_and_a_record_ask_for_durable_writes() {
     for way in [IoPath::Inline, IoPath::Helpers] {
@@ -58,7 +58,7 @@ fn a_write_with_fua_and_a_record_ask_for_durable_writes() {
     assert_eq!(persisted(&mut serving("/dev/full", IoPath::Ring)), ENOSPC);
 }
 
-/// A file system of another process need not look at the flag that comes with a write.
+/// A file system that is another process may ignore the flag that comes with a write.
 #[test]
 fn helpers_flush_after_a_write_with_fua_and_after_a_record() {
     let mut world = serving("/dev/null", IoPath::Helpers);
@@ -72,8 +72,8 @@ fn helpers_flush_after_a_write_with_fua_and_after_a_record() {
     }
 }
 
-/// The kernel takes what fits below the limit on a process's files and refuses the rest. A process of its own
-/// has such a limit; it comes with a signal, which a shell can have ignored.
+/// The kernel writes what fits below the process's limit on file sizes and refuses the rest. The limit is set in a
+/// process of its own. Exceeding it also raises a signal, which the shell sets to be ignored.
 #[test]
 fn a_write_of_which_the_kernel_takes_a_part_is_no_success() {
     const CHILD: &str = "FULLSTRIPE_TEST_LIMITED_FILES";
@@ -121,7 +121,7 @@ fn a_write_of_which_the_kernel_takes_a_part_is_no_success() {
     }
 }
 
-/// A record's parts belong together: the one after them comes when they are all there.
+/// The parts of a record belong together: the next record begins when all of them are written.
 #[test]
 fn a_record_is_written_to_its_end_before_the_next_begins() {
     let drives = [0, 1].map(|_| drive("ram:1m,latency=1ms"));
@@ -134,7 +134,7 @@ fn a_record_is_written_to_its_end_before_the_next_begins() {
         (0..2).for_each(|member| world.persist(MemberId(member), &record(generation)));
     }
     let state = |drive: &Drive| [0, 4096, 8192].map(|at| drive.read_at(at, 1).unwrap()[0]);
-    // Every state that such a member may be in, in order.
+    // Every state that such a member may have, in order.
     let steps = (1..=3).flat_map(|generation| (0..3).map(move |part| (generation, part)));
     let mut right = vec![[0; 3]];
     for (generation, part) in steps {
@@ -163,7 +163,7 @@ fn a_record_is_written_to_its_end_before_the_next_begins() {
     assert_eq!(at, [9; 2]);
 }
 
-/// What waits for memory keeps its place: of two parts for the same sectors the later one stays.
+/// Parts that wait for memory keep their order: of two parts for the same sectors the later one remains.
 #[test]
 fn parts_that_wait_for_memory_are_written_in_their_order() {
     let folder = tempfile::tempdir().unwrap();
@@ -174,7 +174,10 @@ fn parts_that_wait_for_memory_are_written_in_their_order() {
         Ok((0..3).map(part).collect())
     });
     (0..3).for_each(|member| world.persist(MemberId(member), &record(2)));
-    assert!(world.metadata.waiting_count() > 0, "not all had memory");
+    assert!(
+        world.metadata.waiting_count() > 0,
+        "memory sufficed for all parts"
+    );
     for answer in inputs(&mut world, 3) {
         assert!(matches!(answer, Input::Persisted { result: Ok(()), .. }));
     }
@@ -218,7 +221,7 @@ fn payload_that_is_not_as_long_as_its_range_reaches_no_drive() {
     let file = drive(image(folder.path(), "d0.img", 1 << 20));
     let mut world = world([file.clone()]);
     put(&world, 0, &[7; 16_384]);
-    // Memory of this process, but none that holds payload.
+    // Memory of this process outside the arena of payload.
     let foreign = world.ring.internal_arena().start();
     let own = |offset| at(&world, offset);
     let cases = [
@@ -256,7 +259,7 @@ fn payload_that_is_not_as_long_as_its_range_reaches_no_drive() {
     );
 }
 
-/// Memory that a drive still reads from or writes to must not be given to anybody else.
+/// Memory that a drive may still read or write must not be reused.
 #[test]
 fn io_that_is_given_up_stays_until_the_kernel_lets_go_of_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -264,10 +267,10 @@ fn io_that_is_given_up_stays_until_the_kernel_lets_go_of_it() {
     start(&mut world, 1, (0, WRITE, 4096), &[(0, 4096)]);
     start(&mut world, 2, (0, WRITE, 8192), &[(0, 4096)]);
     world.cancel(Token(1));
-    // Nothing has been heard of the kernel, which has not even been asked.
+    // The kernel has not answered: the entries have not even been submitted.
     assert_eq!((world.transfers.len(), world.ready.len()), (2, 0));
     let all = results(&mut world, 2);
-    assert_eq!(all[1], (2, Ok(())), "the other goes on");
+    assert_eq!(all[1], (2, Ok(())), "the other command continues");
     assert_eq!(world.transfers.len(), 0);
 }
 
@@ -285,7 +288,11 @@ fn what_helpers_that_hang_have_not_begun_can_be_given_up_and_is_no_success() {
         let error = fail(&mut world, token);
         assert_eq!((error.class, error.errno), (ErrorClass::Path, ECANCELED));
         world.cancel(Token(token));
-        assert_eq!(world.ready.len(), 0, "it is answered once");
+        assert_eq!(
+            world.ready.len(),
+            0,
+            "cancelled again, it is answered again"
+        );
     }
     assert_eq!(world.transfers.len(), 0);
 }

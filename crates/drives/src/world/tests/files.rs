@@ -25,7 +25,7 @@ fn a_replaced_drive_gets_none_of_the_old_ones_writes() {
     assert_eq!(
         Arc::strong_count(&old),
         1,
-        "the old drive is let go after its last answer"
+        "the old drive is released after its last answer"
     );
     assert_eq!(Arc::strong_count(&new), 2);
 }
@@ -92,7 +92,7 @@ fn metadata_larger_than_its_memory_waits_its_turn() {
     );
     for file in files {
         let last = file.read_at(1, 1).unwrap();
-        assert_eq!(last, [7], "the last one is the last");
+        assert_eq!(last, [7], "the last record is the one that remains");
     }
 
     world.encoder = Box::new(|_, _: &Record| Ok(vec![(100, vec![0; 512])]));
@@ -144,12 +144,12 @@ fn a_part_of_metadata_waits_until_the_one_before_is_durable() {
             world.wait(Some(Nanos(until)));
         };
         assert!(matches!(answer, Input::Persisted { result: Ok(()), .. }));
-        // A part is answered 200 ms after it was started; until then the next one is not there.
+        // A part is answered 200 ms after its start, and the next part is not written before that.
         seen.dedup();
         seen.retain(|parts| *parts != [0; 3]);
         assert_eq!(seen, [[3, 0, 0], [3, 3, 0], [3, 3, 3]]);
 
-        // What follows a part that failed is not written.
+        // The parts after a failed one are not written.
         world.encoder = Box::new(|_, _: &Record| {
             let part = |at| (at, vec![9; 512]);
             Ok([0, 100, 8192].map(part).into())
@@ -158,7 +158,7 @@ fn a_part_of_metadata_waits_until_the_one_before_is_durable() {
         assert_eq!(refused(&mut world), ErrorClass::Misuse);
         assert_eq!([first(0), first(8192)], [9, 3]);
 
-        // What cannot be expressed is not written.
+        // A record that the format cannot express is not written.
         world.encoder = Box::new(|_, _: &Record| Err(NotExpressible));
         world.persist(MemberId(0), &record(5));
         let answer = inputs(&mut world, 1);

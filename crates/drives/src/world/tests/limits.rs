@@ -1,9 +1,9 @@
-//! A hundred times more of everything than a world has room for: nothing is lost, and memory is taken once.
+//! A hundred times more of everything than a world has room for: nothing is lost, and memory is allocated only once.
 
 use super::*;
 use crate::counting::allocations;
 
-/// Takes the answers of `count` I/Os and checks that each token up to it comes once.
+/// Receives the answers of `count` I/Os and checks that each token below `count` comes once.
 fn all_succeed(
     world: &mut RingWorld<()>,
     count: usize,
@@ -60,8 +60,8 @@ fn start_reads(world: &mut RingWorld<()>, plan: &Plan, count: usize) {
     }
 }
 
-/// Starts 100 times more I/O than there is room for, three times; `waiting` says how much of it waits in the
-/// queue in question.
+/// Starts 100 times more I/O than there is room for, three times. `waiting` returns how much of it waits in the queue
+/// under test.
 fn flood(drive: Arc<Drive>, waiting: fn(&RingWorld<()>) -> usize) {
     const COUNT: usize = 100 * TRANSFERS;
     let mut world = world([drive]);
@@ -76,9 +76,12 @@ fn flood(drive: Arc<Drive>, waiting: fn(&RingWorld<()>) -> usize) {
         assert_eq!(waiting(&world), 0);
         *grown = allocations() - before;
     }
-    assert!(grown[0] > 0, "it had room from the start");
-    // Lists that change places have grown by now, too.
-    assert_eq!(grown[2], 0, "memory is taken again and again: {grown:?}");
+    assert!(grown[0] > 0, "the first flood allocated no memory");
+    // Lists that swap places have all grown by the third flood.
+    assert_eq!(
+        grown[2], 0,
+        "memory is allocated again and again: {grown:?}"
+    );
 }
 
 #[test]
@@ -100,14 +103,14 @@ fn answers_that_come_due_at_once_leave_a_turn_at_a_time() {
     world.reap(&mut inputs);
     let given = inputs.len();
     assert!((1..=REAP_MAX).contains(&given), "{given}");
-    // What has not been given has not moved: how much room it takes does not depend on when anybody looks.
+    // Answers that were not given out stay in `held`, so `ready` needs no more room when the loop looks late.
     assert!(world.ready.len() < REAP_MAX, "{}", world.ready.len());
     assert_eq!(world.held.len() + world.ready.len() + given, COUNT);
 }
 
 #[test]
 fn answers_that_modelled_members_hold_back() {
-    // All want the same block, which is on one unit of flash unless nothing is mapped there.
+    // All reads are of the same block: one unit of flash would serve them one by one, but an unmapped block needs none.
     flood(drive("null:1m,model=p4510-8tb,state=fresh"), |world| {
         world.held.len()
     });
@@ -156,8 +159,11 @@ fn messages_that_a_turn_has_for_another_shard() {
         }
         *grown = allocations() - before;
     }
-    assert!(grown[0] > 0, "there was room from the start");
-    assert_eq!(grown[3], 0, "memory is taken again and again: {grown:?}");
+    assert!(grown[0] > 0, "the first burst allocated no memory");
+    assert_eq!(
+        grown[3], 0,
+        "memory is allocated again and again: {grown:?}"
+    );
 }
 
 #[test]
@@ -165,7 +171,7 @@ fn records_wait_for_the_memory_of_metadata() {
     const PART_BYTES: usize = 1 << 20;
     const MEMBERS: usize = 7;
     const RECORDS: usize = 100 * METADATA_BYTES / PART_BYTES / MEMBERS;
-    // In memory where possible, and by threads, so that writing takes its time and no drive.
+    // A file in memory where possible, served by helpers: writing takes time but no drive.
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
     let folder = folder.unwrap();
     let members = (0..MEMBERS).map(|number| {
@@ -186,7 +192,7 @@ fn records_wait_for_the_memory_of_metadata() {
             }
         }
         assert!(world.metadata.waiting_count() > RECORDS * MEMBERS - 2 * MEMBERS);
-        // Payload does not wait for it.
+        // Reads of payload do not wait for metadata.
         start(&mut world, 9, (0, StepKind::Read, 2 << 20), &[(0, 512)]);
         let (mut persisted, mut payload) = ([0; MEMBERS], 0);
         let mut inputs = Vec::new();
@@ -210,7 +216,7 @@ fn records_wait_for_the_memory_of_metadata() {
         assert_eq!(world.metadata.available_bytes(), free_bytes);
         assert!(
             round == 0 || world.metadata.room() == longest,
-            "it grew again"
+            "the queue grew again"
         );
         longest = world.metadata.room();
         for member in 0..MEMBERS as u8 {
@@ -222,7 +228,11 @@ fn records_wait_for_the_memory_of_metadata() {
             );
             succeed(&mut world, 1);
             let last = (round + 1) * RECORDS - 1;
-            assert_eq!(get(&world, 0, 8), last.to_le_bytes(), "the last one stays");
+            assert_eq!(
+                get(&world, 0, 8),
+                last.to_le_bytes(),
+                "the last record stays"
+            );
             assert_eq!(get(&world, PART_BYTES as u32 - 1, 1), [member]);
         }
     }

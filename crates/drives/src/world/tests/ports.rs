@@ -7,7 +7,7 @@ use std::any::Any;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Reads 8-byte tags from a socket and turns each into a request; echoes the tag when it is done.
+/// A port that reads 8-byte tags from a socket, makes a request of each, and echoes the tag when it is done.
 struct TagPort {
     socket: OwnedFd,
     memory: Buffer,
@@ -82,7 +82,7 @@ impl Port for TagPort {
     }
 }
 
-/// Memory that a drive may still use must not be given to anybody else.
+/// Memory that a drive may still read or write must not be reused.
 #[test]
 fn a_port_learns_which_memory_is_pinned() {
     let (_client, server) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -203,7 +203,7 @@ fn shards_talk_and_attach_by_mail() {
     };
     let to_itself = inputs(&mut first, 1000);
     assert_eq!(tickets(&to_itself), (0..1000).collect::<Vec<_>>());
-    // More than the ring has room for, so the first one has to offer the rest again.
+    // More messages than the ring has room for, so the first shard has to deliver the rest later.
     let mut to_the_other = Vec::new();
     while to_the_other.len() < 1000 {
         first.submit();

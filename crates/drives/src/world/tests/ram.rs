@@ -1,10 +1,10 @@
-//! RAM members move bytes late; these tests hold them against a model that moves them at once.
+//! RAM members move bytes late. These tests compare them with a model that moves bytes at once.
 
 use super::*;
 
 /// A block: the unit of everything below.
 const BLOCK: usize = 4096;
-/// Blocks of the arena that computations read, blocks they write, and blocks that members are read to.
+/// Blocks of the arena: those that computations read, those they write, and those that reads of members fill.
 const SOURCES: u32 = 8;
 const RESULTS: u32 = 6;
 const READ_TO: u32 = 6;
@@ -26,16 +26,16 @@ impl Random {
     }
 }
 
-/// A world, and what its memory and members must hold.
+/// A world, and the expected content of its memory and members.
 struct Scene {
     world: RingWorld<()>,
     drives: Vec<Arc<Drive>>,
     arena: Vec<Vec<u8>>,
     members: Vec<Vec<Vec<u8>>>,
-    /// Places written, and places read, in this turn: what is both at once may give either content.
+    /// Places written and places read in this turn. A place that is both may return either content.
     written: Vec<(u8, u64)>,
     read: Vec<(u8, u64)>,
-    /// Blocks that the kernel, or a read of this turn, may use until its answer: they must not change.
+    /// Blocks that the kernel or a read of this turn may use until the answer. They must not change.
     pinned: Vec<u32>,
     started: u64,
 }
@@ -43,7 +43,7 @@ struct Scene {
 impl Scene {
     fn new(folder: &Path, random: &mut Random) -> Scene {
         let size_bytes = MEMBER_BLOCKS * BLOCK as u64;
-        // The last sector of a file that serves is never written.
+        // The last sector of a file in service is never written.
         let file = image(folder, "d3.img", size_bytes + BLOCK as u64);
         let ram = format!("ram:{size_bytes}");
         let drives = vec![drive(&ram), drive(&ram), drive(&ram), drive(&file)];
@@ -133,7 +133,7 @@ impl Scene {
         plan
     }
 
-    /// A row: parity of some blocks, then all of it written, unless `random` has other ideas.
+    /// A row: computes parity of some blocks and usually writes them all; `random` may choose otherwise.
     fn row(&mut self, random: &mut Random) {
         let first = random.below(u64::from(SOURCES)) as u32;
         let count = 1 + random.below(4) as u32;
@@ -149,7 +149,7 @@ impl Scene {
         }
         self.xor(target, &sources);
         if random.below(4) == 0 {
-            // Another row's parity comes in between, as when several rows are planned in one turn.
+            // Another row's parity is computed in between, as when several rows are planned in one turn.
             self.row(random);
         }
         let place = random.below(MEMBER_BLOCKS - 2);
@@ -231,7 +231,7 @@ fn late_parity_and_reads_are_as_if_carried_out_at_once() {
                         scene.members[1][place as usize] = vec![0; BLOCK];
                         scene.written.push((1, place));
                     }
-                    // The same drive again, as if it had been replaced.
+                    // Attaches the same drive again, as if it had been replaced.
                     1 => scene.world.attach(MemberId(2), scene.drives[2].clone()),
                     2..5 => scene.read(&mut random),
                     _ => scene.row(&mut random),
@@ -242,7 +242,7 @@ fn late_parity_and_reads_are_as_if_carried_out_at_once() {
     }
 }
 
-/// What has been put off looks at its memory before a log's unit or a bitmap's bits are made there.
+/// Delayed computations are carried out before a log unit or a bitmap is built in the memory that they use.
 #[test]
 fn a_log_and_a_bitmap_find_parity_computed() {
     let mut world = world([drive("ram:1m")]);
@@ -258,7 +258,11 @@ fn a_log_and_a_bitmap_find_parity_computed() {
         memory(&mut plan, step, 0, world);
         let target = at(world, BLOCK as u32);
         world.xor(target, BLOCK as u32, plan.segments_of(&plan.steps()[0]));
-        assert_eq!(get(world, BLOCK as u32, 1), [0], "it was to wait");
+        assert_eq!(
+            get(world, BLOCK as u32, 1),
+            [0],
+            "the computation was not delayed"
+        );
     };
     put_off(&mut world);
     let mut plan = Plan::with_capacity(1, 2);
@@ -291,7 +295,7 @@ fn a_log_and_a_bitmap_find_parity_computed() {
     assert!(get(&world, BLOCK as u32, BLOCK) == [1; BLOCK]);
 }
 
-/// Full stripes of every length that can wait take one pass and leave parity in memory as well.
+/// Full stripes of every length that can be delayed take one pass, which leaves parity in memory as well.
 #[test]
 fn a_full_stripe_reaches_members_and_scratch_memory() {
     for (length, sources) in [(512, 1), (4096, 3), (65_536, 3), (131_072, 15), (4096, 20)] {

@@ -1,8 +1,8 @@
-//! Limits in real time. The arithmetic is tested in virtual time; here only that it is applied.
+//! Limits in real time. Virtual-time tests check the arithmetic; these check only that the limits are applied.
 
 use super::*;
 
-/// A closed loop for half a second; I/Os per second.
+/// A closed loop for half a second. Returns I/Os per second.
 fn rate(text: &str, depth: u64, completion: CompletionMode) -> f64 {
     let mut world = world([drive(text)]);
     world.completion = completion;
@@ -28,7 +28,7 @@ fn rate(text: &str, depth: u64, completion: CompletionMode) -> f64 {
 
 #[test]
 fn the_rate_is_about_what_was_asked() {
-    // Only never faster: how much slower it is says how busy the machine is.
+    // The rate is only bounded above: how far it falls short depends on how busy the machine is.
     for completion in [
         CompletionMode::Interrupt,
         CompletionMode::Polling,
@@ -59,7 +59,7 @@ fn no_answer_comes_before_the_model_says() {
     for member in ["ram:1m", "null:1m"] {
         let mut world = world([drive(format!("{member},model=p4510-2tb"))]);
         for token in 0..20 {
-            // Later than the last answer was late.
+            // Longer than the last answer can have been late.
             std::thread::sleep(Duration::from_millis(30));
             let begin = Instant::now();
             start(&mut world, token, (0, StepKind::Read, 0), &[(0, 4096)]);

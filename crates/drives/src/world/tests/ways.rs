@@ -1,4 +1,4 @@
-//! The ways by which a file's I/O reaches the kernel, and files that are cut short on each of them.
+//! The paths by which a file's I/O reaches the kernel, and files that are cut short on each of them.
 
 use super::*;
 use std::fs::{File, OpenOptions};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const WAYS: [IoPath; 3] = [IoPath::Ring, IoPath::Inline, IoPath::Helpers];
 
-/// A new file of 1 MiB that is served this way. The kernel lets go of the one before when it has time.
+/// A new file of 1 MiB that is served by this path. The kernel may close the previous file later, so names differ.
 fn drive_by(folder: &Path, way: IoPath) -> (Arc<Drive>, File) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = format!("d{}.img", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -79,10 +79,10 @@ fn nothing_of_a_file_that_has_been_cut_is_believed() {
         start(&mut world, 1, (0, WRITE, 8192), &[(0, 8192)]);
         succeed(&mut world, 1);
         file.set_len(4096).unwrap();
-        // Grows again, as far as anything we write can make it grow: the answer is no success.
+        // This write makes the file grow as far as any write of the member can. Its answer is no success.
         start(&mut world, 2, (0, WRITE, (1 << 20) - 1024), &[(0, 512)]);
         assert_eq!(fail(&mut world, 2).class, ErrorClass::Gone, "{way:?}");
-        // There are zeros now where there were sevens.
+        // The file now has zeros in place of the sevens.
         start(&mut world, 3, (0, StepKind::Read, 8192), &[(65_536, 8192)]);
         assert_eq!(fail(&mut world, 3).class, ErrorClass::Gone, "{way:?}");
         assert_eq!(get(&world, 65_536, 8192), [0; 8192], "{way:?}");
@@ -98,11 +98,14 @@ fn nothing_of_a_file_that_has_been_cut_is_believed() {
             ] => assert_eq!(error.class, ErrorClass::Gone),
             ref other => panic!("unexpected {other:?}"),
         }
-        assert!(drive.is_alive().is_err(), "what we write never heals it");
+        assert!(
+            drive.is_alive().is_err(),
+            "a write of the member has revived it"
+        );
     }
 }
 
-/// What has been read behind the cut reads as zeros once a write has made the file grow over it.
+/// Data behind the cut reads as zeros once a write has made the file grow past it.
 #[test]
 fn of_several_answers_in_a_turn_none_is_believed_after_a_cut() {
     let folder = tempfile::tempdir().unwrap();
@@ -121,13 +124,13 @@ fn of_several_answers_in_a_turn_none_is_believed_after_a_cut() {
         let all = results(&mut world, 5);
         assert_eq!(all[4], (5, Ok(())), "the other file is whole");
         for (token, result) in &all[..4] {
-            let error = result.expect_err("it is not as long as it was");
+            let error = result.expect_err("the file was cut");
             assert_eq!(error.class, ErrorClass::Gone, "{way:?} {token}");
         }
     }
 }
 
-/// Cuts the file at any moment under reads and writes, hundreds of times: an answered read is right.
+/// Cuts the file at various moments under reads and writes, many times: each answered read returns the right bytes.
 #[test]
 fn a_cut_at_any_moment_gives_right_bytes_or_none() {
     const ROUNDS: u64 = 150;
@@ -143,12 +146,12 @@ fn a_cut_at_any_moment_gives_right_bytes_or_none() {
             let cut = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    // Each round at another moment of the load below.
+                    // Each round cuts at another moment of the load below.
                     std::thread::sleep(Duration::from_micros(round * 7));
                     file.set_len(round % 5 * 2048).unwrap();
                     cut.store(true, Ordering::SeqCst);
                 });
-                // Reads what was written, while another write makes the file long again.
+                // Reads back what was written, while another write makes the file long again.
                 let mut after = 0;
                 while after < 3 {
                     after += u32::from(cut.load(Ordering::SeqCst));

@@ -12,14 +12,14 @@ impl Leftovers {
     pub fn check(&self, promised: Room) {
         assert_eq!(
             self.promised, promised,
-            "room that is promised, and that of plans which have left commands"
+            "room promised in all, and to plans that have abandoned commands"
         );
         let entries = self.list.in_use("leftover");
         let mut named: Vec<u32> = self.owners.iter().map(|&(_, at)| at).collect();
         named.sort_unstable();
         assert_eq!(
             named, entries,
-            "leftovers that have a name, and those that are there"
+            "leftovers with a name, and all leftovers in use"
         );
         let mut names: Vec<u64> = self.owners.iter().map(|&(owner, _)| owner).collect();
         names.sort_unstable();
@@ -34,13 +34,13 @@ impl Leftovers {
             let leftover = &self.list[at];
             assert!(
                 leftover.commands > 0 && !leftover.members.is_empty(),
-                "nobody has the commands of leftover {at}: {leftover:?}"
+                "leftover {at} has no commands, or no drives that hold them: {leftover:?}"
             );
             let Pins(mut pin) = leftover.pins;
             while pin != NONE {
                 assert!(
                     pinned.len() < self.pins.used(),
-                    "the pins of leftover {at} have no end"
+                    "the pins of leftover {at} run in a circle"
                 );
                 pinned.push(pin);
                 Pins(pin) = self.pins[pin].next;
@@ -48,9 +48,6 @@ impl Leftovers {
         }
         pinned.sort_unstable();
         let there = self.pins.in_use("pin");
-        assert_eq!(
-            pinned, there,
-            "pins that leftovers have, and those that are there"
-        );
+        assert_eq!(pinned, there, "pins of leftovers, and all pins in use");
     }
 }

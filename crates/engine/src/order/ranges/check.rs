@@ -35,11 +35,11 @@ impl Ranges {
         while at != NONE && self.entries[at].key != key {
             at = self.entries[at].bucket_next;
         }
-        assert_eq!(at, index, "the band that is found by {key:?}");
+        assert_eq!(at, index, "the band that a look-up of {key:?} finds");
         assert!(!entry.pinned, "{key:?} is still being worked on");
         assert!(
             entry.first_waiting != NONE || entry.first_lock != NONE || entry.ready,
-            "{key:?} is kept for nobody"
+            "{key:?} has no part, no lock, and is not to be looked at"
         );
     }
 
@@ -50,7 +50,7 @@ impl Ranges {
             count += 1;
             assert!(
                 count <= self.parts.used(),
-                "the queue of {:?} has no end",
+                "the queue of {:?} runs in a circle",
                 entry.key
             );
             let part = &self.parts[at];
@@ -80,7 +80,7 @@ impl Ranges {
                 || entry.ready
                 || self.claimer.is_waited_for(key)
                 || held_back(key),
-            "work waits in {key:?}, and nobody will look"
+            "work waits in {key:?}, and nobody will look at it"
         );
     }
 
@@ -90,7 +90,10 @@ impl Ranges {
         ready.sort_unstable();
         let say_so = entries.iter().copied();
         let say_so: Vec<u32> = say_so.filter(|&at| self.entries[at].ready).collect();
-        assert_eq!(ready, say_so, "bands to be looked at");
+        assert_eq!(
+            ready, say_so,
+            "bands listed to be looked at, and those marked"
+        );
     }
 
     /// Every lock is in its band's list or among the quiet ones, overlaps no other, and comes with a claim.

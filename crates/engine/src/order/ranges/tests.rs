@@ -2,7 +2,7 @@ use super::*;
 use crate::claims::Claims;
 use crate::units::ShardId;
 
-/// Of a shard that is alone.
+/// The table of a shard that is alone.
 fn ranges() -> Ranges {
     Ranges::new(Claimer::of(Claims::new(), ShardId(0), 0))
 }
@@ -97,7 +97,7 @@ fn quiet_locks_keep_each_other_and_queues_off() {
     ranges.looked_at(entry);
     assert!(
         ranges.lock_if_quiet(BAND, 1, 8192, 12288).is_none(),
-        "not past those who wait"
+        "not past waiting parts"
     );
 
     for lock in [second, first] {

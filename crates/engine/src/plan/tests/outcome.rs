@@ -68,7 +68,7 @@ impl Scene {
         );
     }
 
-    /// Has the chunk computed from the others, unless that is impossible.
+    /// Checks that the chunk can be computed from the others, unless that is impossible.
     fn verify_computed(&mut self, view: &RowView, row: u64, slot: Slot) {
         let height = self.shape.row_height_bytes(row);
         let range = Range {
@@ -91,7 +91,7 @@ impl Scene {
         } else {
             let index = self.shape.data_index(row, slot).expect("no parity");
             let copies = self.shape.data_slots(row, index).0 & others.0 & view.readable.0;
-            // A lost slot is only read for, one in service is repaired, too: with what it holds already.
+            // The chunk of a lost slot is only computed. One in service is also written, with what it holds already.
             let plan = &mut self.plan;
             (
                 mirror_repair(plan, &self.shape, slot, range, view, Buffer(0)),
@@ -117,7 +117,7 @@ impl Scene {
         self.model.memory.clear();
     }
 
-    /// Spoils a range that can be computed, has it repaired, and finds it as it was.
+    /// Spoils a range that can be computed, has it repaired, and checks that it is as before.
     pub fn repair(&mut self, slot: Slot, range: Range) {
         let view = self.view(range.row);
         let place = self.place(range.row, range.low_bytes, range.high_bytes);
@@ -145,7 +145,7 @@ impl Scene {
         self.verify();
     }
 
-    /// Ends the trouble by the plans made for it; false if there is no way out.
+    /// Ends the trouble by the plans made for it; false if none can.
     pub fn heal(&mut self) -> bool {
         for row in 0..self.shape.rows() {
             let height = self.shape.row_height_bytes(row);
@@ -195,7 +195,7 @@ impl Scene {
                 rebuild(plan, shape, range, slot, view, true)
             }
             Trouble::Lost { slot } | Trouble::Rebuilding { slot, .. } => {
-                // A drive that is read again already needs nothing, but may be filled once more.
+                // A drive that can be read already needs no rebuild, but may be filled once more.
                 allowed.reads = allowed.reads.without(slot);
                 allowed.writes = SlotSet(0).with(slot);
                 rebuild(plan, shape, range, slot, view, false)

@@ -8,7 +8,7 @@ use crate::plan::{PIECES_MAX, Range};
 use crate::units::Slot;
 use proptest::prelude::*;
 
-/// One thing that happens to the volume. Its numbers are reduced to what the volume has.
+/// Something that happens to the volume. Its numbers are reduced to what the volume has.
 #[derive(Clone, Debug)]
 enum Event {
     Write {

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 /// The grain of the scene's bookkeeping and of all its ranges.
 pub const BLOCK: u32 = 512;
 
-/// What is wrong with the volume. Rows from `mark` on are in the state named, those before are well.
+/// What is wrong with the volume. Rows from `mark` on are in the state named, those before it are whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trouble {
     None,
@@ -255,7 +255,7 @@ impl Scene {
                 })
     }
 
-    /// Remembers that a write has been acknowledged.
+    /// Notes a write that has been acknowledged, in the naive copy.
     fn note(&mut self, row: u64, data_index: u8, low_bytes: u32, payload: &[u8]) {
         let from = self.shape.volume_offset_bytes(Location {
             row,

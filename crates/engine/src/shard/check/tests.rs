@@ -1,4 +1,4 @@
-//! The state is broken on purpose, and somebody notices.
+//! Each test breaks the state on purpose, and the check has to notice it.
 
 use super::*;
 use crate::claims::Claims;
@@ -101,7 +101,7 @@ noticed! {
     a_lost_single_is_noticed, "may yet need a plan", |engine| engine.flight.single_needs_none();
     a_lost_command_is_noticed, "commands with member 1", |engine| engine.members.forget_commands(MemberId(1));
     a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.flight.running[0].step_goes_out(0);
-    a_lost_lock_is_noticed, "those who hold one", |engine| engine.flight.running[0].lock = 5;
+    a_lost_lock_is_noticed, "requests that hold one", |engine| engine.flight.running[0].lock = 5;
     a_lost_scratch_block_is_noticed, "scratch blocks that are lent", |engine| {
         engine.flight.scratch.take(4096);
     };
@@ -113,7 +113,7 @@ noticed! {
         engine.admission.stall(0);
     };
     a_plan_in_a_list_too_many_is_noticed, "lists in which plan 0 waits", |engine| engine.flight.hold(0);
-    a_name_of_nothing_is_noticed, "plan 7 is named, and is not there", |engine| engine.flight.hold(7);
+    a_name_of_nothing_is_noticed, "plan 7 is referred to, and not in use", |engine| engine.flight.hold(7);
     a_leak_of_a_part_is_noticed, "parts that wait or are planned", |engine| {
         engine.order.ranges.make_part(Part::background((0, 4096), Buffer(1)));
     };

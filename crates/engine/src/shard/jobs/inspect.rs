@@ -98,7 +98,7 @@ impl Engine {
 
     fn give_back(&mut self, index: u32) {
         let Work::Background { part, .. } = self.flight.running[index].work else {
-            unreachable!("{:?} looks at nothing", self.flight.running[index].work);
+            unreachable!("{:?} is not an inspection", self.flight.running[index].work);
         };
         self.release(index);
         self.order.ranges.end(part);

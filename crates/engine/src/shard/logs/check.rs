@@ -15,7 +15,7 @@ impl Engine {
                 .iter()
                 .map(SlotLog::waiting_in_all)
                 .sum::<usize>(),
-            "plans that wait for logs, as counted and as they wait"
+            "plans that wait for logs: counted, and found"
         );
         for (number, log) in (0u32..).zip(self.hole_logs.iter()) {
             let own = plans.iter().copied();

@@ -382,7 +382,7 @@ impl Engine {
         while at != NONE {
             let (part, next) = self.order.ranges.end(at);
             at = next;
-            assert!(part.request != NONE, "background work answers nobody");
+            assert!(part.request != NONE, "a part of a job answers no request");
             let result = if lost {
                 Err(self.part_lost(&part))
             } else {

@@ -192,7 +192,7 @@ impl Engine {
         let state = &mut running.states[token.step()];
         assert!(
             state.progress == Progress::Outstanding,
-            "{token:?} was not to be computed"
+            "no computation {token:?} is under way"
         );
         state.progress = Progress::Done;
         if differs {

@@ -79,7 +79,7 @@ impl Engine {
                 .map(|by| &by.shape);
             assert!(
                 member.is_some() || step.shadow || shape.is_some_and(|shape| shape.redundant()),
-                "no drive is in slot {}, and nobody else has what is written there",
+                "no drive is in slot {}, and no other drive gets what is written there",
                 step.slot.0
             );
             if let Some(member) = member.filter(|_| !is_exchanged) {
@@ -150,7 +150,10 @@ impl Engine {
             }
             BadBlockChange::Rewritten => {
                 let asked_again = self.step_error(index, at, LOG_FULL);
-                assert!(!asked_again, "a full log is no error to try again after");
+                assert!(
+                    !asked_again,
+                    "a step was tried again although the bad-block log is full"
+                );
             }
             BadBlockChange::Lost if matches!(running.work, Work::Write { .. }) => {
                 state.progress = Progress::Done;
@@ -199,7 +202,7 @@ impl Engine {
         let running = &mut self.flight.running[index];
         assert!(
             running.outstanding() == 0,
-            "the piece could not be planned, and is under way"
+            "a piece that could not be planned has steps under way"
         );
         let state = StepState {
             member: target.0,
@@ -237,7 +240,7 @@ impl Engine {
 
     fn count_lost(&mut self, index: u32) {
         let is_background = matches!(self.flight.running[index].work, Work::Background { .. });
-        assert!(is_background, "only jobs give content up");
+        assert!(is_background, "only a job's plan records content as lost");
         if let Some(job) = self.job_of_mut(index) {
             job.count_failure();
         }

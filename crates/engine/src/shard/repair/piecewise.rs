@@ -28,7 +28,7 @@ impl Engine {
         let running = &self.flight.running[index];
         assert!(
             !running.has_written(),
-            "a plan that has written only finishes from memory"
+            "plan {index} has written, and a read of it has failed"
         );
         let mut unreadable = SlotSet(0);
         for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {

@@ -55,7 +55,10 @@ impl Engine {
                 buffer: cut.buffer.at(done),
             };
             let queued = self.enqueue(index, kind, piece, tried);
-            assert!(queued, "parts for one chunk were checked for");
+            assert!(
+                queued,
+                "parts run out within a chunk, although enough were free"
+            );
             done += length;
         }
         true
@@ -79,7 +82,7 @@ impl Engine {
     fn direct_request(&self, plan_index: u32) -> u32 {
         match self.flight.running[plan_index].work {
             Work::Direct { request } => request,
-            work => unreachable!("{work:?} goes around what it cannot read"),
+            work => unreachable!("{work:?} hands no failed reads on"),
         }
     }
 

@@ -292,7 +292,10 @@ impl Engine {
                 ..cut
             };
             let queued = self.enqueue(index, kind, band, None);
-            assert!(queued, "parts for all bands of the row were checked for");
+            assert!(
+                queued,
+                "parts run out within a row, although enough were free"
+            );
         }
         Some(shape.row_bytes() as u32)
     }

@@ -236,7 +236,10 @@ impl Engine {
         }
         let index = ticket & !SINGLE_TICKET;
         let is_with_drives = self.flight.singles[index].outstanding() != 0;
-        assert!(!is_with_drives, "single {index} was answered by a shard");
+        assert!(
+            !is_with_drives,
+            "single {index} is with drives, and a shard answers it"
+        );
         self.desk.stats.request_errors += u64::from(result.is_err());
         self.answer_single(index, result);
     }

@@ -10,7 +10,7 @@ impl JobRunner {
     pub fn check(&self, bands: usize) {
         assert_eq!(
             self.in_flight as usize, bands,
-            "bands of job {} under way, as counted and as there are",
+            "bands of job {} under way: counted, and found",
             self.view.id
         );
         assert!(

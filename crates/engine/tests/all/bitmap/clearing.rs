@@ -1,4 +1,4 @@
-//! What keeps a bit: a write that has not ended, a shard that has not answered, a drive that is lost meanwhile.
+//! What keeps a bit set: a write that has not ended, a shard that has not answered, a drive that is lost meanwhile.
 
 use super::{REGION, count, marked, on_drives, started};
 use crate::memory::{Array, geometry};
@@ -21,7 +21,7 @@ fn parity() -> Geometry {
     geometry(Level::Raid5, 3, 128 << 10, 9)
 }
 
-/// Nothing but rounds of clearing flushes drives.
+/// Options under which only rounds of clearing flush drives.
 fn options() -> Options {
     Options {
         clean_after: Nanos(600 * Nanos::SECOND.0),
@@ -43,12 +43,12 @@ fn ask(array: &mut Array, shard: usize, offset: u64, length: u32) -> u64 {
     array.submit(shard, Operation::Write, offset, length, buffer)
 }
 
-/// What goes to drives from here on takes so long.
+/// Commands that are issued from here on take this long.
 fn take(array: &Array, latency: Nanos) {
     array.shared.borrow_mut().latency_ns = latency.0;
 }
 
-/// Turns only the first shard until that is so, a millisecond each.
+/// Runs only the first shard, a millisecond a turn, until `is_so` holds.
 fn first_alone_until(array: &mut Array, is_so: impl Fn(&Array) -> bool) {
     for _ in 0..20_000 {
         if is_so(array) {
@@ -57,14 +57,14 @@ fn first_alone_until(array: &mut Array, is_so: impl Fn(&Array) -> bool) {
         array.shared.borrow_mut().now += Nanos::MILLISECOND.0;
         array.turn_alone(0);
     }
-    panic!("it did not come to that");
+    panic!("the awaited state was not reached in 20 000 turns");
 }
 
 fn cleared(array: &Array) -> usize {
     array.shared.borrow().marks.unwrap().cleared
 }
 
-/// A power cut could leave the write and not the bit.
+/// Otherwise a power cut could leave the write without its bit.
 #[test]
 fn bits_are_durable_when_the_write_that_they_are_for_begins() {
     for shape in [mirror(), parity()] {
@@ -79,7 +79,7 @@ fn bits_are_durable_when_the_write_that_they_are_for_begins() {
     }
 }
 
-/// With and without a plan. It began before the last round but one.
+/// A write with or without a plan, which is under way for more than two rounds of clearing.
 #[test]
 fn a_bit_stays_as_long_as_a_write_in_its_region_has_not_ended() {
     for (shape, length) in [(mirror(), 4096), (mirror(), 192 << 10), (parity(), 4096)] {
@@ -99,7 +99,7 @@ fn a_bit_stays_as_long_as_a_write_in_its_region_has_not_ended() {
     }
 }
 
-/// Whoever writes there now and then need not ask each time.
+/// So a client that writes to a region now and then does not wait for a bitmap update each time.
 #[test]
 fn a_bit_stays_for_a_round_after_the_last_write_in_its_region() {
     let zeroes = Operation::WriteZeroes {
@@ -124,7 +124,7 @@ fn a_bit_stays_for_a_round_after_the_last_write_in_its_region() {
     }
 }
 
-/// It may be writing.
+/// A shard that has not answered may be writing in the region.
 #[test]
 fn a_bit_stays_until_every_shard_has_answered() {
     let (mut array, _) = watched(mirror(), 2);
@@ -142,7 +142,7 @@ fn a_bit_stays_until_every_shard_has_answered() {
     assert_eq!(cleared(&array), 2, "once on each drive");
 }
 
-/// The one that is lost lacks what was in its cache.
+/// The lost drive lacks what was in its cache.
 #[test]
 fn a_bit_stays_when_a_drive_is_lost_under_the_flush_before_it_is_cleared() {
     let (mut array, record) = watched(mirror(), 1);
@@ -164,7 +164,7 @@ fn a_bit_stays_when_a_drive_is_lost_under_the_flush_before_it_is_cleared() {
     assert_eq!(cleared(&array), 0);
 }
 
-/// The shards are asked what is at rest before they hear that they may write there.
+/// The round asks the shards which regions are at rest before they learn that the new bit is set and they may write.
 #[test]
 fn a_bit_that_is_being_set_is_not_cleared_in_the_round_that_begins_meanwhile() {
     let (mut array, record) = watched(mirror(), 1);
@@ -181,13 +181,13 @@ fn a_bit_that_is_being_set_is_not_cleared_in_the_round_that_begins_meanwhile() {
     array.unhang(0);
     assert_eq!(array.finish(tag), Ok(()));
     array.wait_ms(500);
-    assert_eq!(cleared(&array), 2, "that of the other region");
+    assert_eq!(cleared(&array), 2, "the bit of the other region");
     assert_eq!(on_drives(&array, &record), [1]);
     assert_eq!(array.shared.borrow().marks.unwrap().early, 0);
 }
 
-/// One of its two regions is marked and at rest, the other is not marked. It has to wait for an update that is under
-/// way for somebody else.
+/// The second write covers two regions: one is marked and at rest, the other is not marked. It waits for the bitmap
+/// update that is under way for the first write.
 #[test]
 fn a_bit_that_somebody_waits_for_is_not_cleared_in_the_round_that_begins_meanwhile() {
     let (mut array, record) = watched(mirror(), 1);
@@ -208,7 +208,7 @@ fn a_bit_that_somebody_waits_for_is_not_cleared_in_the_round_that_begins_meanwhi
     assert_eq!(array.shared.borrow().marks.unwrap().early, 0);
 }
 
-/// The bits of what was written last are still set.
+/// The bit of the last write is still set, so the bitmap does not hold the next write up.
 #[test]
 fn a_write_to_a_clean_volume_waits_for_the_dirty_mark_where_its_bit_is_set() {
     for length in [4096, 192 << 10] {

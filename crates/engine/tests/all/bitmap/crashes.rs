@@ -1,4 +1,4 @@
-//! The process is killed at any moment; the next one goes by the bits.
+//! The process is killed at any moment, and the next one resyncs by the bits on the drives.
 
 use super::{REGION, count, marked, shapes, started};
 use crate::memory::client::Client;
@@ -10,7 +10,7 @@ use engine::layout::{Geometry, Level};
 use engine::options::Options;
 use engine::units::SlotSet;
 
-/// Rows whose redundancy does not fit.
+/// Rows whose redundancy does not match their data.
 fn torn_rows(disks: &[Disk], shape: &Geometry) -> Vec<u64> {
     if shape.level == Level::Raid5 {
         return bad_rows(disks, shape);
@@ -50,7 +50,7 @@ fn a_crash_leaves_doubt_in_marked_regions_only_and_a_resync_of_those_removes_it(
             let mut regions = regions(&shape, REGION, row);
             assert!(regions.any(is_marked), "seed {seed}: torn and not marked");
         }
-        // The next process: it makes the bits equal and synchronises what is marked.
+        // The next process writes the united bits to all drives and resyncs the marked regions.
         let mut next = with_bitmap(record.clone(), REGION, &words);
         next.volumes[0].dirty = true;
         next.volumes[0].sync = Some(SyncRecord {

@@ -1,4 +1,4 @@
-//! Who carries the bits, how far they reach, and what jobs make of them.
+//! Which drives hold the bits, how far the bits reach, and what jobs do by them.
 
 use super::{REGION, count, marked, on_drives, started};
 use crate::memory::marks::with_bitmap;
@@ -10,7 +10,7 @@ use engine::layout::Level;
 use engine::options::Options;
 use engine::units::{MemberId, Nanos, Slot, VolumeId};
 
-/// As many regions as a sector has bits: there is no bit behind the last one.
+/// The volume has exactly as many regions as a sector has bits.
 #[test]
 fn the_last_region_of_a_full_sector_of_bits_is_marked() {
     let region_bytes = 4096;
@@ -26,7 +26,7 @@ fn the_last_region_of_a_full_sector_of_bits_is_marked() {
     assert_eq!(watch.unannounced, 0);
 }
 
-/// It may be the only one that is left after a crash.
+/// The filled drive may be the only one that is left after a crash.
 #[test]
 fn a_drive_that_was_filled_carries_every_bit_that_was_set_before() {
     for shape in super::returning::shapes() {
@@ -97,11 +97,14 @@ fn a_resync_goes_on_behind_a_row_that_cannot_be_done_and_rows_without_marks() {
     assert!(array.has_event(incomplete), "the first row was done");
     let shared = array.shared.borrow();
     let row = &shared.disks[parity].bytes[from..from + (128 << 10)];
-    assert!(row.iter().all(|&byte| byte == 0), "parity is as it was");
+    assert!(
+        row.iter().all(|&byte| byte == 0),
+        "parity was not recomputed"
+    );
 }
 
-/// Only the drive that was being copied and its copy have caches, and the shard that clears bits has not seen yet
-/// that the copy was called off.
+/// Only the drive that was being copied and its copy have volatile caches, and the shard that clears bits has not
+/// learned yet that the copy was cancelled.
 #[test]
 fn bits_are_cleared_after_a_flush_also_when_a_copy_has_just_been_called_off() {
     let mut record = marked(geometry(Level::Raid1, 2, 1 << 20, 3), 1);
@@ -114,7 +117,7 @@ fn bits_are_cleared_after_a_flush_also_when_a_copy_has_just_been_called_off() {
     let mut array = Array::new(record.clone(), 2, 3, options);
     array.shared.borrow_mut().watch(&record);
     array.write(0, 0, &[7; 4096]).unwrap();
-    // It has written through.
+    // Drive 1 writes through.
     array.shared.borrow_mut().disks[1].unflushed.clear();
     array.wait_ms(5_500);
     let asks = |array: &Array| {
@@ -133,7 +136,7 @@ fn bits_are_cleared_after_a_flush_also_when_a_copy_has_just_been_called_off() {
     let (volume, slot, to) = (VolumeId(0), Slot(0), MemberId(2));
     order(&array, Command::Replace { volume, slot, to });
     (0..20).for_each(|_| array.turn_alone(0));
-    // Both come in one turn.
+    // The order and shard 1's answer reach shard 0 in one turn.
     order(&array, Command::CancelJob(volume));
     array.turn_alone(1);
     array.wait_ms(2_000);

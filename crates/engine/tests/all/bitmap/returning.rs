@@ -44,7 +44,7 @@ fn lose(array: &mut Array, member: MemberId) {
     array.shared.borrow_mut().events.clear();
 }
 
-/// Overwrites some bytes at a place.
+/// Overwrites 4 KiB at an offset.
 fn write_at(array: &mut Array, client: &mut Client, offset: u64) {
     let bytes: Vec<u8> = (0..4096).map(|_| client.random.next() as u8).collect();
     array.write(0, offset, &bytes).unwrap();
@@ -76,7 +76,7 @@ fn come_back(
     array.command(add).map(|()| member)
 }
 
-/// The generation of the record that a member has, and that of the array's.
+/// The generation of the member's own record, and that of the array's newest record.
 fn generations(array: &Array, member: MemberId) -> (u64, u64) {
     let shared = array.shared.borrow();
     let own = shared.persists.iter().rfind(|(to, _)| *to == member);
@@ -165,7 +165,7 @@ fn reference(disks: &[Disk], shape: &Geometry) -> Vec<u8> {
         .collect()
 }
 
-/// Commands of a rebuild of slot 1, by the bits or whole.
+/// How many commands a rebuild of slot 1 takes: by the bits if the drive returns, else of everything.
 fn rebuild_commands(shape: Geometry, returns: bool) -> u64 {
     let mut record = with_bitmap(super::record(shape, 0, None), REGION, &[1 << 5]);
     record.volumes[0].slots[1].member = None;
@@ -212,7 +212,7 @@ fn a_member_whose_absence_is_older_than_cleared_bits_is_refused() {
     lose(&mut array, spare);
     let refused = come_back(&mut array, old, Slot(1), generation);
     assert_eq!(refused, Err(Refused::Outdated));
-    // Nor one of which another has the place.
+    // A drive whose slot another drive fills is refused too.
     let (_, last) = generations(&array, MemberId(0));
     let disk = copy_of(&array.shared.borrow().disks[2]);
     let refused = come_back(&mut array, disk, Slot(0), last);
@@ -220,7 +220,7 @@ fn a_member_whose_absence_is_older_than_cleared_bits_is_refused() {
     client.verify(&mut array);
 }
 
-/// Since a drive was replaced bits have been cleared of what it has not got, and then its successor is lost.
+/// After a drive was replaced, bits are cleared of regions that it lacks. Then its successor is lost.
 #[test]
 fn a_drive_that_was_replaced_does_not_come_back_by_the_bitmap() {
     for shape in [
@@ -250,7 +250,7 @@ fn a_drive_that_was_replaced_does_not_come_back_by_the_bitmap() {
         };
         array.run_until(|array| array.has_event(is_replaced));
         let (generation, last) = generations(&array, old);
-        assert!(generation < last, "it has the record that is without it");
+        assert!(generation < last, "its record no longer names it");
         let copy = copy_of(&array.shared.borrow().disks[1]);
         write_at(&mut array, &mut client, 1 << 20);
         array.wait_ms(16_000);
@@ -262,7 +262,8 @@ fn a_drive_that_was_replaced_does_not_come_back_by_the_bitmap() {
     }
 }
 
-/// It came back while its successor was being filled. When that is lost, bits have been cleared of what it lacks.
+/// The drive comes back while its successor is being filled. Before the successor is lost, bits are cleared of regions
+/// that the drive lacks.
 #[test]
 fn a_drive_that_came_back_beside_its_successor_is_filled_whole_later() {
     let shape = geometry(Level::Raid1, 2, 1 << 20, 8);

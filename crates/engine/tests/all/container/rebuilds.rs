@@ -1,4 +1,4 @@
-//! Rebuilds by order and unasked, and what they do with spares.
+//! Rebuilds that are ordered or start by themselves, and the spares that they take.
 
 use super::shared::{by_hand, check, fill, two_volumes};
 use crate::memory::{Array, geometry, record};
@@ -19,20 +19,24 @@ fn without_leave_to_take_spares_a_rebuild_is_ordered() {
         let mut array = Array::new(record, shards, 3, by_hand());
         let (one, two) = (fill(&mut array, 0, 1), fill(&mut array, 1, 2));
         let order = |volume| Command::Rebuild(VolumeId(volume));
-        assert_eq!(array.command(order(0)), Err(Refused::NoSuch), "it is whole");
+        assert_eq!(
+            array.command(order(0)),
+            Err(Refused::NoSuch),
+            "volume 0 is whole"
+        );
         assert_eq!(array.command(order(7)), Err(Refused::NoSuch));
         array.command(Command::Fail(MemberId(2))).unwrap();
         array.wait_ms(1000);
         assert!(!array.has_event(|event| matches!(event, Event::SpareActivated { .. })));
         assert_eq!(array.command(order(1)), Ok(()));
-        // Asked again while it is under way, it goes on.
+        // Ordered again while it is under way, the rebuild continues.
         assert_eq!(array.command(order(1)), Ok(()));
         array.run_until(|array| ended(array, 0) && ended(array, 1));
         assert_eq!(array.command(order(0)), Err(Refused::NoSuch));
         array.shared.borrow_mut().disks[3].gone = true;
         check(&mut array, 0, &one);
         check(&mut array, 1, &two);
-        // Until its failure is on record.
+        // Waits until the failure is on record.
         array.wait_ms(400);
         assert_eq!(array.command(order(0)), Err(Refused::NoSpare));
     }
@@ -114,7 +118,7 @@ fn a_rebuild_that_cannot_record_an_unreadable_block_uses_up_one_spare_only() {
         controller.wanted().members[5].state
     };
     assert_eq!(spare(&array), MemberState::Spare);
-    // Whoever knows that the block can be read again says so.
+    // An operator who knows that the block can be read again orders the rebuild.
     array.shared.borrow_mut().disks[0].bad.clear();
     assert_eq!(array.command(Command::Rebuild(VolumeId(0))), Ok(()));
     array.run_until(|array| ended(array, 0));
@@ -146,7 +150,8 @@ fn a_rebuild_that_makes_no_sense_is_refused() {
     );
 }
 
-/// Until then it is a spare to whoever looks at the drives after a crash, and may be put to another use.
+/// Until its part is on record, the process that starts after a crash takes the drive for a spare, and may use it for
+/// something else.
 #[test]
 fn nothing_is_written_to_a_new_drive_before_its_part_is_on_record() {
     for shards in [1, 3] {
@@ -170,8 +175,8 @@ fn nothing_is_written_to_a_new_drive_before_its_part_is_on_record() {
     }
 }
 
-/// The new drive keeps its place in the record, because the other volume uses it. What it lacks from then on must
-/// not look like what it has been given before, whenever the power goes.
+/// The new drive keeps its place in the record, because the other volume uses it. Ranges that it lacks from then on
+/// must not count as rebuilt, whenever the power fails.
 #[test]
 fn a_rebuild_that_is_given_up_begins_anew_on_record_before_its_drive_misses_a_write() {
     for shards in [1, 3] {
@@ -179,7 +184,7 @@ fn a_rebuild_that_is_given_up_begins_anew_on_record_before_its_drive_misses_a_wr
         start.bad_blocks = BadBlocks::new(BAD_BLOCK_ENTRIES_MAX as usize);
         let options = Options {
             rate_bytes_per_s: 24 << 10,
-            // Writes need not wait for a mark.
+            // The volumes stay dirty, so that writes need not wait for the dirty mark.
             clean_after: Nanos(3600 * Nanos::SECOND.0),
             ..Options::default()
         };
@@ -243,7 +248,10 @@ fn a_rebuild_that_is_given_up_begins_anew_on_record_before_its_drive_misses_a_wr
             let shared = array.shared.borrow();
             let own = &shared.disks[drive].record.as_ref().unwrap().volumes[0];
             let filled = own.sync.map_or(0, |sync| sync.done_bytes);
-            assert_eq!(filled, 0, "{shards} shards, drive {drive}: after its end");
+            assert_eq!(
+                filled, 0,
+                "{shards} shards, drive {drive}: checkpoint after the end"
+            );
         }
         content[offset as usize..][..new.len()].copy_from_slice(&new);
         array.shared.borrow_mut().disks[0].bad.clear();

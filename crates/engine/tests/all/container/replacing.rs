@@ -1,4 +1,4 @@
-//! Drives that are replaced while they serve: both volumes change over by one update, or none.
+//! Drives that are replaced while they serve: one update of the record switches both volumes, or neither.
 
 use super::shared::{by_hand, check, fill, two_volumes};
 use crate::memory::{Array, geometry, record};
@@ -59,8 +59,8 @@ fn copied(array: &Array, volume: u8) -> bool {
     job.is_some_and(|job| job.done_bytes == job.total_bytes)
 }
 
-/// Two volumes whose drive in slot 1 is being replaced, with the update that says so on its way and every
-/// answer from the drives about it held back; and what the volumes hold.
+/// Two volumes whose drive in slot 1 is being replaced, and what the volumes hold. The update that names the new drive
+/// is on its way, and the drives' answers to it are held back.
 fn at_the_switch(shards: u8, seed: u64) -> (Array, Vec<u8>, Vec<u8>) {
     let record = two_volumes(Level::Raid5, Level::Raid10);
     let mut array = Array::new(record, shards, seed, by_hand());
@@ -75,7 +75,7 @@ fn at_the_switch(shards: u8, seed: u64) -> (Array, Vec<u8>, Vec<u8>) {
     (array, one, two)
 }
 
-/// Writes `bytes` to the start of a volume and to what it should hold.
+/// Fills the start of a volume, and of its expected `content`, with `byte`.
 fn overwrite(array: &mut Array, volume: u8, content: &mut [u8], byte: u8) {
     let length = 24 << 10;
     content[..length].fill(byte);
@@ -86,7 +86,7 @@ fn overwrite(array: &mut Array, volume: u8, content: &mut [u8], byte: u8) {
     assert_eq!(array.finish(tag), Ok(()));
 }
 
-/// What an array over the same drives reads that goes by `record`.
+/// Checks what an array reads that is started over the same drives with `record`.
 fn check_after_crash(
     array: &Array,
     record: engine::control::record::Record,
@@ -112,7 +112,7 @@ fn two_volumes_change_drives_in_one_update() {
         let (mut one, mut two) = (fill(&mut array, 0, 1), fill(&mut array, 1, 2));
         array.command(replace()).unwrap();
         array.run_until(|array| copied(array, 0));
-        // Copied, but written to on both drives until the other volume is copied too.
+        // Volume 0 is copied, but its writes go to both drives until volume 1 is copied too.
         overwrite(&mut array, 0, &mut one, 0x5A);
         assert_eq!(replaced(&array), []);
         array.run_until(|array| replaced(array).len() == 2);
@@ -134,8 +134,8 @@ fn two_volumes_change_drives_in_one_update() {
     }
 }
 
-/// While the update is on its way, a crash leaves the record of before or the one of after. What has been
-/// acknowledged by then is in both.
+/// While the update is on its way, a crash leaves the old record or the new one. With either, everything that has been
+/// acknowledged by then can be read.
 #[test]
 fn whichever_record_a_crash_leaves_names_a_drive_that_has_everything() {
     for shards in [1, 2] {
@@ -148,7 +148,7 @@ fn whichever_record_a_crash_leaves_names_a_drive_that_has_everything() {
         assert_eq!(in_slot(&before), [Some(OLD); 2]);
         check_after_crash(&array, before, &one, &two);
         check_after_crash(&array, after, &one, &two);
-        // The drive that joins is not the last to know.
+        // The new drive has the new record already.
         assert!(array.shared.borrow().disks[4].record.is_some());
         array.release_persists();
         array.run_until(|array| replaced(array) == [(0, true), (1, true)]);
@@ -156,7 +156,7 @@ fn whichever_record_a_crash_leaves_names_a_drive_that_has_everything() {
     }
 }
 
-/// A shard that has not heard of the change reads from the old drive.
+/// A shard that has not received the new view reads from the old drive.
 #[test]
 fn the_old_drive_gets_every_write_until_nobody_reads_from_it() {
     let (mut array, mut one, two) = at_the_switch(2, 9);
@@ -178,7 +178,7 @@ fn the_old_drive_gets_every_write_until_nobody_reads_from_it() {
     }
     assert_eq!(array.take_completion(tag), Some(Ok(())));
     for found in array.read_without_mail(1, offset, length) {
-        assert!(found.iter().all(|&byte| byte == 0x88), "content of before");
+        assert!(found.iter().all(|&byte| byte == 0x88), "old content");
     }
     array.run_until(|array| replaced(array) == [(0, true), (1, true)]);
     check(&mut array, 0, &one);
@@ -201,7 +201,7 @@ fn a_flush_reaches_the_drive_that_is_being_filled() {
 
 #[test]
 fn a_replacement_that_fails_in_one_volume_is_given_up_in_both() {
-    // Whether the new drive vanishes, or a block of the second volume cannot be read, made up, or recorded.
+    // Either the new drive vanishes, or a block of the second volume can be neither read, reconstructed nor recorded.
     for vanishes in [true, false] {
         let second = if vanishes { Level::Raid5 } else { Level::Raid0 };
         let mut record = two_volumes(Level::Raid5, second);
@@ -253,7 +253,7 @@ fn a_replacement_is_cancelled_in_both_volumes() {
     assert_eq!(in_slot(&wanted(&array)), [Some(OLD); 2]);
     check(&mut array, 0, &one);
     check(&mut array, 1, &two);
-    // And ordered again, it begins from nothing.
+    // Ordered again, the replacement begins at the start.
     array.shared.borrow_mut().events.clear();
     array.command(replace()).unwrap();
     array.run_until(|array| replaced(array) == [(0, true), (1, true)]);
@@ -278,7 +278,7 @@ fn the_old_drive_may_fail_at_the_switch() {
         assert_eq!(
             array.take_completion(tag),
             None,
-            "the old drive missed it, and nothing on record says so yet"
+            "the old drive missed the write, and nothing on record says so yet"
         );
         array.release_persists();
         assert_eq!(array.finish(tag), Ok(()));
@@ -340,8 +340,8 @@ fn the_new_drive_may_fail_at_the_switch() {
     }
 }
 
-/// The last drive of a mirror is replaced, and the new one fails before it is on record: the old one is
-/// all there is, and it stays.
+/// The last drive of a mirror is replaced, and the new one fails before it is on record: the old one has
+/// the only copy, and it stays.
 #[test]
 fn the_only_copy_is_never_given_up_for_one_that_is_not_on_record() {
     let mirror = geometry(Level::Raid1, 2, 64 << 10, 16);
@@ -355,7 +355,7 @@ fn the_only_copy_is_never_given_up_for_one_that_is_not_on_record() {
     };
     array.command(order).unwrap();
     array.run_until(|array| copied(array, 0));
-    // It takes no record.
+    // The new drive stores no record.
     array.shared.borrow_mut().disks[2].gone = true;
     array.run_until(|array| !replaced(array).is_empty());
     assert_eq!(replaced(&array), [(0, false)]);
@@ -380,7 +380,7 @@ fn a_replacement_cannot_be_called_off_at_the_switch() {
 }
 
 /// Writes of a level without redundancy take no lock before there is a job, so the job waits for those that are under
-/// way. Reads it does not wait for.
+/// way. It does not wait for reads.
 #[test]
 fn a_copy_of_a_raid_0_begins_while_a_read_is_under_way() {
     let shape = geometry(Level::Raid0, 3, 16 << 10, 16);
@@ -413,7 +413,7 @@ fn a_volume_is_clean_after_the_switch_only_if_the_new_drive_was_flushed_too() {
     let (mut array, mut one, _) = at_the_switch(1, 11);
     overwrite(&mut array, 0, &mut one, 0x12);
     assert!(!array.shared.borrow().disks[4].unflushed.is_empty());
-    // It is quiet for long enough.
+    // The volume is idle for long enough to be marked clean.
     array.wait_ms(5_000);
     array.release_persists();
     let is_clean = Event::DirtyMark {
@@ -428,7 +428,7 @@ fn a_volume_is_clean_after_the_switch_only_if_the_new_drive_was_flushed_too() {
     }
 }
 
-/// With and without a plan. They would miss the new drive.
+/// Writes with and without a plan: if the copy did not wait for them, they would miss the new drive.
 #[test]
 fn a_copy_of_a_raid_0_waits_for_writes_that_are_under_way() {
     for length in [4096, 96 << 10] {

@@ -70,7 +70,7 @@ pub fn check(array: &mut Array, volume: u8, content: &[u8]) {
     );
 }
 
-/// Spares are taken by order only.
+/// Options under which spares are taken only by order.
 pub fn by_hand() -> Options {
     Options {
         auto_rebuild: false,

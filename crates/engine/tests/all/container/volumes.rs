@@ -35,7 +35,7 @@ fn two_volumes_lose_a_member_together_and_are_rebuilt_one_after_the_other() {
                     .iter()
                     .filter(|volume| volume.sync.is_some())
                     .count();
-                assert!(syncs <= 1, "one migration at a time per drive set");
+                assert!(syncs <= 1, "{syncs} volumes are synchronised at once");
             }
             shared.borrow_mut().disks[3].gone = true;
             check(&mut array, 0, &one);
@@ -63,8 +63,8 @@ fn a_raid_0_beside_a_raid_5_fails_alone() {
     assert!(!array.has_event(|event| *event == Event::VolumeFailed(VolumeId(1))));
 }
 
-/// Nobody else has what was in the drive's stripes: whoever writes there hears that, whether or not the operator has
-/// removed the drive from the container.
+/// What was in the drive's strips is nowhere else: a write there is answered with an error, whether or not the operator
+/// has removed the drive from the container.
 #[test]
 fn a_failed_raid_0_acknowledges_nothing_for_a_drive_that_was_removed() {
     for shards in [1, 3] {
@@ -96,12 +96,16 @@ fn a_failed_raid_0_acknowledges_nothing_for_a_drive_that_was_removed() {
             .iter()
             .map(|volume| volume.slots[0].member)
             .collect();
-        assert_eq!(slots, [Some(MemberId(0)), None], "who is needed back");
+        assert_eq!(
+            slots,
+            [Some(MemberId(0)), None],
+            "the drive that volume 0 needs"
+        );
     }
 }
 
-/// What the drive holds of a volume that cannot go on without it is current as long as it is away. What another
-/// copy gets meanwhile is outdated on it.
+/// In a volume that cannot serve without the drive, the drive stays current while it is away. In a volume whose other
+/// copies are written to meanwhile, it is outdated.
 #[test]
 fn a_loss_is_recorded_where_something_is_written_without_the_drive() {
     for (first, second) in [(Level::Raid1, Level::Raid10), (Level::Raid10, Level::Raid1)] {
@@ -227,7 +231,7 @@ fn a_rebuild_goes_on_at_its_checkpoint_after_a_restart() {
     let saved = shared.disks[0].record.clone().unwrap();
     let mut disks = std::mem::take(&mut shared.disks);
     drop(shared);
-    // What the rebuild has not been recorded for may hold anything.
+    // Behind the recorded checkpoint the new drive may hold anything.
     let from = (shape.start_bytes + sync.done_bytes) as usize;
     disks[4].bytes[from..].fill(0xAA);
     let mut again = Array::over(saved, disks, 1, 6, Options::default(), shape);
@@ -358,7 +362,7 @@ fn background_work_keeps_to_its_rate_and_can_be_paused() {
     let paused = done(&array).unwrap();
     array.wait_ms(1000);
     assert_eq!(done(&array), Some(paused));
-    // A pause is no time in which the work was slow.
+    // The pause does not count as time in which the work was slow.
     let job = |array: &Array| {
         array.shards[0]
             .engine
@@ -419,7 +423,7 @@ fn a_read_only_array_is_not_written_to_whatever_happens() {
     again.shared.borrow_mut().persists.clear();
     check(&mut again, 0, &content);
     assert_eq!(again.write(0, 0, &[1; 4096]), Err(Failure::ReadOnly));
-    // A block that cannot be read, a member that goes: answered or refused, but nothing is written.
+    // When a block cannot be read or a member is lost, reads are answered or refused, but nothing is written.
     let bad = shape.start_bytes + (16 << 10);
     again.shared.borrow_mut().disks[0]
         .bad
@@ -435,8 +439,8 @@ fn a_read_only_array_is_not_written_to_whatever_happens() {
     }
 }
 
-/// A drive too many fails for one volume and is on record because of the other, while the rest of a write is still on
-/// its way: that the loss is on record makes the write no better.
+/// A drive fails that one volume cannot do without. The failure is recorded because of the other volume, while the rest
+/// of a write to the first is under way. That record does not make the write a success.
 #[test]
 fn a_write_that_a_lost_volumes_drive_missed_is_an_error_also_when_that_is_on_record() {
     for seed in 0..12 {

@@ -76,7 +76,7 @@ impl Exercise {
         }
     }
 
-    /// What becomes of records on their way to the drives.
+    /// Lets something happen to records on their way to the drives.
     pub(super) fn happen_to_records(&mut self, script: &mut Script) {
         let member = self.a_member(script);
         let is_durable = self.controller().is_durable();
@@ -89,7 +89,7 @@ impl Exercise {
             }
             3 => shared.disks[member].refuses_records = Some(script.pick(&ERRNOS)),
             4 => shared.latency_ns = script.pick(&[0, 50_000, 5_000_000]),
-            // What is under way is expressed for all members or for none.
+            // A record that is on its way can be expressed for all members or for none.
             _ if !is_durable => {}
             _ => {
                 let refuses: [fn(&Record, &Record) -> bool; 4] =
@@ -99,7 +99,7 @@ impl Exercise {
         }
     }
 
-    /// From now on drives do as they are told.
+    /// From here on drives carry out every command.
     pub(super) fn heal_drives(&mut self) {
         {
             let mut shared = self.array.shared.borrow_mut();
@@ -109,7 +109,7 @@ impl Exercise {
         self.array.release_persists();
     }
 
-    /// Whether some shard waits for a drive, or has given up to.
+    /// Whether a drive still has a command of some shard, one that the shard has abandoned included.
     pub(super) fn is_waited_for(&self, member: MemberId) -> bool {
         let mut shards = self.array.shards.iter();
         shards.any(|shard| shard.world.waits_for(member))

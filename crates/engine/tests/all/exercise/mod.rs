@@ -1,13 +1,13 @@
-//! What the fuzzer does with any bytes, callable from ordinary tests too: starts an array in memory, and lets the bytes be
-//! what clients, drives, operators and time do to it. Whatever that is, nothing may panic, every request and every order
-//! is answered once, what reads back is what was written, and a stop comes to its end with nothing left behind.
+//! The fuzzer's exercise, which ordinary tests call too: it starts an array in memory, and takes any bytes as a script
+//! of what clients, drives, operators and time do to it. Whatever that is, nothing may panic, every request and every
+//! order is answered once, reads return what was written, and a stop ends with nothing left behind.
 //!
-//! After every turn the whole state is looked at ([`engine::shard::Engine::check`]). What the engine forbids the program
-//! around it, like answering a command twice, is not done here. Whether reads and writes succeed as long as redundancy
-//! holds, and what a crash leaves, is for the histories of faults (`sim`), which know what was done to which drive.
+//! After every turn the whole state is checked ([`engine::shard::Engine::check`]). The exercise does nothing that the
+//! engine forbids its caller, like answering a command twice. Whether reads and writes succeed as long as redundancy
+//! holds, and what a crash leaves, is checked by the histories of faults (`sim`), which know which drive did what.
 //!
 //! - [`script`]: bytes as choices; [`start`]: the array that they start.
-//! - [`requests`], [`orders`], [`drives`]: what is done to it, by who does it.
+//! - [`requests`], [`orders`], [`drives`]: what clients, operators and drives do to the array.
 //! - [`model`]: what has to be read back.
 
 mod drives;
@@ -31,11 +31,11 @@ use std::ops::AddAssign;
 
 /// Most actions of one script.
 const ACTIONS_MAX: usize = 400;
-/// Drives that answer have brought everything to its end after this: several times the longest deadline.
+/// When all drives answer, everything ends within this time: several times the longest deadline.
 const PATIENCE_MS: u64 = 60_000;
 const STEP_MS: u64 = 20;
 
-/// What came of a script, so that tests see that scripts reach something.
+/// The outcome of a script, so that tests see what scripts reach.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ScriptOutcome {
     /// Requests that were carried out.
@@ -59,7 +59,7 @@ pub struct ScriptOutcome {
 struct Exercise {
     array: Array,
     models: Vec<Model>,
-    /// Drives hold what they are said to hold.
+    /// No drive has joined with a false claim of what it holds. After one has, content is not compared.
     is_true: bool,
     flying: Vec<Flying>,
     next_write: u64,
@@ -71,12 +71,12 @@ struct Exercise {
     /// Drives that were there at the start.
     first_members: u8,
     is_stopped: bool,
-    /// Of the faults that could be, one in so many is.
+    /// One in so many possible faults is injected.
     faults_every: u64,
     outcome: ScriptOutcome,
 }
 
-/// Lets bytes happen to an array.
+/// Runs any bytes as a script against an array.
 ///
 /// # Panics
 /// When it finds a mistake.
@@ -156,7 +156,7 @@ impl Exercise {
         }
     }
 
-    /// Lets time pass until `is_over` or for as long as that; returns whether it is over.
+    /// Lets `milliseconds` pass, or less if `is_over` holds before; returns whether it holds.
     fn wait_until(
         &mut self,
         milliseconds: u64,
@@ -172,7 +172,7 @@ impl Exercise {
         is_over(self)
     }
 
-    /// Takes in what the array has said.
+    /// Takes in the array's answers and events.
     fn reap(&mut self) {
         self.reap_answers();
         let events = std::mem::take(&mut self.array.shared.borrow_mut().events);
@@ -195,7 +195,7 @@ impl Exercise {
         }
     }
 
-    /// Drives do as they are told, everything is answered and read back, and the array stops.
+    /// Drives carry out every command, everything is answered and read back, and the array stops.
     fn end(&mut self) {
         self.heal_drives();
         let is_answered = self.wait_until(PATIENCE_MS, |exercise| {
@@ -211,7 +211,7 @@ impl Exercise {
         let is_stopped = self.wait_until(PATIENCE_MS, |exercise| {
             exercise.is_stopped && exercise.ordered.is_empty()
         });
-        assert!(is_stopped, "the stop does not come to its end");
+        assert!(is_stopped, "the stop does not end");
         let is_empty = |exercise: &mut Exercise| {
             let mut shards = exercise.array.shards.iter();
             shards.all(|shard| shard.engine.occupancy() == Occupancy::default())
@@ -219,23 +219,23 @@ impl Exercise {
         if !self.wait_until(PATIENCE_MS, is_empty) {
             let shards = self.array.shards.iter();
             let occupancy: Vec<Occupancy> = shards.map(|shard| shard.engine.occupancy()).collect();
-            panic!("something is left behind: {occupancy:#?}");
+            panic!("the stopped shards hold: {occupancy:#?}");
         }
         assert_eq!(
             self.array.left_behind(),
             0,
-            "commands that drives have given back"
+            "commands counted as left behind, though all drives have answered"
         );
         let shared = self.array.shared.borrow();
         assert!(
             shared.pins.is_empty(),
-            "memory that drives have given back is pinned"
+            "memory is pinned, though all drives have answered"
         );
     }
 
     fn controller(&self) -> &Controller {
         let controller = self.array.shards[0].engine.controller();
-        controller.expect("the first shard has it")
+        controller.expect("the first shard has the controller")
     }
 
     fn send(&mut self, shard: usize, message: Message) {
@@ -243,7 +243,7 @@ impl Exercise {
     }
 }
 
-/// What comes of several scripts.
+/// Sums the outcomes of several scripts.
 impl AddAssign for ScriptOutcome {
     fn add_assign(&mut self, other: ScriptOutcome) {
         self.carried_out += other.carried_out;

@@ -1,14 +1,14 @@
-//! What every block of a volume must hold, as far as anybody can know: the last write that was acknowledged, if no other
-//! was under way beside it and none has failed there since.
+//! What every block of a volume must hold, as far as it can be known: the last acknowledged write, if no other write to
+//! the block was under way at the same time and none has failed there since.
 
 use std::fmt;
 
-/// The unit of what is known; no volume has smaller blocks.
+/// The size of the model's blocks; no volume has smaller ones.
 pub const BLOCK_BYTES: u64 = 512;
 
 #[derive(Clone, Copy)]
 struct Block {
-    /// The number of the last write; 0 is zeros.
+    /// The number of the write that the block holds, if it is known; 0 is zeros.
     content: Option<u64>,
     /// Counts the writes that have begun here.
     begun: u64,
@@ -20,7 +20,7 @@ pub struct Model {
     blocks: Vec<Block>,
 }
 
-/// What was known of some blocks when something began there.
+/// What was known of some blocks when a request to them began.
 pub struct Known(Vec<Option<u64>>);
 
 impl fmt::Debug for Known {
@@ -40,7 +40,7 @@ fn content_of(number: u64, block: usize) -> Vec<u8> {
     } else {
         (number << 32 | block as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     };
-    // Of whole pieces: going through bytes one by one takes most of a fuzzer's time.
+    // Repeats words: filling byte by byte would take most of a fuzzer's time.
     word.to_le_bytes().repeat(BLOCK_BYTES as usize / 8)
 }
 
@@ -52,7 +52,7 @@ pub fn payload(number: u64, offset_bytes: u64, length_bytes: u64) -> Vec<u8> {
 }
 
 impl Model {
-    /// Of a volume that holds zeros.
+    /// The model of a volume that holds zeros.
     pub fn new(size_bytes: u64) -> Model {
         let block = Block {
             content: Some(0),
@@ -69,7 +69,7 @@ impl Model {
             block.begun += 1;
             block.under_way += 1;
             block.content = None;
-            // Alone here until another begins.
+            // The only write here, until another begins.
             (block.under_way == 1).then_some(block.begun)
         };
         let range = blocks(offset_bytes, length_bytes);
@@ -96,7 +96,7 @@ impl Model {
     /// How many blocks a read has shown to be right.
     ///
     /// # Panics
-    /// One is wrong.
+    /// If a block is wrong.
     pub fn end_read(&self, (offset_bytes, known): (u64, &Known), bytes: &[u8]) -> usize {
         let from = blocks(offset_bytes, 0).start;
         let mut right = 0;

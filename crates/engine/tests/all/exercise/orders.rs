@@ -71,8 +71,8 @@ impl Exercise {
         MemberId(script.below(count as u64) as u8)
     }
 
-    /// A drive joins, or somebody asks whether it may: a new one, one that has been a member, or one whose number is taken
-    /// or impossible.
+    /// Orders a drive to join, or asks whether it may: a new one, one that has been a member, or one whose number is
+    /// taken or impossible.
     fn add_spare(&mut self, script: &mut Script) {
         let next = MemberId(self.array.shared.borrow().disks.len() as u8);
         let member = if script.one_in(4) {
@@ -125,7 +125,7 @@ impl Exercise {
         }
     }
 
-    /// A new drive, of a size that may not do, or one that has failed and is known to hold what it held.
+    /// A new drive, perhaps of an unsuitable size, or one that has failed and still holds what it held then.
     fn a_drive(&self, script: &mut Script) -> (Disk, Option<Returning>) {
         let shared = self.array.shared.borrow();
         let controller = self.controller();
@@ -163,7 +163,7 @@ impl Exercise {
         (Disk::empty(size_bytes), None)
     }
 
-    /// Somebody wants to look at a stripe, or has seen enough.
+    /// Begins or ends the inspection of a stripe.
     pub(super) fn inspect(&mut self, script: &mut Script) {
         let volume = self.a_volume(script);
         let ticket = script.below(4);

@@ -1,4 +1,4 @@
-//! What clients ask: anything that a request can say, most of it possible.
+//! Requests of clients with any arguments, most of them valid.
 
 use super::model::{BLOCK_BYTES, Known, payload};
 use super::script::Script;
@@ -8,7 +8,7 @@ use engine::layout::Geometry;
 use engine::request::{Failure, Operation};
 use engine::units::{Buffer, VolumeId};
 
-/// Payload under way, at most: what there is memory for, with room for requests that are asked again.
+/// Payload under way, at most: what there is memory for, with room for requests that are issued again.
 const UNDER_WAY_BYTES_MAX: u64 = 5 * MIB;
 /// Requests under way, at most.
 const UNDER_WAY_MAX: usize = 48;
@@ -24,9 +24,9 @@ pub(super) struct Flying {
     offset_bytes: u64,
     length_bytes: u32,
     buffer: Buffer,
-    /// The number of what it writes; 0 for zeros.
+    /// The number of the write; 0 for zeros.
     number: u64,
-    /// What was known of the range; nothing of a range that does not exist.
+    /// What was known of the range when the request began; `None` for flushes and for ranges that do not exist.
     known: Option<Known>,
 }
 
@@ -123,7 +123,7 @@ impl Exercise {
             let at = flying.position(|flying| flying.tag == completion.tag);
             let flying = self
                 .flying
-                .swap_remove(at.expect("what is answered was asked"));
+                .swap_remove(at.expect("only requests are answered"));
             self.settle(flying, completion.result);
         }
     }
@@ -137,7 +137,7 @@ impl Exercise {
             let is_flush = flying.operation == Operation::Flush;
             assert!(
                 is_flush || result.is_err(),
-                "{flying:?} was carried out, and is impossible"
+                "{flying:?} is invalid, and was carried out"
             );
             return;
         };
@@ -164,7 +164,7 @@ impl Exercise {
     pub(super) fn read_all(&mut self) {
         for volume in (0..self.models.len() as u8).map(VolumeId) {
             let shape = self.array.shards[0].engine.geometry(volume);
-            let size_bytes = shape.expect("it has a model").size_bytes;
+            let size_bytes = shape.expect("it has a geometry").size_bytes;
             for (at, from) in (0..size_bytes)
                 .step_by(READ_BACK_BYTES as usize)
                 .enumerate()
@@ -207,7 +207,7 @@ fn an_operation(script: &mut Script) -> Operation {
     }
 }
 
-/// Whether a volume has such bytes, and they are whole blocks.
+/// Whether the range lies in the volume and consists of whole blocks.
 fn is_range(shape: &Geometry, offset_bytes: u64, length_bytes: u64) -> bool {
     let block = u64::from(shape.block_bytes);
     let end = offset_bytes.checked_add(length_bytes);

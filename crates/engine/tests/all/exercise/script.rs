@@ -1,4 +1,4 @@
-//! Bytes as a row of choices. Behind their end every choice is the first.
+//! Bytes as a sequence of choices. After the last byte every choice is the first one.
 
 pub struct Script<'a> {
     left: &'a [u8],

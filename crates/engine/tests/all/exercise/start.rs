@@ -1,8 +1,8 @@
-//! An array as it may be when it is started, out of the first bytes: any level and shape, one volume or two, with a
-//! write-hole log or a bitmap, whole or not, with blocks on record as lost.
+//! The array that the first bytes of a script start: any level and shape, one volume or two, with a write-hole log or a
+//! bitmap, whole or degraded, with blocks recorded as lost.
 //!
-//! Only what assembly hands to the engine comes of it: what metadata says that makes no sense is refused there, and that
-//! has exercises of its own.
+//! The records are such as assembly hands to the engine. Metadata that makes no sense is refused by assembly, which has
+//! its own exercise.
 
 use super::script::Script;
 use crate::memory::{Array, MIB, geometry, record};
@@ -65,7 +65,7 @@ fn a_record(script: &mut Script) -> Record {
     if script.one_in(3) {
         add_second_volume(script, &mut record);
     }
-    let last = record.volumes.last().expect("there is one").geometry;
+    let last = record.volumes.last().expect("a volume").geometry;
     for member in &mut record.members {
         let end = last.start_bytes + last.component_bytes;
         member.size_bytes = end + METADATA_RESERVE_BYTES;
@@ -126,7 +126,7 @@ fn give_log_or_bitmap(script: &mut Script, volume: &mut VolumeRecord) {
     }
 }
 
-/// What has become of the array before this start.
+/// What has happened to the array before this start.
 fn age(script: &mut Script, record: &mut Record) {
     let members = record.volumes[0].geometry.members;
     let slot = Slot(script.below(u64::from(members)) as u8);
@@ -175,7 +175,7 @@ fn age(script: &mut Script, record: &mut Record) {
     }
 }
 
-/// Redundancy is not there yet, or not for sure.
+/// Volumes whose redundancy is not established yet, or is in doubt after a crash.
 fn establish(script: &mut Script, record: &mut Record, kind: SyncKind) {
     for volume in &mut record.volumes {
         if volume.geometry.redundant() && !script.one_in(3) {
@@ -210,7 +210,7 @@ fn lose_blocks(script: &mut Script, record: &mut Record) {
             offset_bytes: shape.start_bytes + script.below(blocks) * 4096,
             length_bytes: script.pick(&[512, 4096]),
         };
-        // A drive that is not there has nothing on record.
+        // Lost blocks are on record only for active drives.
         let state = record.members[usize::from(lost.member.0)].state;
         if state == MemberState::Active {
             record

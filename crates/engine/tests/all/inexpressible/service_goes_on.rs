@@ -1,4 +1,4 @@
-//! What can be done without.
+//! Changes of the record that the array can do without: service continues when they cannot be expressed.
 
 use super::*;
 use engine::event::JobName;
@@ -29,12 +29,12 @@ fn a_clean_mark_that_cannot_be_recorded_leaves_the_volume_dirty_and_writes_go_on
             assert!(!stopped_writes(&array));
             assert_quiet(&mut array);
             stop(&mut array);
-            assert!(on_drive(&array, 0).dirty, "what is on record is so");
+            assert!(on_drive(&array, 0).dirty, "the record says clean");
         }
     }
 }
 
-/// A record that cannot be expressed as a whole is tried without what can be done without.
+/// A record that cannot be expressed as a whole is tried without the changes that the array can do without.
 #[test]
 fn a_failure_beside_a_clean_mark_that_cannot_be_recorded_is_recorded() {
     let shape = geometry(Level::Raid5, 4, 16 << 10, 24);
@@ -72,7 +72,7 @@ fn long_rebuild() -> (Array, Vec<u8>) {
         was_not_recorded(array, NotRecorded::Checkpoint)
     });
     let sync = on_drive(&array, 0).sync.unwrap();
-    assert_eq!(sync.done_bytes, 0, "what is on record stays");
+    assert_eq!(sync.done_bytes, 0, "the record has moved on");
     (array, content)
 }
 
@@ -109,7 +109,7 @@ fn a_sync_whose_end_cannot_be_recorded_is_done_again_by_an_order() {
         array.run_until(|array| was_not_recorded(array, NotRecorded::SyncEnd));
         let content = fill(&mut array);
         assert_quiet(&mut array);
-        assert!(on_drive(&array, 0).dirty, "clean is written late");
+        assert!(on_drive(&array, 0).dirty, "clean before the sync's end");
         let job = array.shards[0].engine.controller().unwrap().job(VOLUME);
         assert!(job.is_some_and(|job| job.paused && !job.running));
         refuse(&array, |_, _| false);
@@ -164,8 +164,8 @@ fn a_rebuild_that_cannot_be_recorded_does_not_begin_before_it_is_ordered() {
     }
 }
 
-/// The two changes are one record. A drive that missed writes must not be called current because a rebuild of another
-/// slot does not begin.
+/// The two changes are in one record. A drive that missed writes must not stay current on record because the rebuild of
+/// another slot cannot begin.
 #[test]
 fn a_failure_beside_a_rebuild_that_cannot_be_recorded_is_recorded() {
     let shape = geometry(Level::Raid10, 4, 16 << 10, 24);
@@ -173,7 +173,7 @@ fn a_failure_beside_a_rebuild_that_cannot_be_recorded_is_recorded() {
     let mut content = fill(&mut array);
     refuse(&array, begins_rebuild);
     array.command(Command::Fail(MemberId(0))).unwrap();
-    // That the rebuild begins has been refused, and nobody has heard so.
+    // The record with the begin of the rebuild has been refused, and the controller does not know it yet.
     array.run_until(|array| {
         array.release_persists();
         array.shared.borrow_mut().hold_persists = true;
@@ -196,7 +196,7 @@ fn a_failure_beside_a_rebuild_that_cannot_be_recorded_is_recorded() {
     check(&mut array, &content);
 }
 
-/// Nothing that is written depends on it.
+/// No write depends on the record of a spare's failure.
 #[test]
 fn a_spare_that_cannot_be_recorded_stops_nothing() {
     let shape = shapes()[2];
@@ -220,7 +220,8 @@ fn a_spare_that_cannot_be_recorded_stops_nothing() {
     stop(&mut array);
 }
 
-/// Nobody else is concerned by the failure, and its record does not come: it is not waited for.
+/// The failure cannot be recorded. A volume that is only read has no writes that depend on its record, so its flush
+/// does not wait for it.
 #[test]
 fn a_flush_of_a_volume_that_is_only_read_waits_for_no_record() {
     let mut start = record(geometry(Level::Raid5, 4, 16 << 10, 24), 0, None);

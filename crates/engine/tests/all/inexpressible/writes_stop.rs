@@ -1,4 +1,4 @@
-//! What the durability of acknowledged writes depends on.
+//! Changes of the record on which the durability of writes depends: writes stop when they cannot be expressed.
 
 use super::*;
 use crate::memory::Disk;
@@ -7,7 +7,7 @@ use engine::control::bad_blocks::BadRange;
 use engine::event::VolumeEnd;
 use engine::units::Slot;
 
-/// Refused from now on, and nothing of it reaches a drive; reads bring what is there.
+/// Checks that writes are refused and nothing of them reaches a drive, and that reads return `content`.
 fn assert_read_only(array: &mut Array, content: &[u8]) {
     let written = |array: &Array| -> Vec<Vec<u8>> {
         let shared = array.shared.borrow();
@@ -42,12 +42,12 @@ fn a_failure_that_cannot_be_recorded_acknowledges_no_write_that_the_member_misse
                 );
                 array.run_until(|array| stopped_writes(array));
                 until_followed(&mut array);
-                // It may be there or not: nobody was told that it is.
+                // The write may be there or not: it was not acknowledged.
                 let range = offset as usize..offset as usize + new.len();
                 let got = array.read(0, offset, new.len() as u32).unwrap();
                 content[range].copy_from_slice(&got);
                 assert_read_only(&mut array, &content);
-                assert!(flush(&mut array).is_err(), "the member missed it");
+                assert!(flush(&mut array).is_err(), "the member missed a write");
                 assert_quiet(&mut array);
                 stop(&mut array);
                 let (volume, end) = (VOLUME, VolumeEnd::WritesStopped);
@@ -72,7 +72,7 @@ fn a_dirty_mark_that_cannot_be_recorded_lets_no_write_begin() {
             refuse(&array, dirties);
             assert_read_only(&mut array, &content);
             assert!(stopped_writes(&array));
-            assert_eq!(flush(&mut array), Ok(()), "all have what there is");
+            assert_eq!(flush(&mut array), Ok(()), "all drives have everything");
             assert_quiet(&mut array);
             refuse(&array, |_, _| false);
             assert_read_only(&mut array, &content);
@@ -114,7 +114,7 @@ fn a_volume_beside_one_that_cannot_be_marked_dirty_goes_on() {
     stop(&mut array);
 }
 
-/// A spare is being filled, or the first drive copied to it, and that its end cannot be recorded.
+/// A spare is filled, or a drive is copied to it, and the end of that cannot be recorded.
 fn at_its_end(
     shape: Geometry,
     with_bits: bool,
@@ -172,7 +172,7 @@ fn a_replacement_that_cannot_be_recorded_stops_writes_and_the_old_drive_stays() 
     }
 }
 
-/// Drives of which one has a range on record that is not what it was.
+/// An array, its content, and a bad range that is on record for one drive, which holds wrong bytes there.
 fn with_bad_range(shape: Geometry) -> (Array, Vec<u8>, BadRange) {
     let mut array = Array::new(record(shape, 0, None), 1, 1, quick());
     let content = fill(&mut array);
@@ -218,7 +218,7 @@ fn a_bad_block_that_cannot_be_cleared_is_no_write_done_and_costs_no_drive() {
     }
 }
 
-/// Reading repairs it, and that cannot be recorded: the read is answered all the same.
+/// The read repairs the block, and that cannot be recorded: the read is answered all the same.
 #[test]
 fn a_read_is_answered_whose_repair_cannot_be_recorded() {
     let (mut array, content, _) = with_bad_range(shapes()[2]);
@@ -231,7 +231,8 @@ fn a_read_is_answered_whose_repair_cannot_be_recorded() {
     stop(&mut array);
 }
 
-/// A rebuild meets what it cannot have, and that cannot be recorded: the new drive is not called whole.
+/// A rebuild meets a block that it cannot reconstruct, and the loss cannot be recorded: the new drive does not become
+/// current.
 #[test]
 fn a_loss_that_cannot_be_recorded_ends_no_rebuild() {
     for shape in [shapes()[0], shapes()[2]] {
@@ -257,7 +258,7 @@ fn a_loss_that_cannot_be_recorded_ends_no_rebuild() {
     }
 }
 
-/// Also where a level has no dirty mark: the record has to move on before the first write of a session.
+/// Also at a level without a dirty mark: the record has to move on before the first write of a session.
 #[test]
 fn a_record_that_cannot_move_on_lets_no_session_write() {
     let raid0 = geometry(Level::Raid0, 3, 16 << 10, 24);
@@ -279,7 +280,7 @@ fn a_record_that_cannot_move_on_lets_no_session_write() {
     }
 }
 
-/// Otherwise the new drive would be filled beside what nobody may write.
+/// Otherwise the rebuild would continue on a volume that may not be written to.
 #[test]
 fn a_rebuild_under_way_stops_with_the_writes() {
     let shape = geometry(Level::Raid10, 4, 16 << 10, 48);
@@ -300,13 +301,13 @@ fn a_rebuild_under_way_stops_with_the_writes() {
     assert!(array.write(0, 16 * KIB, &content[..4096]).is_err());
     array.run_until(|array| stopped_writes(array));
     until_followed(&mut array);
-    // What was under way then is still counted.
+    // Work that was under way then is still counted.
     array.wait_ms(300);
     let reached = done(&array);
     assert!(reached < shape.component_bytes);
     array.command(Command::Rate(0)).unwrap();
     array.wait_ms(2000);
-    assert_eq!(done(&array), reached, "it goes on");
+    assert_eq!(done(&array), reached, "the rebuild continued");
     stop(&mut array);
 }
 

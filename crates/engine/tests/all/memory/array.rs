@@ -24,8 +24,8 @@ pub struct Array {
     pub shards: Vec<Shard<MemoryWorld>>,
     pub shared: Rc<RefCell<Shared>>,
     pub shape: Geometry,
-    /// After how many busy turns the whole state is checked: each, unless so much waits that a check takes as long as many
-    /// turns.
+    /// The whole state is checked once in this many busy turns: in each, unless so many requests wait that a check
+    /// takes as long as many turns.
     pub check_every_turns: u64,
     busy_turns: u64,
     next_tag: u64,
@@ -162,7 +162,7 @@ impl Array {
         self.shared.borrow_mut().now += 10_000;
     }
 
-    /// A turn of one shard that gets none of its mail, because messages take their time.
+    /// A turn of one shard that gets none of its mail, as if messages were delayed.
     pub fn turn_without_mail(&mut self, shard: usize) {
         let mut kept = std::mem::take(&mut self.shared.borrow_mut().mail[shard]);
         self.turn_alone(shard);
@@ -171,7 +171,7 @@ impl Array {
         shared.mail[shard] = kept;
     }
 
-    /// What four reads at once bring on a shard that gets none of its mail.
+    /// The results of four reads at once on a shard that gets none of its mail.
     pub fn read_without_mail(&mut self, shard: usize, offset: u64, length: u32) -> Vec<Vec<u8>> {
         let reads: Vec<_> = (0..4)
             .map(|_| {
@@ -191,7 +191,7 @@ impl Array {
         reads.into_iter().map(|read| bytes(self, read)).collect()
     }
 
-    /// Asks for reads whose buffer is held with other buffers.
+    /// Issues reads whose buffers are held again, with other buffers.
     fn ask_again(&mut self) {
         let held = std::mem::take(&mut self.shared.borrow_mut().held);
         for tag in held {
@@ -212,7 +212,7 @@ impl Array {
         }
     }
 
-    /// Where the bytes of the read `tag` are, which was asked with `buffer`.
+    /// Where the bytes of the read `tag` are, which was submitted with `buffer`.
     pub fn answer_of(&self, tag: u64, buffer: Buffer) -> Buffer {
         let shared = self.shared.borrow();
         let moved = shared.moved.iter().find(|(of, _)| *of == tag);
@@ -229,7 +229,7 @@ impl Array {
         }
         let events = &self.shared.borrow().events;
         panic!(
-            "nothing came of it; events: {:?}",
+            "the awaited state was not reached; last events: {:?}",
             &events[events.len().saturating_sub(20)..]
         );
     }
@@ -394,18 +394,18 @@ impl Array {
         self.shared.borrow().events.iter().any(wanted)
     }
 
-    /// Makes a drive hang: it takes commands, does not answer, and cannot be made to.
+    /// Makes a drive hang: it takes commands, does not answer, and ignores cancelling.
     pub fn hang(&mut self, drive: usize) {
         let disk = &mut self.shared.borrow_mut().disks[drive];
         (disk.hung, disk.deaf) = (true, true);
     }
 
-    /// The drive carries out what it has taken.
+    /// Ends a hang: the drive carries out the commands that it has.
     pub fn unhang(&mut self, drive: usize) {
         self.shared.borrow_mut().disks[drive].hung = false;
     }
 
-    /// Commands that drives have not given back and that no shard waits for.
+    /// Commands that drives have not answered and that no shard waits for any more.
     pub fn left_behind(&self) -> usize {
         let left = |shard: &Shard<MemoryWorld>| shard.engine.left_behind().0;
         self.shards.iter().map(left).sum()

@@ -12,8 +12,7 @@ struct Flying {
     buffer: Buffer,
 }
 
-/// Random requests with many in flight; writes in flight never overlap, reads are checked against what
-/// the model says for bytes that nobody is writing.
+/// Random requests with many in flight. Requests in flight never overlap, and reads are checked against the model.
 pub struct Client {
     pub model: Vec<u8>,
     flying: Vec<Flying>,
@@ -148,7 +147,7 @@ impl Client {
         }
     }
 
-    /// What may or may not have reached the drives: offset and bytes.
+    /// Writes that may or may not have reached the drives: offset and bytes.
     pub fn writes_in_flight(&self) -> Vec<(u64, &[u8])> {
         let writes = self.flying.iter().chain(self.failed.iter().flatten());
         writes

@@ -1,4 +1,4 @@
-//! The process is killed: what was in flight has happened in part, and the write-hole log is replayed.
+//! A killed process: commands in flight have been carried out in part, and the write-hole log is replayed.
 //!
 //! Units of the log are encoded here in a form of this world's own: the engine does not know the format.
 

@@ -1,4 +1,4 @@
-//! The write-intent bitmap as it lies on the drives, and whether every write keeps its rules.
+//! The write-intent bitmap on the drives, and a watch on whether every write keeps its rules.
 
 use super::{Disk, Shared};
 use engine::control::record::{BitmapRecord, Record};
@@ -8,7 +8,7 @@ use engine::units::Slot;
 use engine::world::Io;
 use std::ops::Range;
 
-/// Counts what breaks the rules.
+/// Counts what breaks the rules of the bitmap.
 #[derive(Clone, Copy, Default)]
 pub struct Watch {
     pub bits_at: u64,
@@ -121,7 +121,7 @@ impl Shared {
 
     fn look_at_bits(&self, watch: &mut Watch, io: &Io, memory: &[Segment]) {
         let [segment] = memory else {
-            panic!("one piece of memory");
+            panic!("a write of the bitmap has one piece of memory");
         };
         let new = &self.memory[segment.buffer.0 as usize..][..segment.length_bytes as usize];
         let old = &self.disks[io.member.0 as usize].bytes[io.offset_bytes as usize..][..new.len()];

@@ -41,8 +41,8 @@ pub struct Disk {
     pub reads: usize,
     /// I/O is taken and not answered.
     pub hung: bool,
-    /// While it hangs, cancelling does not help. What was cancelled is carried out when it hangs no more,
-    /// and reads bring garbage then.
+    /// While the drive hangs, cancelling has no effect. Cancelled commands are carried out when the hang ends, and
+    /// reads return garbage then.
     pub deaf: bool,
     /// Ranges written since the last flush.
     pub unflushed: Vec<(u64, u64)>,
@@ -89,36 +89,36 @@ pub struct Shared {
     pub completions: Vec<Completion>,
     /// Requests that have not been answered.
     pub flights: BTreeMap<u64, Flight>,
-    /// Reads that have to be asked again, because their buffer is held.
+    /// Tags of reads that have to be issued again, because their buffer is held.
     pub held: Vec<u64>,
-    /// Reads that had to be asked again with another buffer: tag and buffer.
+    /// Reads that were issued again with another buffer: tag and that buffer.
     pub moved: Vec<(u64, Buffer)>,
-    /// Payload memory that hung drives may use, as often as it was pinned.
+    /// Payload memory that is pinned because hung drives may use it, once per pin.
     pub pins: Vec<Buffer>,
     /// Memory of requests, as long as it has not been given out again.
     pub allocations: Vec<Range<u64>>,
-    /// Commands that were carried out after they had been given up.
+    /// Commands that were carried out after they had been abandoned.
     pub late: usize,
     pub events: Vec<Event>,
     pub persists: Vec<(MemberId, Record)>,
     pub hold_persists: bool,
-    /// Whether the metadata cannot express a record: told the one before it, and it.
+    /// Whether the metadata cannot express a record. Arguments: the last record that it could express, and this one.
     pub refuses: fn(&Record, &Record) -> bool,
-    /// The last record that it could express.
+    /// The last record that the metadata could express.
     pub expressed: Record,
-    /// Those that it could not, as often as it was asked to.
+    /// Records that the metadata could not express, once per attempt.
     pub refused: Vec<Record>,
     /// Checkpoints that were recorded while data below them was not flushed.
     pub early_checkpoints: usize,
-    /// Bad blocks that a record knew no more while what was written over them was not flushed.
+    /// Bad blocks that left a record before the write over them was flushed.
     pub early_clears: usize,
     pub(super) held_persists: Vec<(ShardId, Input)>,
     pub shape: Geometry,
-    /// By slot: the ranges on members that the last unit of its log is about.
+    /// By slot: the ranges on members that the last unit of its log covers.
     pub(super) logged: Vec<Vec<(u64, u64)>>,
-    /// Units that were written while something of the unit before was not flushed.
+    /// Units that were written while something that the unit before covers was not flushed.
     pub early_units: usize,
-    /// Looks after the write-intent bitmap, if there is one.
+    /// Watches the rules of the write-intent bitmap, if there is one.
     pub marks: Option<marks::Watch>,
     /// Longest I/O time.
     pub latency_ns: u64,
@@ -129,12 +129,12 @@ pub struct Shared {
 pub struct Flight {
     pub request: Request,
     pub(super) shard: usize,
-    /// Its buffer is held: it has to be asked again with another one.
+    /// The request's buffer is held: it has to be issued again with another one.
     pub(super) again: bool,
 }
 
 impl Shared {
-    /// Ranges that the record last persisted to a drive calls bad, `record` does not, and that hold something
+    /// How many ranges are bad in the record last persisted to a drive, are not in `record`, and hold something
     /// unflushed.
     pub(super) fn early_clears(&self, carrier: MemberId, record: &Record) -> usize {
         let before = self.disks[carrier.0 as usize].record.as_ref();
@@ -150,12 +150,12 @@ impl Shared {
         ranges.iter().filter(is_early).count()
     }
 
-    /// The ranges on members that the last unit of a slot's log is about.
+    /// The ranges on members that the last unit of a slot's log covers.
     pub fn last_logged(&self, slot: Slot) -> &[(u64, u64)] {
         &self.logged[usize::from(slot.0)]
     }
 
-    /// Checks that what the log's unit before was about is durable.
+    /// Takes in a new unit of a log; counts it as early if what the unit before covers is not durable.
     pub(super) fn follow_log(&mut self, unit: &LogUnit) {
         let shape = self.shape;
         let range = |entry: &engine::log::unit::LogEntry| {
@@ -176,7 +176,8 @@ impl Shared {
         self.early_units += usize::from(before.iter().any(touches));
     }
 
-    /// A drive does late what nobody waits for: its memory must still be its request's, or pinned.
+    /// Checks a command that a drive carries out after it was abandoned: its memory must still be its request's, or
+    /// pinned.
     pub(super) fn check_late(&mut self, memory: &[Segment]) {
         self.late += 1;
         for segment in memory
@@ -194,7 +195,7 @@ impl Shared {
             let is_kept = self.flights.values().any(asked) || self.allocations.iter().any(pinned);
             assert!(
                 is_kept,
-                "late command uses memory at {at} that somebody else may have"
+                "late command uses memory at {at} that another request may have"
             );
         }
     }
@@ -214,7 +215,7 @@ impl Shared {
             };
             let from = volume.geometry.start_bytes;
             let below = |&(low, high): &(u64, u64)| low < from + done_bytes && from < high;
-            // Client writes below the mark are the client's to flush; here nobody else writes.
+            // Client writes below the checkpoint need no flush for it; where this is tested, only the rebuild writes.
             self.disks[member.0 as usize].unflushed.iter().any(below)
         };
         record.volumes.iter().filter(early).count()

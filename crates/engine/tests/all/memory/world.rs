@@ -54,7 +54,7 @@ pub struct MemoryWorld {
 }
 
 impl MemoryWorld {
-    /// Whether a drive has not answered something.
+    /// Whether a drive has not answered a command or a record.
     pub fn waits_for(&self, member: MemberId) -> bool {
         let mut members = self.pending.iter().map(|pending| pending.io.member);
         let mut records = self.hung_persists.iter().map(|(member, _)| *member);
@@ -275,7 +275,7 @@ impl World for MemoryWorld {
         };
         assert!(
             shared.flights.values().any(asked),
-            "pinned before the answer"
+            "pinned after the answer"
         );
         shared.pins.push(buffer);
     }
@@ -283,7 +283,7 @@ impl World for MemoryWorld {
     fn release(&mut self, buffer: Buffer) {
         let pins = &mut self.shared.borrow_mut().pins;
         let at = pins.iter().position(|pin| *pin == buffer);
-        pins.swap_remove(at.expect("released what was pinned"));
+        pins.swap_remove(at.expect("only pinned memory is released"));
     }
 
     fn send(&mut self, to: ShardId, message: Message) {

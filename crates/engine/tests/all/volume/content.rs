@@ -1,4 +1,4 @@
-//! Every byte is what was written, whatever goes on beside it.
+//! Every byte is what was written, whatever else happens meanwhile.
 
 use super::{quick, shapes};
 use crate::memory::client::Client;
@@ -159,7 +159,7 @@ fn a_drive_is_replaced_while_it_serves() {
     }
 }
 
-/// Clients that write in order, each a part of the volume, all with as much in flight.
+/// Clients that write sequentially, each to its own part of the volume, all with as many writes in flight.
 #[test]
 fn sequential_small_writes_become_full_stripes() {
     for clients in [1, 4] {

@@ -46,7 +46,7 @@ fn stop_flushes_marks_clean_and_refuses_what_comes_after() {
     }
 }
 
-/// How volumes ended, as told.
+/// How volumes ended, as reported.
 fn ends(array: &Array) -> Vec<VolumeEnd> {
     let shared = array.shared.borrow();
     let events = shared.events.iter();
@@ -82,7 +82,7 @@ fn the_end_says_of_each_volume_how_it_was_left() {
         if shape.level != Level::Raid10 {
             continue;
         }
-        // It crashed while a drive was missing.
+        // The array crashed while a drive was missing.
         let mut doubtful = record(shape, 0, None);
         (
             doubtful.volumes[0].dirty,
@@ -206,7 +206,7 @@ fn what_would_lose_data_is_refused() {
 fn a_member_is_failed_with_its_volume_only_by_an_order_that_says_so() {
     let shape = geometry(Level::Raid5, 3, 16 << 10, 12);
     let mut array = Array::new(record(shape, 0, None), 1, 5, Options::default());
-    // A volume that goes on without it is none to ask about.
+    // A volume that survives the loss of the drive needs no special order.
     assert_eq!(array.command(Command::FailWithVolumes(MemberId(0))), Ok(()));
     fn controller(array: &Array) -> &Controller {
         array.shards[0].engine.controller().unwrap()
@@ -222,7 +222,7 @@ fn a_member_is_failed_with_its_volume_only_by_an_order_that_says_so() {
         MemberState::Active,
         "it starts again with that drive"
     );
-    // A volume that would go on, with parity that does not fit: what is lost could not be computed.
+    // The volume would survive, but its parity does not match: the lost data could not be computed.
     let unsynced = record(shape, 0, Some(SyncKind::Resync));
     let mut array = Array::new(unsynced, 1, 5, Options::default());
     assert_eq!(
@@ -321,7 +321,7 @@ fn a_failed_volume_can_be_stopped() {
 fn what_is_written_with_fua_is_durable_when_it_is_acknowledged() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4), (Level::Raid5, 4)] {
         let shape = geometry(level, members, 16 << 10, 24);
-        // What one command per drive carries out, a piece of a row, and several rows.
+        // A write of one command per drive, one of a part of a row, and one of several rows.
         for length in [4096, 40 << 10, 200 << 10] {
             let mut array = Array::new(record(shape, 0, None), 1, 3, Options::default());
             let buffer = array.allocate(length);

@@ -48,7 +48,7 @@ fn a_member_dies_under_load_and_a_spare_takes_its_place() {
             );
             assert!(state.volumes[0].slots[victim].current && state.volumes[0].sync.is_none());
             assert_eq!(array.scrub(false), 0, "{shape:?} {shards} shards");
-            // The new drive alone can stand in for another loss.
+            // With the new drive the volume survives another loss.
             let other = (victim + 1) % shape.members as usize;
             array.shared.borrow_mut().disks[other].gone = true;
             client.verify(&mut array);
@@ -80,7 +80,7 @@ fn a_write_that_a_member_missed_waits_for_the_failed_mark() {
             array.take_completion(second).is_none(),
             "acknowledged before the failed mark is durable"
         );
-        // Half of the survivors have it: not enough.
+        // The data are on the other drives, although the write is not acknowledged.
         assert!(
             array
                 .read(0, 0, 4096)

@@ -24,7 +24,7 @@ fn request(command: u16, flags: u16, offset_bytes: u64, length_bytes: u32) -> Re
     }
 }
 
-/// The kind of a request that the rules let pass, unchanged in range and cookie.
+/// The kind of a request that must pass with its range and cookie unchanged.
 fn passes(rules: &Rules, request: RequestHeader) -> CommandKind {
     match rules.judge(&request, false) {
         Judgement::Command(command) => {
@@ -53,7 +53,7 @@ fn refused(rules: &Rules, request: RequestHeader) -> (ErrorCode, String) {
     }
 }
 
-/// The rules of the first sample with other abilities, or blocks.
+/// The rules of the first sample export after a change to it.
 fn rules_with(change: impl FnOnce(&mut Export)) -> Rules {
     let mut export = sample_exports().as_slice()[0].clone();
     change(&mut export);
@@ -165,7 +165,7 @@ fn flags_that_do_not_belong_are_invalid() {
         (&all, CMD_WRITE_ZEROES, CMD_FLAG_REQ_ONE),
         (&all, CMD_BLOCK_STATUS, CMD_FLAG_FAST_ZERO),
         (&all, CMD_WRITE, 1 << 15),
-        // "Don't fragment" needs structured replies, FUA an export that offers it.
+        // "Don't fragment" needs structured replies, and FUA needs an export that offers it.
         (&simple, CMD_READ, CMD_FLAG_DF),
         (&plain, CMD_WRITE, CMD_FLAG_FUA),
     ] {

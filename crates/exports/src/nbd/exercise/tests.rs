@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::nbd::script::{info_data, meta_context_data};
 
-/// Sessions that reach every part of the protocol, as bytes of a client.
+/// Byte streams of a client that together reach every part of the protocol.
 fn seeds() -> Vec<Vec<u8>> {
     let request = |command, offset_bytes, length_bytes| {
         let header = RequestHeader {

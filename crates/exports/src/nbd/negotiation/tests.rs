@@ -15,7 +15,7 @@ fn negotiate(options: &[Vec<u8>]) -> Transcript {
     )
 }
 
-/// The only reply, which must be an error of this type; returns its text.
+/// The text of the only reply, which must be an error of this type.
 fn only_error(transcript: &Transcript, option: u32, reply_type: u32) -> String {
     let replies = option_replies(&transcript.output);
     assert_eq!(replies.len(), 1, "{replies:?}");
@@ -71,7 +71,7 @@ fn info_describes_and_goes_on() {
         export_info(OPT_INFO, VOL0_FLAGS),
         ack(OPT_INFO),
         ack(OPT_STRUCTURED_REPLY),
-        // Structured replies bring "don't fragment", bit 7; the empty name means the first export.
+        // Structured replies add "don't fragment", bit 7. The empty name means the first export.
         export_info(OPT_GO, VOL0_FLAGS | 1 << 7),
         ack(OPT_GO),
     ];
@@ -249,7 +249,7 @@ fn a_selected_context_counts_for_its_export_only() {
         &[select("vol0"), select("vol1")],
         "vol1"
     ));
-    // The wildcard selects nothing, and each selection replaces the one before, even a failed one.
+    // The wildcard selects nothing, and each selection, even a failed one, replaces the one before.
     assert!(!block_status_after(
         &[meta_context_data("vol0", &["base:"])],
         "vol0"

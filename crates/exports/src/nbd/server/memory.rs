@@ -245,7 +245,7 @@ mod tests {
         Memory::new(pool, &NbdLimits::default(), &exports(payload_bytes))
     }
 
-    /// Takes 1 MiB requests until the rule says stop; returns how many.
+    /// Allocates 1 MiB requests until the rule refuses one. Returns their number.
     fn fill(memory: &mut Memory) -> u64 {
         let mut held_bytes = 0;
         while memory.allocate(&mut held_bytes, 1 << 20).is_some() {}
@@ -256,7 +256,7 @@ mod tests {
     fn stuck_connections_leave_room_for_others() {
         let mut memory = memory(64 << 20, 16 << 20).unwrap();
         assert_eq!(memory.connections_max(), 256);
-        // 48 MiB are left by the areas.
+        // The connections' areas leave 48 MiB.
         let counts: Vec<u64> = (0..5).map(|_| fill(&mut memory)).collect();
         assert_eq!(counts, [24, 12, 6, 3, 1]);
         let mut held_bytes = 0;

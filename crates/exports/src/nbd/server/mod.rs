@@ -91,7 +91,7 @@ impl Shared {
         // Memory and volumes were set up for the old list.
         assert!(
             exports.differs_in_abilities_at_most(&self.exports),
-            "an array's exports stay as they are: {exports:?}"
+            "a new offer may change only the abilities of exports: {exports:?}"
         );
         self.exports = exports;
     }
@@ -361,7 +361,10 @@ impl Port for NbdPort {
         let expected = connection
             .and_then(Option::as_mut)
             .is_some_and(|connection| connection.completed(completion, &mut self.shared));
-        debug_assert!(expected, "nobody asked for {completion:?}");
+        debug_assert!(
+            expected,
+            "no open connection has a request for {completion:?}"
+        );
     }
 
     #[cold]

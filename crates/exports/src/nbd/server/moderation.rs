@@ -127,17 +127,17 @@ impl Moderation {
 mod tests {
     use super::*;
 
-    /// A client that needs `client_us` for each request and has `depth` in flight, before a server that
-    /// takes no time; `late_us` pass between the end of a rest and the look. Returns requests per look
-    /// and how much longer the run took than the client's own work, in percent.
+    /// Simulates a client that needs `client_us` for each request and has `depth` in flight, and a server that takes no
+    /// time. `late_us` pass between the end of a delay and the look. Returns the requests found per look, and by how
+    /// many percent the run took longer than the client's own work.
     fn simulate(depth: u32, client_us: u32, late_us: u32) -> (f64, f64) {
         let mut moderation = Moderation::new();
         let (mut looks, mut requests, mut elapsed_us) = (0u32, 0u32, 0u32);
-        // Work that the client has: replies to read, each followed by a request.
+        // The client's pending work: replies to read, each of which is followed by a request.
         let mut work_us = depth * client_us;
         let mut delay_us = 0;
         while requests < 200_000 {
-            // The next request that is sent wakes a server that does not rest.
+            // A server without a delay is woken by the next request.
             let until_look_us = match delay_us {
                 0 => client_us,
                 delay_us => (delay_us + late_us).max(client_us),
@@ -156,7 +156,7 @@ mod tests {
         (f64::from(requests) / f64::from(looks), longer)
     }
 
-    /// The delays after `looks` that all found the same, each at the time it was due.
+    /// The delays after `looks` that all found the same and came on time.
     fn delays(moderation: &mut Moderation, looks: usize, requests: u32, busy: bool) -> Vec<u8> {
         let look = |_| moderation.next_delay_us(requests, || busy, || Nanos(0));
         (0..looks).map(look).collect()
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(moderation.next_delay_us(32, || false, late), 0);
         assert_eq!((moderation.delay_us, moderation.due), (before, None));
         assert_eq!(moderation.busy_looks_needed, BUSY_LOOKS_MIN);
-        // One that came in time does.
+        // A look that came on time changes the delay.
         delays(&mut moderation, 1, 1, true);
         assert_eq!(moderation.next_delay_us(32, || false, || Nanos(0)), 0);
         assert_eq!(moderation.delay_us, before / 2);

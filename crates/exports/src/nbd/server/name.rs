@@ -24,7 +24,7 @@ const SLOT_SHIFT: u32 = 32;
 const SLOT_MASK: u16 = 0xFFF;
 const _: () = assert!(
     super::requests::REQUESTS_MAX <= SLOT_MASK as usize + 1,
-    "the slots of a connection have room in a tag"
+    "a tag has room for each slot of a connection"
 );
 const CONNECTION_SHIFT: u32 = 44;
 const ACCEPT: u64 = 1;

@@ -4,7 +4,7 @@ use crate::nbd::exercise::sample_exports;
 use crate::nbd::script::{client_flags, info_data, option, start};
 use crate::nbd::wire::*;
 
-/// A sink with room for `room` matters.
+/// A sink with room for `room` commands and refusals.
 #[derive(Default)]
 struct Limited {
     room: usize,
@@ -88,7 +88,7 @@ fn a_full_sink_stops_the_session_until_it_has_room() {
     ];
     let input = input.concat();
     let mut sink = with_room(1);
-    // The header of the second command is taken and held; the third stays with the driver.
+    // The session takes and holds the header of the second command; the driver keeps the third.
     assert_eq!(
         session.feed(&input, &mut sink),
         Ok(2 * REQUEST_HEADER_BYTES)
@@ -97,7 +97,7 @@ fn a_full_sink_stops_the_session_until_it_has_room() {
     let rest = &input[2 * REQUEST_HEADER_BYTES..];
     assert_eq!(session.feed(rest, &mut sink), Ok(0));
     assert_eq!((sink.commands.len(), sink.offers), (1, 3));
-    // Room again: a call without input is enough.
+    // Once there is room, a call without input is enough.
     sink.room = 1;
     assert_eq!(session.feed(&[], &mut sink), Ok(0));
     assert!(!session.is_waiting());

@@ -135,7 +135,7 @@ fn a_write_above_the_limit_is_refused_and_its_payload_skipped() {
 
 #[test]
 fn the_largest_write_passes() {
-    // `vol2` takes 32 MiB but is smaller; 8 MiB is all of it.
+    // `vol2` accepts payloads of 32 MiB but has only 8 MiB, all of which are written.
     let requests = [
         start(2),
         request(CMD_WRITE, 1, 0, 8 << 20),

@@ -94,7 +94,7 @@ fn the_end_of_a_volume_is_asked_about_and_then_said_first() {
     checked(3);
     succeeds(&served, "fail v:2 --yes");
     checked(5);
-    // The slot tells what is true now, although the failure is not on record.
+    // The slot shows its present state, although the failure is not on record.
     let volume = served.volume();
     assert_eq!(
         (volume.state.as_str(), volume.slots[2].state.as_str()),
@@ -124,9 +124,9 @@ fn a_rebuild_is_begun_by_hand_where_nothing_begins_by_itself() {
     assert_eq!(
         (volume.state.as_str(), volume.slots[1].member),
         ("optimal", Some(4)),
-        "the smallest spare that fits"
+        "the smallest spare that fits is taken"
     );
-    // Ordered in the same moment as the failure.
+    // The rebuild is ordered at once after the failure.
     succeeds(&served, "fail M0");
     succeeds(&served, "rebuild v --wait --json");
     assert_eq!(served.volume().state, "optimal");

@@ -132,7 +132,7 @@ mod tests {
         let file = std::env::current_exe().unwrap();
         let text = file.to_str().unwrap();
         assert!(said(text, "x create").contains("is a drive's path"));
-        // Tests run in the crate's folder.
+        // Tests run in the crate's folder, where this file exists.
         assert!(said("Cargo.toml", "x create").contains("is a drive's path"));
         assert!(parse("src", &[]).is_ok());
     }

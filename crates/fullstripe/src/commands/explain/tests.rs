@@ -1,5 +1,5 @@
-//! What is explained is what the engine submits: the same requests go through a real engine, in memory,
-//! and both lists of member I/O must be equal.
+//! `explain` shows what the engine submits: the same requests go through a real engine, in memory, and both lists
+//! of member I/O must be equal.
 
 use super::cut::{Asked, Background, State, plans};
 use engine::claims::Claims;
@@ -66,7 +66,7 @@ fn record(shape: Geometry, state: &State) -> Record {
             geometry: shape,
             not_started: false,
             read_only: false,
-            // Nothing but the request itself is to be seen.
+            // Dirty already, so that the request is not preceded by a dirty mark.
             dirty: true,
             slots: (0..shape.members).map(slot).collect(),
             sync,
@@ -126,7 +126,7 @@ fn submitted(shape: Geometry, state: &State, asked: Asked) -> Vec<Transfer> {
             for output in outputs.drain(..) {
                 match output {
                     Output::Io(io) | Output::Log(io) => {
-                        // Units of the log come and go; what they hold is in the plans.
+                        // I/O of the write-hole log lies beyond the component and is left out of the comparison.
                         if io.offset_bytes < shape.component_bytes {
                             transfers.extend(transfer(&io));
                         }
@@ -188,7 +188,7 @@ fn compare(shape: Geometry, state: &State, asked: Asked) {
     assert_eq!(found, wanted, "{shape:?} {state:?} {asked:?}");
 }
 
-/// Requests around every kind of border: inside a chunk, over one, over rows and bands.
+/// Requests around every kind of boundary: inside a chunk, across chunks, rows and bands.
 fn requests(shape: &Geometry) -> Vec<Asked> {
     let chunk = u64::from(shape.chunk_bytes);
     let row = shape.row_bytes();

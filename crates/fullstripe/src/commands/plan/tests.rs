@@ -1,4 +1,4 @@
-//! What a command line becomes, what it is told when it makes no sense, and how sweeps are drawn.
+//! How `plan` understands a command line, how it refuses a wrong one, and how sweeps are drawn.
 
 use super::args::PlanArgs;
 use super::sweep::parse_sweep;
@@ -22,7 +22,7 @@ struct Line {
 
 const DRIVES: &str = "--drive p4510-2tb --platform s2600wft-6154-x8";
 
-/// What a command line asks for.
+/// The question that a command line asks.
 fn question(words: &str) -> Result<Question> {
     let line = Line::try_parse_from(words.split_whitespace()).expect(words);
     line.plan.question()
@@ -35,7 +35,7 @@ fn ask(more: &str) -> Result<Asked> {
 
 fn refused(more: &str) -> String {
     match ask(more) {
-        Ok(_) => panic!("{more} makes sense"),
+        Ok(_) => panic!("{more} was not refused"),
         Err(error) => format!("{error:#}"),
     }
 }
@@ -174,7 +174,7 @@ fn a_sweep_leaves_out_what_a_level_cannot_be_made_of() {
     );
 }
 
-/// What is said of points that are left out.
+/// The message about points that are left out.
 fn left_out(more: &str) -> String {
     let question = question(&format!("plan {DRIVES} {more}")).expect(more);
     let asked = asked(&question, &mut Library::default()).expect(more);
@@ -247,7 +247,7 @@ fn sizes_without_a_unit_are_refused_with_what_was_meant() {
     }
 }
 
-/// Every id that a refusal offers is taken as typed, and modelled.
+/// Every id that a refusal suggests is accepted as typed, and modelled.
 #[test]
 fn what_is_suggested_is_accepted() {
     for option in ["--drive", "--platform", "--host", "--stack"] {
@@ -266,7 +266,7 @@ fn what_is_suggested_is_accepted() {
                 question(&words.join(" ")).expect(id)
             };
             let Err(refusal) = asked(&line(wrong), &mut Library::default()) else {
-                panic!("there is no {wrong}");
+                panic!("{wrong} was not refused");
             };
             let refusal = refusal.to_string();
             let (_, offered) = refusal.split_once("; nearest: ").expect("a suggestion");
@@ -348,7 +348,7 @@ fn a_rate_that_is_not_well_known_says_so() {
     assert!(sure.contains(" 300.0 k  316.0 k "), "{sure}");
 }
 
-/// Points as they were predicted once: short and long words, a rate that is not well known, a figure that is missing.
+/// Predicted points for the snapshots: short and long words, an uncertain rate, a missing figure.
 fn told(columns: Option<usize>) -> String {
     let cases = ask("--level 5").expect("the suite").cases;
     let mut report = PlannedReport::new(&cases, &BTreeMap::new(), &Library::default(), None);

@@ -208,9 +208,9 @@ mod tests {
         let announcer = Announcer::start(std::io::sink(), writer).unwrap();
         let begin = Instant::now();
         (0..MESSAGES).for_each(|number| announcer.say(&number));
-        assert!(begin.elapsed() < Duration::from_secs(10), "it waited");
+        assert!(begin.elapsed() < Duration::from_secs(10), "say waited");
         let mut lines = BufReader::new(reader).lines().map(Result::unwrap);
-        // What was written and what waited, in order; between them, how much was left out.
+        // Messages that were written or queued arrive in order. Lines between them count those left out.
         let (mut said, mut left_out, mut last) = (0, 0, None);
         while said + left_out < MESSAGES {
             let line = lines.next().unwrap();
@@ -225,7 +225,7 @@ mod tests {
                 (said, last) = (said + 1, number);
             }
         }
-        // A pipe holds 64 KiB of lines of about 18 bytes, and the thread one.
+        // Beside the queue, the pipe holds 64 KiB of lines of about 18 bytes, and the thread holds one line.
         assert!((QUEUE_MAX..QUEUE_MAX + 5000).contains(&said), "{said}");
         announcer.say(&"the end");
         announcer.finish(Duration::from_secs(20));

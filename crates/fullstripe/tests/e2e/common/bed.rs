@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// See the module's prose.
+/// A folder with files that serve as drives.
 pub struct Bed {
     folder: TempDir,
     drives: Vec<PathBuf>,
@@ -48,7 +48,7 @@ impl Bed {
         path
     }
 
-    /// Takes files that are in the folder already, `d0`, `d1`, …, for its drives.
+    /// Uses the files `d0`, `d1`, … that are already in the folder as drives.
     pub fn adopt_drives(&mut self, count: usize) {
         self.drives = (0..count).map(|at| self.path(&format!("d{at}"))).collect();
     }
@@ -68,7 +68,7 @@ impl Bed {
         &self.drives[..count]
     }
 
-    /// Puts another path in the place of a drive.
+    /// Uses another path for a drive.
     pub fn replace_drive(&mut self, at: usize, path: PathBuf) {
         self.drives[at] = path;
     }
@@ -77,7 +77,7 @@ impl Bed {
     pub fn fullstripe(&self, arguments: &[&str]) -> Command {
         let mut command = tied(Path::new(env!("CARGO_BIN_EXE_fullstripe")));
         command.args(arguments).current_dir(self.folder.path());
-        // What an operation keeps for undoing itself belongs to this test alone.
+        // Backups and remembered state go into this test's own folder.
         command
             .env("XDG_STATE_HOME", self.folder.path())
             .env("HOME", self.folder.path());
@@ -90,7 +90,7 @@ impl Bed {
         self.try_create(name, level, members, more).ok()
     }
 
-    /// As [`Bed::create`]; it may be refused.
+    /// As [`Bed::create`], but the command may be refused.
     #[track_caller]
     pub fn try_create(&self, name: &str, level: u8, members: &[PathBuf], more: &[&str]) -> Said {
         let level = level.to_string();
@@ -103,8 +103,8 @@ impl Bed {
         Starting::new(self, members)
     }
 
-    /// Waits until the kernel has let go of the drives of a process that was killed, which it does when
-    /// the last I/O of that process is done.
+    /// Waits until the kernel has released the drives of a killed process, which happens when the last I/O of that
+    /// process has ended.
     pub fn wait_released(&self) {
         for path in &self.drives {
             let file = File::open(path).expect("the drive is there");
@@ -112,7 +112,7 @@ impl Bed {
         }
     }
 
-    /// Overwrites a stretch of a drive with `byte`, behind everyone's back.
+    /// Overwrites a range of a drive with `byte`, without the server's knowledge.
     pub fn scribble(&self, at: usize, offset_bytes: u64, length_bytes: usize, byte: u8) {
         let file = OpenOptions::new()
             .write(true)

@@ -1,4 +1,4 @@
-//! What many tests look at: what was acknowledged, what lies on the drives, what a scrub says.
+//! Checks that many tests share: of acknowledged data, of the record on the drives, and by a scrub.
 
 use super::{Bed, Ledger, Load, Mix, Server, run};
 use serde_json::Value;
@@ -9,7 +9,7 @@ pub fn ledger(server: &Server<'_>, volume: usize, seed: u64) -> Ledger {
     Ledger::new(size_bytes.expect("a size"), seed)
 }
 
-/// The volume with this number in the record on a drive, by `examine`.
+/// The volume with this number in a drive's record, as `examine` reports it.
 pub fn on_drive(bed: &Bed, drive: usize, volume: usize) -> Value {
     let path = bed.drive(drive).display().to_string();
     let said = run(&mut bed.fullstripe(&["examine", "--json", &path]), 20).ok();
@@ -27,7 +27,7 @@ pub fn expect_clean(bed: &Bed, drives: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// Scrubs a volume, in which nothing must be wrong.
+/// Scrubs a volume and expects no mismatch.
 #[track_caller]
 pub fn scrub_finds_nothing(server: &Server<'_>, volume: &str) {
     server.order(&["scrub", volume, "--wait"]).ok();

@@ -14,15 +14,15 @@ use std::sync::{Arc, Condvar, Mutex};
 /// What is wrong with the drive.
 #[derive(Clone, Default, Debug)]
 pub struct Faults {
-    /// Bytes that cannot be read; writing them heals them, as a drive's remapping does.
+    /// Bytes that cannot be read until they are written, as on a drive that remaps bad sectors.
     pub unreadable: Vec<Range<u64>>,
     /// Bytes that cannot be written.
     pub unwritable: Vec<Range<u64>>,
     /// Flushes fail.
     pub no_flush: bool,
-    /// Nothing is answered as long as this is set.
+    /// The drive answers nothing as long as this is set.
     pub hung: bool,
-    /// Writes beyond this many bytes from the start find no room.
+    /// Writes beyond this many bytes from the start fail for lack of space.
     pub room_bytes: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// See the module's prose.
+/// A drive with faults, presented as a file by nbdfuse.
 pub struct FaultyDrive {
     shared: Arc<Shared>,
     fuse: Option<Fuse>,
@@ -52,14 +52,14 @@ impl FaultyDrive {
             .read(true)
             .write(true)
             .open(backing)
-            .expect("its backing");
+            .expect("the backing file opens");
         let shared = Arc::new(Shared {
             faults: Mutex::default(),
             changed: Condvar::new(),
         });
         let serving = shared.clone();
         std::thread::spawn(move || {
-            // nbdfuse connects once, and again when it is told to by its own options only.
+            // nbdfuse connects once, and reconnects only if its own options say so.
             for stream in listener.incoming().flatten() {
                 let (serving, file) = (serving.clone(), file.try_clone());
                 let Ok(file) = file else { return };
@@ -80,18 +80,18 @@ impl FaultyDrive {
         self.file.clone()
     }
 
-    /// Changes what is wrong.
+    /// Changes the faults.
     pub fn set(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut self.shared.faults.lock().expect("no holder panics"));
         self.shared.changed.notify_all();
     }
 
-    /// Stops whoever answers for the file at all, even for its size.
+    /// Stops nbdfuse, so that no request for the file is answered, not even one for its size.
     pub fn freeze(&self) -> Frozen<'_> {
         self.fuse.as_ref().expect("it is mounted").freeze()
     }
 
-    /// What is wrong now.
+    /// The present faults.
     pub fn faults(&self) -> Faults {
         self.shared.faults.lock().expect("no holder panics").clone()
     }
@@ -99,14 +99,14 @@ impl FaultyDrive {
 
 impl Drop for FaultyDrive {
     fn drop(&mut self) {
-        // Whoever waits in the kernel for an answer cannot end before it comes.
+        // A process that waits in the kernel for an answer cannot end before the answer arrives.
         self.set(|faults| *faults = Faults::default());
         drop(self.fuse.take());
     }
 }
 
 impl Shared {
-    /// Waits while the drive hangs, then says whether the request meets a fault.
+    /// Waits while the drive hangs, then returns the error number of a fault that the request meets, or 0.
     fn fault(&self, command: u16, range: &Range<u64>) -> u32 {
         let mut faults = self.faults.lock().expect("no holder panics");
         while faults.hung {
@@ -128,7 +128,7 @@ impl Shared {
     }
 }
 
-/// Serves one connection until it ends; the end is no failure.
+/// Serves one connection until it ends. The end of the connection is not an error.
 fn serve(mut stream: UnixStream, file: &File, shared: &Shared) {
     let _ = negotiate(&mut stream, file).and_then(|()| transmit(&mut stream, file, shared));
 }
@@ -200,7 +200,7 @@ fn transmit(stream: &mut UnixStream, file: &File, shared: &Shared) -> io::Result
     }
 }
 
-/// A bed whose drive `at` is one that can be made to fail.
+/// A bed in which drive `at` can be made to fail.
 pub fn with_faulty(count: usize, at: usize, size_bytes: u64) -> (Bed, FaultyDrive) {
     let mut bed = Bed::new(count, size_bytes);
     let drive = FaultyDrive::new(bed.drive(at), &bed.path(&format!("faulty{at}")));
@@ -208,13 +208,13 @@ pub fn with_faulty(count: usize, at: usize, size_bytes: u64) -> (Bed, FaultyDriv
     (bed, drive)
 }
 
-/// All drives as the command line takes them; files that are called alike get serials.
+/// All drives as the command line takes them, each with a serial, because files with the same name would have the same.
 pub fn specs(bed: &Bed, count: usize) -> Vec<PathBuf> {
     let spec = |at: usize| PathBuf::from(format!("{},serial=D{at}", bed.drive(at).display()));
     (0..count).map(spec).collect()
 }
 
-/// Three drives of which the second is a block device that can be made to fail.
+/// Three drives, the second of which is a block device that can be made to fail.
 pub fn with_faulty_device() -> (Bed, FaultyDrive, Loop) {
     let mut bed = Bed::new(3, 48 * super::MIB);
     let faulty = FaultyDrive::new(bed.drive(1), &bed.path("faulty"));

@@ -1,9 +1,9 @@
 //! Random load that records every acknowledged write, and a check of every sector later.
 //!
-//! Each 512-byte sector carries its number, the version of the write that brought it and bytes that
-//! follow from both, so a sector says by itself which write it is from, and a wrong reconstruction can't
-//! look right. A write that was never answered may have happened or not, sector by sector; everything
-//! that was acknowledged must be there. Requests that overlap are never in flight together.
+//! Each 512-byte sector contains its number, the version of the write that wrote it, and bytes derived from
+//! both. So a sector identifies its write, and a wrong reconstruction cannot look right. Each sector of a write
+//! that was never answered may be written or not; everything that was acknowledged must be there. Requests that
+//! overlap are never in flight together.
 
 use super::nbd::{self, Client};
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub struct Ledger {
     random: u64,
     next_version: u32,
     acknowledged: Vec<u32>,
-    /// A version that was sent but never answered.
+    /// Each sector's version that was sent but never answered.
     in_doubt: Vec<u32>,
     /// Sectors of requests in flight.
     busy: Vec<Range<usize>>,
@@ -100,7 +100,7 @@ impl Ledger {
         load
     }
 
-    /// Writes every sector once, so that no later check is about zeros only.
+    /// Writes every sector once, so that later checks do not merely compare zeros.
     #[track_caller]
     pub fn fill(&mut self, client: &mut Client) {
         let sectors = self.acknowledged.len();
@@ -116,7 +116,7 @@ impl Ledger {
         }
     }
 
-    /// Reads the whole volume and compares. Afterwards nothing is in doubt any more.
+    /// Reads the whole volume and compares. Afterwards no sector is in doubt.
     #[track_caller]
     pub fn verify(&mut self, client: &mut Client) {
         assert_eq!(
@@ -217,7 +217,7 @@ impl Ledger {
         (self.random >> 11) as usize % limit
     }
 
-    /// The next request, if it meets none in flight.
+    /// The next request, or `None` if the drawn one overlaps a request in flight.
     fn choose(&mut self, mix: Mix) -> Option<Request> {
         let (kind, count, grain) = match (mix, self.below(100)) {
             (Mix::Reads, _) => ((nbd::READ, 0), 1 + self.below(600), 1),
@@ -262,7 +262,7 @@ impl Ledger {
         })
     }
 
-    /// A request has been answered with success.
+    /// Notes that a request was answered with success.
     fn succeeded(&mut self, request: Request) {
         let range = request.first..request.first + request.count;
         self.busy.retain(|other| *other != range);
@@ -272,7 +272,7 @@ impl Ledger {
         }
     }
 
-    /// A request was answered with an error, or never.
+    /// Notes that a request was answered with an error, or never.
     fn failed(&mut self, request: Request) {
         let range = request.first..request.first + request.count;
         self.busy.retain(|other| *other != range);
@@ -280,7 +280,7 @@ impl Ledger {
             for sector in range {
                 assert_eq!(
                     self.in_doubt[sector], NO_DOUBT,
-                    "verify before the next load"
+                    "a sector is already in doubt: call verify before the next load"
                 );
                 self.in_doubt[sector] = request.version;
             }
@@ -330,7 +330,7 @@ impl Load {
         ledger
     }
 
-    /// Ends the load; returns how many requests were answered with an error or not at all. Requests that
+    /// Ends the load; returns how many requests were answered with an error or not at all. Sectors that
     /// are in doubt must be verified before the next load.
     #[track_caller]
     pub fn end(self) -> (Ledger, u64) {
@@ -379,7 +379,7 @@ impl Worker {
         }
     }
 
-    /// Adds a request; false when it would overlap another one.
+    /// Adds a request; returns false if it would overlap another one.
     fn queue(&mut self) -> bool {
         let mut ledger = hold(&self.ledger);
         let Some(request) = ledger.choose(self.mix) else {
@@ -400,7 +400,7 @@ impl Worker {
         true
     }
 
-    /// Takes a reply; false when it is an error.
+    /// Takes a reply; returns false if it is an error.
     fn take(&mut self, reply: nbd::Reply) -> bool {
         let request = self
             .in_flight
@@ -420,7 +420,7 @@ impl Worker {
         true
     }
 
-    /// The connection is gone: what was in flight, sent in whole, in part or not at all, is in doubt.
+    /// Notes that the connection is gone: all requests in flight are in doubt, however much of them was sent.
     fn lose(self) {
         let mut ledger = hold(&self.ledger);
         for request in self.in_flight.into_values() {

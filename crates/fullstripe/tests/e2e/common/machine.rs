@@ -1,4 +1,4 @@
-//! Loop devices and mounts. They need root; a test that cannot have them says so and ends.
+//! Loop devices and mounts. They need root; a test that needs them and is not root prints that it is skipped.
 
 use super::process::{Guarded, run, tool};
 use rustix::process::Signal;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Whether this process may make loop devices and mount; says that the test is skipped when not.
+/// Whether this process may make loop devices and mount. If not, prints that the test is skipped.
 pub fn is_root(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -15,7 +15,7 @@ pub fn is_root(test: &str) -> bool {
     root
 }
 
-/// Whether this process may present files by FUSE; says that the test is skipped when not.
+/// Whether this process may present files by FUSE. If not, prints that the test is skipped.
 pub fn has_fuse(test: &str) -> bool {
     let fuse = std::fs::OpenOptions::new()
         .read(true)
@@ -49,7 +49,7 @@ impl Loop {
         &self.device
     }
 
-    /// Detaches it, while somebody may still hold it.
+    /// Detaches the device, although a process may still have it open.
     pub fn detach(&self) {
         run(tool("losetup").arg("--detach").arg(&self.device), 20);
     }
@@ -67,7 +67,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts with `options` (device and such included) at `place`, which is made.
+    /// Makes the folder `place` and mounts there with `options`, which include the device.
     #[track_caller]
     pub fn new(options: &[&str], place: &Path) -> Mount {
         std::fs::create_dir_all(place).expect("a folder to mount at");
@@ -96,20 +96,20 @@ impl Drop for Mount {
     }
 }
 
-/// A volume as a file, by nbdfuse.
+/// A volume that nbdfuse presents as a file.
 pub struct Fuse {
     process: Guarded,
     file: PathBuf,
 }
 
 impl Fuse {
-    /// Presents what the NBD server at `uri` offers as the file `disk` in the folder `place`.
+    /// Presents the export of the NBD server at `uri` as the file `disk` in the folder `place`.
     #[track_caller]
     pub fn new(uri: &str, place: &Path) -> Fuse {
         std::fs::create_dir_all(place).expect("a folder for the file");
         let file = place.join("disk");
         std::fs::write(&file, []).expect("a file to mount over");
-        // When its server is killed it aborts with words that mean nothing to the test.
+        // If the server is killed, nbdfuse aborts and prints messages that do not matter to the test.
         let mut command = tool("nbdfuse");
         command
             .arg(&file)
@@ -133,11 +133,11 @@ impl Fuse {
         &self.file
     }
 
-    /// Stops the process that answers for the file until the value returned goes. Whoever waits for the
-    /// file cannot end before, so it has to go before they do.
+    /// Stops nbdfuse until the returned value is dropped. Processes that wait for the file cannot end
+    /// before that, so drop the value before waiting for their end.
     pub fn freeze(&self) -> Frozen<'_> {
         self.process.signal(Signal::STOP);
-        // A thread that still took a request would keep whoever asked from being killed.
+        // If one of its threads still took a request, the process that waits for the answer could not be killed.
         self.process.wait_stopped();
         Frozen(&self.process)
     }
@@ -161,7 +161,7 @@ impl Drop for Frozen<'_> {
 
 impl Drop for Fuse {
     fn drop(&mut self) {
-        // Also when nbdfuse itself is gone: the mount stays behind. After an orderly end there is none.
+        // The mount remains even if nbdfuse itself has died. After an orderly end this fails, which is ignored.
         run(tool("fusermount3").args(["-u", "-z"]).arg(&self.file), 30);
     }
 }

@@ -2,15 +2,15 @@
 //! process, and clients that remember what was acknowledged.
 //!
 //! - [`bed`]: files that serve as drives, and arrays made of them;
-//! - [`process`]: programs that are bounded in time and never outlive the test;
+//! - [`process`]: programs that have a time limit and never outlive the test;
 //! - [`serve`]: a running `fullstripe serve`, its events, its status and the commands sent to it;
-//! - [`nbd`]: an NBD client made of raw bytes;
+//! - [`nbd`]: an NBD client that writes the protocol's bytes itself;
 //! - [`ledger`]: random load that records every acknowledged write and checks every sector later;
 //! - [`faulty`]: a drive whose faults the test switches on and off;
-//! - [`checks`]: what many tests look at;
+//! - [`checks`]: checks that many tests share;
 //! - [`machine`]: loop devices and mounts, which need root.
 //!
-//! Every test file uses a part of it.
+//! No test file uses all of this, hence the `allow`.
 #![allow(dead_code, unused_imports)]
 
 pub mod bed;

@@ -1,5 +1,5 @@
-//! An NBD client made of raw bytes: fixed newstyle handshake, simple replies, many requests in flight.
-//! The numbers are those of the protocol's document (doc/proto.md of the NetworkBlockDevice project).
+//! An NBD client that writes the protocol's bytes itself: fixed newstyle handshake, simple replies, many requests
+//! in flight. Its constants come from the protocol's document (doc/proto.md of the NetworkBlockDevice project).
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -31,7 +31,7 @@ const OPTION_GO: u32 = 7;
 const REPLY_ACK: u32 = 1;
 const REPLY_INFO: u32 = 3;
 
-/// Nothing that a healthy server does takes this long; a test waits no longer.
+/// How long a test waits for an answer. A healthy server never needs that long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(40);
 
 /// A reply.
@@ -40,7 +40,7 @@ pub struct Reply {
     pub cookie: u64,
     /// 0 is success.
     pub error: u32,
-    /// What a read brought.
+    /// The data of a read.
     pub data: Vec<u8>,
 }
 
@@ -53,7 +53,7 @@ pub struct Client {
     pub flags: u16,
     next_cookie: u64,
     reads: HashMap<u64, u32>,
-    /// What the socket has not taken yet.
+    /// Bytes that the socket has not accepted yet.
     unsent: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ impl Client {
     /// Connects and negotiates.
     ///
     /// # Errors
-    /// Nobody answers, or there is no such export.
+    /// No server answers, or there is no such export.
     pub fn connect(socket: &Path, export: &str) -> io::Result<Client> {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(ANSWER_WITHIN))?;
@@ -150,12 +150,12 @@ impl Client {
         cookie
     }
 
-    /// Sends what is queued as far as the server takes it, and waits for the next reply meanwhile: a
-    /// server with bounded memory may have to send a reply before it can take more. None when
-    /// everything has been sent before a reply came.
+    /// Sends what is queued, as far as the server accepts it, and receives a reply meanwhile: a server
+    /// with bounded memory may have to send a reply before it can accept more. Returns `None` if
+    /// everything was sent before a reply came.
     ///
     /// # Errors
-    /// The connection is gone, or nothing moved in time.
+    /// The connection is gone, or nothing could be sent or received in time.
     pub fn exchange(&mut self) -> io::Result<Option<Reply>> {
         let had_unsent = !self.unsent.is_empty();
         while !self.unsent.is_empty() {
@@ -266,7 +266,7 @@ impl Client {
         }
     }
 
-    /// Sends no more, but still reads.
+    /// Closes the connection for sending. Replies can still be received.
     pub fn half_close(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }

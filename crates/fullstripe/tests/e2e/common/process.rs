@@ -1,4 +1,4 @@
-//! Programs that are bounded in time and never outlive the test that started them.
+//! Programs that have a time limit and never outlive the test that started them.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
@@ -34,7 +34,7 @@ const PACKAGES: [(&str, &str); 20] = [
 /// A command line of an installed program, which the kernel ends when the test ends.
 ///
 /// # Panics
-/// The program is missing; the sentence names its package.
+/// The program is missing; the message names its package.
 pub fn tool(name: &str) -> Command {
     let found = find(name);
     let package = PACKAGES.iter().find(|(program, _)| *program == name);
@@ -85,8 +85,8 @@ impl Said {
     /// Expects a refusal: one sentence on standard error that contains `words`, and no panic.
     #[track_caller]
     pub fn refused(self, words: &str) -> Said {
-        assert!(!self.status.success(), "it was not refused: {self}");
-        assert!(self.err.contains(words), "no word of \"{words}\": {self}");
+        assert!(!self.status.success(), "not refused: {self}");
+        assert!(self.err.contains(words), "\"{words}\" is missing: {self}");
         assert!(!self.err.contains("panicked"), "{self}");
         assert!(!self.err.contains("RUST_BACKTRACE"), "{self}");
         self
@@ -107,7 +107,7 @@ impl std::fmt::Display for Said {
     }
 }
 
-/// A program that is killed when this value goes.
+/// A program that is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Guarded {
     child: Child,
@@ -118,7 +118,7 @@ impl Guarded {
     /// Starts `command`.
     ///
     /// # Panics
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn start(command: &mut Command) -> Guarded {
         let text = format!("{command:?}");
         let child = command
@@ -142,10 +142,10 @@ impl Guarded {
         }
     }
 
-    /// Waits until every one of its threads stands still after [`Signal::STOP`].
+    /// Waits until all threads of the program have stopped after [`Signal::STOP`].
     ///
     /// # Panics
-    /// They do not within ten seconds.
+    /// They have not stopped within ten seconds.
     #[track_caller]
     pub fn wait_stopped(&self) {
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -167,7 +167,7 @@ impl Guarded {
         }
     }
 
-    /// Waits for its end.
+    /// Waits until the program ends.
     ///
     /// # Panics
     /// It does not end `within` this time.

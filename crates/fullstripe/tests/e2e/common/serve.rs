@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a start may take. The drives are small; the machine may be busy with other tests.
+/// How long a start may take. The drives are small, but the machine may be busy with other tests.
 const READY_WITHIN: Duration = Duration::from_secs(40);
 /// How long an orderly end may take.
 const END_WITHIN: Duration = Duration::from_secs(70);
 
-/// Sockets of servers that run at the same time differ.
+/// Gives each server sockets of its own, because several run at the same time.
 static NEXT_SOCKET: AtomicU32 = AtomicU32::new(0);
 
 /// A server about to be started.
@@ -60,7 +60,7 @@ impl<'a> Starting<'a> {
         self.try_start().unwrap_or_else(|why| panic!("{why}"))
     }
 
-    /// The same; it may end before it serves. The sentence says what it said then.
+    /// As [`Starting::start`], but the server may end before it serves. The error contains what it printed.
     pub fn try_start(self) -> Result<Server<'a>, String> {
         let Starting {
             bed,
@@ -87,7 +87,7 @@ impl<'a> Starting<'a> {
         );
         let Some(at_start) = heard.wait(READY_WITHIN, |state| state.ready.clone()) else {
             return Err(format!(
-                "it does not start to serve (it runs: {}, after {:?}): {}",
+                "the server does not start to serve (runs: {}, after {:?}): {}",
                 process.runs(),
                 since.elapsed(),
                 heard.words()
@@ -108,14 +108,14 @@ impl<'a> Starting<'a> {
     pub fn refused(mut self, words: &str) -> Said {
         let said = run(&mut self.command, 40).refused(words);
         let mut lines: Vec<&str> = said.err.lines().collect();
-        // It is asked for JSON: the reason is an object, what it noted before that are sentences.
+        // The server runs with `--json`: its last line is the reason, an object; the notes before it are sentences.
         let error: Value = serde_json::from_str(lines.pop().unwrap_or_default())
             .unwrap_or_else(|error| panic!("{error}: {said}"));
         let message = error["error"]["message"].as_str().unwrap_or_default();
-        assert!(message.contains(words), "no word of \"{words}\": {said}");
+        assert!(message.contains(words), "\"{words}\" is missing: {said}");
         assert!(
             lines.iter().all(|line| line.starts_with("fullstripe: ")),
-            "only whole sentences: {said}"
+            "a line before the error does not begin with \"fullstripe: \": {said}"
         );
         said
     }
@@ -133,7 +133,7 @@ struct State {
     ready: Option<Value>,
     events: Vec<Value>,
     words: String,
-    /// Of its two streams.
+    /// How many of its two streams have ended.
     ended: usize,
 }
 
@@ -183,14 +183,14 @@ fn listen(heard: Arc<Heard>, from: impl Read + Send + 'static, add: fn(&Heard, &
     });
 }
 
-/// See the module's prose. It is killed when this value goes.
+/// A running `fullstripe serve`, which is killed when this value is dropped.
 pub struct Server<'a> {
     bed: &'a Bed,
     process: Guarded,
     heard: Arc<Heard>,
     nbd: PathBuf,
     socket: PathBuf,
-    /// The status at the moment it was ready.
+    /// The status at the moment when the server was ready.
     pub at_start: Value,
 }
 
@@ -248,7 +248,7 @@ impl Server<'_> {
             .to_owned()
     }
 
-    /// Asks for the status until it is as wanted.
+    /// Requests the status until it is as wanted.
     #[track_caller]
     pub fn wait_status(&self, what: &str, seconds: u64, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + Duration::from_secs(seconds);
@@ -302,7 +302,7 @@ impl Server<'_> {
         })
     }
 
-    /// Everything that has happened, a line each.
+    /// All events so far, one line each.
     pub fn events(&self) -> Vec<String> {
         let state = self.heard.state.lock().expect("no holder panics");
         let line = |event: &Value| format!("{}: {}", event["kind"], event["text"]);
@@ -319,7 +319,7 @@ impl Server<'_> {
             .count()
     }
 
-    /// What it said on standard error.
+    /// What the server printed on standard error, and lines of standard output that are not JSON.
     pub fn words(&self) -> String {
         self.heard.words()
     }

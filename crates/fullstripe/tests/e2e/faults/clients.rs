@@ -1,4 +1,4 @@
-//! Clients that misbehave or vanish, and a server that nobody listens to.
+//! Clients that misbehave or vanish, and a server whose output nobody reads.
 
 use crate::common::checks::{ledger, load};
 use crate::common::nbd::{self};
@@ -65,7 +65,7 @@ fn garbage_and_half_closed_connections_hurt_nobody_else() {
         .write_all(&[0xEE; 280])
         .expect("the server takes it");
     let _ = client.stream.read_to_end(&mut Vec::new());
-    // Everything that was asked before a half-close is answered.
+    // All requests sent before a half-close are answered.
     let mut client = server.client("data");
     for at in 0..20 {
         client
@@ -91,7 +91,7 @@ fn a_client_that_never_reads_its_replies_starves_only_itself() {
     for client in &mut deaf {
         let timeout = Some(Duration::from_millis(500));
         client.stream.set_write_timeout(timeout).expect("a timeout");
-        // Far more than the memory for payload; the server stops to take them at some point.
+        // Far more than the memory for payload: at some point the server stops accepting requests.
         for at in 0..2000u64 {
             if client
                 .submit((nbd::READ, 0), at % 32 * MIB, 1 << 20, &[])
@@ -105,12 +105,12 @@ fn a_client_that_never_reads_its_replies_starves_only_itself() {
     load.wait_for(500, 40);
     let mut ledger = load.stop();
     server.verify("data", &mut ledger);
-    // Nor do they keep the server from ending.
+    // These clients do not keep the server from ending either.
     let since = Instant::now();
     server.stop();
     assert!(
         since.elapsed() < Duration::from_secs(30),
-        "it took {:?}",
+        "stopping took {:?}",
         since.elapsed()
     );
     let server = bed.serve(bed.drives()).start();
@@ -144,7 +144,7 @@ fn clients_that_vanish_with_writes_in_flight_leave_whole_sectors() {
             let _ = socket.shutdown(std::net::Shutdown::Both);
         }
         ledger = load.end().0;
-        // Writes that had arrived may still be under way: a connection is closed when they have ended.
+        // Writes that arrived may still be under way; the server closes a connection when they have ended.
         let since = Instant::now();
         while open_files(server.pid()) > before {
             assert!(since.elapsed() < Duration::from_secs(20), "still open");
@@ -169,7 +169,7 @@ fn a_server_that_nobody_listens_to_goes_on() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut process = crate::common::process::Guarded::start(&mut command);
-    // Whoever started it is gone before it says its first word.
+    // Closes both pipes before the server prints anything.
     drop(process.child().stdout.take());
     drop(process.child().stderr.take());
     let since = Instant::now();

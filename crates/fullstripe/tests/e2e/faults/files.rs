@@ -37,7 +37,7 @@ fn a_file_that_is_cut_short_is_a_failed_member() {
     }
 }
 
-/// Writes make the file grow again, with zeros for what was cut off; they must never be read.
+/// Writes make the file grow again, with zeros in place of what was cut off. Those zeros must never be returned.
 #[test]
 fn a_file_that_is_cut_under_writes_gives_no_wrong_byte() {
     const ROUNDS: u64 = 3;
@@ -100,7 +100,7 @@ fn a_block_device_that_only_gives_errors_is_a_failed_member() {
     server.stop();
 }
 
-/// The kernel lets go of a loop device when its last user does, which is the array.
+/// The kernel detaches a loop device only when its last user, here the array, closes it.
 #[test]
 fn a_loop_device_that_is_detached_under_load_serves_until_the_end() {
     if !is_root("a_loop_device_that_is_detached_under_load_serves_until_the_end") {
@@ -223,14 +223,14 @@ fn without_redundancy_no_room_is_the_clients_error_and_no_more() {
     let block = vec![5; 1 << 20];
     let written = (0..)
         .find(|at| client.write(at * MIB, &block).is_err())
-        .expect("room ends");
+        .expect("the space ends");
     assert!(
         written >= 40,
         "24 MiB of each drive fit, but only {written} MiB were taken"
     );
     assert!(
         client.write(0, &block).is_ok(),
-        "what has its room can be written"
+        "blocks that already have space can be overwritten"
     );
     for at in 0..written {
         assert!(
@@ -247,7 +247,7 @@ fn without_redundancy_no_room_is_the_clients_error_and_no_more() {
     server.stop();
 }
 
-/// Somebody switches the write cache of a drive on that had none when it was opened.
+/// Switches on the write cache of a drive that had none when it was opened.
 #[test]
 fn a_cache_that_is_switched_on_is_told_of() {
     if !is_root("a_cache_that_is_switched_on_is_told_of") {
@@ -269,11 +269,11 @@ fn a_cache_that_is_switched_on_is_told_of() {
     server.stop();
 }
 
-/// The limit of the process (RLIMIT_FSIZE, `ulimit -f`) is reached, for which the kernel sends SIGXFSZ.
+/// The process reaches its file size limit (RLIMIT_FSIZE, `ulimit -f`), for which the kernel sends SIGXFSZ.
 #[test]
 fn a_file_that_the_process_may_not_write_so_far_is_a_failed_member() {
     let bed = Bed::new(2, 48 * MIB);
-    // Metadata lies at the end, which is beyond the limit in the longer file only.
+    // The metadata lies at the end of each file. Only in the longer file is that beyond the limit.
     bed.set_length(1, 64 * MIB);
     bed.create("data", 1, bed.drives(), &[]);
     let mut server = bed.serve(bed.drives()).start();
@@ -293,7 +293,7 @@ fn a_file_that_the_process_may_not_write_so_far_is_a_failed_member() {
     assert_eq!(server.volume_state(0), "degraded");
     server.stop();
 
-    // A command says what is wrong as well.
+    // A command that reaches the limit reports the reason as well.
     let limit = "ulimit -f 1024; exec \"$0\" \"$@\"";
     let mut command = crate::common::process::tied(std::path::Path::new("/bin/sh"));
     command.args(["-c", limit, env!("CARGO_BIN_EXE_fullstripe")]);

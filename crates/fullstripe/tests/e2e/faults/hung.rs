@@ -18,7 +18,7 @@ fn a_file_whose_file_system_hangs_is_failed_at_its_deadline() {
             .serve(&drives)
             .option(&[
                 "--deadline",
-                // Long enough for the other members on a machine that is busy with something else.
+                // Long enough that the other members are not failed on a busy machine.
                 "8",
                 "--shards",
                 "2",
@@ -43,7 +43,7 @@ fn a_file_whose_file_system_hangs_is_failed_at_its_deadline() {
         server.wait_event("failure-recorded", "faulty1", 20);
         let took = since.elapsed();
         assert!(took < Duration::from_secs(20), "it took {took:?}");
-        // Nobody waits for what the file system holds, and orders are carried out.
+        // No client waits for commands that hang in the file system, and orders are carried out.
         load.wait_for(100, 30);
         let mut other = server.client("data");
         let free = other.size_bytes - 4096;
@@ -136,7 +136,7 @@ fn a_hung_member_is_failed_at_its_deadline_and_nobody_waits_for_it() {
     let since = Instant::now();
     server.wait_event("member-overdue", "loop", 10);
     server.wait_event("failure-recorded", "loop", 10);
-    // Requests of which the drive holds a part are answered as well, and others follow them.
+    // Requests with a command on the hung drive are answered as well, and later requests are served.
     load.wait_for(200, 20);
     let mut ledger = load.stop();
     let took = since.elapsed();
@@ -146,16 +146,16 @@ fn a_hung_member_is_failed_at_its_deadline_and_nobody_waits_for_it() {
     );
     let counters = &server.status()["counters"];
     let held = counters["abandoned"].as_u64().unwrap() - counters["returned"].as_u64().unwrap();
-    assert!(held > 0, "the drive holds commands: {counters}");
+    assert!(held > 0, "the drive still holds commands: {counters}");
     server.verify("data", &mut ledger);
     assert_eq!(server.volume_state(0), "degraded");
-    // While it has commands it cannot come back: they could be carried out any time.
+    // The drive cannot come back while it holds commands, because it could carry them out at any time.
     server.order(&["remove", "data:1"]).ok();
     let name = device.device().display().to_string();
     server
         .order(&["add-spare", "--force", &name])
         .refused("in use");
-    // They are, under load, and harm nobody.
+    // It carries them out now, under load, and no data is harmed.
     let load = ledger.load(server.clients("data", 2), Mix::Everything);
     faulty.set(|faults| faults.hung = false);
     server.wait_status("given back", 20, |status| {
@@ -164,7 +164,7 @@ fn a_hung_member_is_failed_at_its_deadline_and_nobody_waits_for_it() {
     load.wait_for(200, 30);
     let mut ledger = load.stop();
     server.verify("data", &mut ledger);
-    // Now it can be filled anew.
+    // With no commands left, the drive is accepted and rebuilt.
     server.order(&["add-spare", "--force", &name]).ok();
     server.wait_event("job-ended", "rebuild finished", 60);
     server.order(&["scrub", "data", "--wait"]).ok();
@@ -178,7 +178,7 @@ fn an_array_ends_although_a_member_hangs() {
         return;
     }
     let (bed, faulty, _device) = with_faulty_device();
-    // A log is flushed, and a process cannot end before the kernel has a flush back.
+    // No log: it would be flushed, and a process cannot end before the kernel has completed its flush.
     bed.create("data", 5, bed.drives(), &["--write-hole", "off"]);
     let server = bed.serve(bed.drives()).option(&["--deadline", "2"]).start();
     server.wait_optimal(60);
@@ -187,7 +187,7 @@ fn an_array_ends_although_a_member_hangs() {
     faulty.set(|faults| faults.hung = true);
     let load = ledger.load(server.clients("data", 2), Mix::Small);
     std::thread::sleep(Duration::from_millis(200));
-    // In the middle of what nobody knows yet to be in vain.
+    // Stops the server before the deadline, when the member is not known to hang yet.
     let since = Instant::now();
     let (status, words) = server.end();
     let took = since.elapsed();
@@ -205,7 +205,7 @@ fn an_array_ends_although_a_member_hangs() {
     server.verify("data", &mut ledger);
     server.stop();
     faulty.set(|faults| faults.hung = false);
-    // What it has done late is outdated, and known to be.
+    // The writes that the member carried out late are outdated, and the member is known to be.
     let server = bed.serve(bed.drives()).start();
     assert_eq!(server.at_start["volumes"][0]["state"], "degraded");
     server.verify("data", &mut ledger);

@@ -1,4 +1,4 @@
-//! Bad blocks that are on record: put there by another program, or by a rebuild that could not have them.
+//! Bad blocks on record: recorded by another program, or by a rebuild that could not read their sources.
 
 use crate::common::checks::{ledger, on_drive};
 use crate::common::faulty::{specs, with_faulty};
@@ -27,7 +27,7 @@ fn change_record(bed: &Bed, drive: usize, change: impl FnOnce(&mut Mpb)) {
     file.write_all_at(&image, at).unwrap();
 }
 
-/// Puts `sectors` of the drive with number 1 into the bad-block log of all, and something else onto them.
+/// Adds `sectors` of drive 1 to the bad-block log in all drives' records, and overwrites these sectors.
 fn plant(bed: &Bed, drives: usize, sectors: &[(u64, u64)]) {
     for drive in 0..drives {
         change_record(bed, drive, |record| {
@@ -41,7 +41,7 @@ fn plant(bed: &Bed, drives: usize, sectors: &[(u64, u64)]) {
     }
 }
 
-/// What `examine` says is on record on a drive.
+/// The bad blocks in a drive's record, as `examine` reports them.
 fn listed(bed: &Bed, drive: usize) -> Vec<Value> {
     let path = bed.drive(drive).display().to_string();
     let said = run(&mut bed.fullstripe(&["examine", "--json", &path]), 20).ok();
@@ -50,7 +50,7 @@ fn listed(bed: &Bed, drive: usize) -> Vec<Value> {
     listed.as_array().expect("a list").clone()
 }
 
-/// A status is a little older than what has just ended.
+/// Waits until no bad blocks are reported: the status may be a little older than the end of a job.
 fn wait_nothing_bad(server: &Server<'_>) {
     server.wait_status("nothing bad", 10, |status| {
         let members = status["members"].as_array().unwrap();
@@ -110,7 +110,7 @@ fn without_redundancy_a_recorded_block_is_an_error_until_it_is_written_whatever_
     client.read(first + 4096, 4096).unwrap();
     server.wait_event("unrecoverable", &format!("LBA {}", first / 512), 10);
     client.write(first, &[7; 4096]).unwrap();
-    // Killed at once: what was acknowledged is there.
+    // Killed at once: the acknowledged write must be there.
     server.kill();
     bed.wait_released();
     assert_eq!(listed(&bed, 0).len(), 1);
@@ -151,7 +151,7 @@ fn a_rebuild_puts_what_it_cannot_have_on_record_and_ends() {
     assert_eq!(on_drive(&bed, 3, 0)["state"], "normal");
     assert_eq!(listed(&bed, 3).len(), 1);
 
-    // The next process knows it, and as long as the other drive cannot be read it is lost.
+    // The next process knows the bad block. Its data are lost as long as the other drive cannot be read.
     let here = [drives[0].clone(), drives[1].clone(), drives[3].clone()];
     let server = bed.serve(&here).start();
     let mut client = server.client("data");
@@ -163,7 +163,7 @@ fn a_rebuild_puts_what_it_cannot_have_on_record_and_ends() {
     };
     let errors = lost(&mut client);
     assert!(errors == 1 || errors == 2, "{errors}");
-    // When it can be, nothing is.
+    // Once the other drive can be read, nothing is lost.
     faulty.set(|faults| faults.unreadable.clear());
     server.verify("data", &mut ledger);
     server.order(&["scrub", "data", "--wait"]).ok();

@@ -23,7 +23,7 @@ fn an_unreadable_sector_is_reconstructed_and_healed() {
         let sectors = [0, 4096, 777 * 512, 5 * MIB, 20 * MIB + 512];
         let bad = sectors.map(|from| from..from + 512);
         faulty.set(|faults| faults.unreadable = bad.to_vec());
-        // Mirrors choose whom to read from; the scrub reads everything.
+        // Reads of a mirror choose one copy, so only the scrub is sure to meet all bad sectors.
         server.verify("data", &mut ledger);
         server.order(&["scrub", "data", "--wait"]).ok();
         assert!(
@@ -104,7 +104,7 @@ fn a_member_that_cannot_write_or_flush_is_failed_and_nothing_is_lost() {
         assert_eq!(server.volume_state(0), "degraded");
         server.stop();
         faulty.set(|faults| *faults = crate::common::faulty::Faults::default());
-        // Its record is older than the others', which say that it has failed.
+        // The record of the failed member is older than the others', which contain its failed mark.
         let server = bed.serve(&drives).start();
         assert_eq!(
             server.at_start["volumes"][0]["state"], "degraded",
@@ -150,7 +150,7 @@ fn a_volume_that_lost_too_much_gives_errors_and_comes_back_with_its_drives() {
             since.elapsed()
         );
 
-        // The second loss is not on record, so its return brings the volume back.
+        // The second loss is not on record, so the volume is served again when that drive returns.
         faulty[1].set(|faults| faults.unwritable.clear());
         let left = &drives[1..];
         let server = bed.serve(left).start();
@@ -235,7 +235,7 @@ fn signals_during_a_rebuild_leave_it_to_be_finished() {
         while server.runs() {
             assert!(
                 since.elapsed() < Duration::from_secs(30),
-                "{signal:?} does not end it"
+                "{signal:?} does not end the server"
             );
             std::thread::sleep(Duration::from_millis(10));
         }

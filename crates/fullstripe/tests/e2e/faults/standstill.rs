@@ -1,4 +1,4 @@
-//! The process is stopped for longer than the deadline: no drive was slow.
+//! The process is stopped for longer than the deadline, although no drive was slow.
 
 use crate::common::checks::ledger;
 use crate::common::{Bed, MIB, Mix};

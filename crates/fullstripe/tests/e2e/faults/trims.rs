@@ -1,4 +1,4 @@
-//! Members of which one cannot discard: a file behind nbdfuse whose server has no trim.
+//! Arrays with one member that cannot discard: a file of nbdfuse whose NBD server has no trim.
 
 use crate::common::faulty::with_faulty;
 use crate::common::nbd::{Client, TRIM};
@@ -29,9 +29,9 @@ fn offers_trim(client: &Client) -> bool {
     client.flags & SEND_TRIM != 0
 }
 
-/// Trims the area, writes here and there, flushes; returns what is read then.
+/// Trims the area, writes a block in many places, flushes, and returns the content as read afterwards.
 fn trim_and_write(client: &mut Client) -> Vec<u8> {
-    // Offered or not, and whatever comes of it: what is read afterwards is what there is.
+    // The trim may be refused, and trimmed bytes may read as anything, so the result is ignored.
     let _ = client.simple((TRIM, 0), 0, AREA_BYTES as u32, &[]);
     for number in 0..128u64 {
         let at = number * 61 * 4096 % AREA_BYTES as u64;

@@ -5,7 +5,7 @@ use metadata::imsm::Attributes;
 use serde_json::Value;
 use std::fs;
 
-/// The first container, when `assemble` ends with `code`; nothing may be changed by it.
+/// Runs `assemble`, which must end with `code` and change nothing; returns the first container.
 fn assembled(rig: &Rig, words: &str, code: i32) -> Value {
     let before: Vec<_> = words
         .split(' ')
@@ -160,7 +160,7 @@ fn an_unknown_attribute_starts_nothing() {
     );
 }
 
-/// Whoever made the entries: those blocks are told apart, and the array starts.
+/// Bad-block entries, whichever program made them, concern their blocks only: the array starts.
 #[test]
 fn a_bad_block_log_is_no_reason_not_to_start() {
     let rig = Rig::with_array("vol --level 5", 3);
@@ -213,7 +213,7 @@ fn other_raid_metadata_beside_the_arrays_is_nobodys_to_choose() {
         }
         rig.done("destroy vol --yes --force d0 d1 d2");
     }
-    // Inside of the array's extents it is its user's, whatever it is.
+    // Inside the array's extents such content belongs to the user, so it does not matter.
     let rig = Rig::with_array("vol --level 1", 2);
     for name in ["d0", "d1"] {
         rig.put(name, 4096, &md_1);
@@ -260,7 +260,7 @@ fn a_dirty_volume_says_what_will_be_done() {
         container["volumes"][0]["start"]["work"],
         "resync from the start"
     );
-    // And without one member it is refused, with the option that accepts the danger.
+    // Without one member the start is refused, and the refusal names the option that accepts the danger.
     let container = assembled(&rig, "--degraded d0 d1", 4);
     assert_eq!(
         container["volumes"][0]["start"]["option"],

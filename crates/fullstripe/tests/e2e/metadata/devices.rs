@@ -1,4 +1,4 @@
-//! Real block devices: loop devices over files, where this machine allows them.
+//! Block devices: loop devices over files, where the machine allows them.
 
 use super::rig::{Rig, program, run_program};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// A device over `file`; says why there is none.
+    /// A device over `file`. If there is none, prints why the test is skipped.
     pub fn over(file: &Path) -> Option<Loop> {
         let losetup = program("losetup")?;
         let output = Command::new(&losetup)

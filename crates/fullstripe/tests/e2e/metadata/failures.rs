@@ -1,5 +1,5 @@
-//! How commands fail with `--json`: the same exit code, nothing but a result on standard output, and one
-//! object on standard error that says what a person would have read.
+//! How commands fail with `--json`: the same exit code, nothing but a result on standard output, and one object on
+//! standard error with the message that the text form prints.
 
 use super::rig::Rig;
 use serde_json::Value;
@@ -10,7 +10,7 @@ fn fails(rig: &Rig, line: &str, kind: &str, wanted: &str) {
         "failed" => 1,
         "usage" => 2,
         "refused" => 4,
-        other => panic!("{other} is no kind of failure"),
+        other => panic!("no failure has the kind {other}"),
     };
     let text = rig.run(line);
     let json = rig.run(&format!("{line} --json"));
@@ -30,7 +30,7 @@ fn fails(rig: &Rig, line: &str, kind: &str, wanted: &str) {
     let message = error["message"].as_str().unwrap();
     assert!(message.contains(wanted), "{line}: {message}");
     assert_eq!(json.stderr.lines().count(), 1, "{line}: {:?}", json.stderr);
-    // The sentence is the one for people.
+    // The message is the same as in the text form.
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(&text.stderr).contains(&words(message)), "{text:?}");
 }
@@ -76,7 +76,7 @@ fn help_is_help_and_a_name_is_no_option() {
     let rig = Rig::new();
     let help = rig.done("create --help --json");
     assert!(help.stdout.contains("Usage: ") && help.stderr.is_empty());
-    // After `--` it would be a drive's name; the wrong option is an error for people.
+    // After `--`, `--json` is a drive's name, so the error about the wrong option is printed as text.
     let outcome = rig.run("list --wrong -- --json");
     assert_eq!(outcome.code, 2);
     assert!(outcome.stderr.starts_with("error: "), "{outcome:?}");

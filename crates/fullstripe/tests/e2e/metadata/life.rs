@@ -215,7 +215,7 @@ fn a_request_is_explained_for_drives_and_for_a_description() {
     let explained = rig.json("explain vol --failed 1 --read 4k@64k d0 d1 d2 d3", 0);
     assert_eq!(explained["totals"]["reads"], 3);
     assert_eq!(explained["failed"][0], 1);
-    // The drive is really gone: the same plan without being told.
+    // Without the drive itself the plan is the same, without `--failed`.
     let explained = rig.json("explain vol --read 4k@64k d0 d2 d3", 0);
     assert_eq!(explained["totals"]["reads"], 3);
 }

@@ -1,7 +1,7 @@
-//! mdadm, which has its own implementation of the format, reads what we write, field by field.
+//! mdadm, which has its own implementation of the format, reads what fullstripe writes, field by field.
 //!
-//! It reads block devices only, so this needs loop devices. They have no serial number; mdadm then takes
-//! the device's path for one (`IMSM_DEVNAME_AS_SERIAL`), and the arrays are made with these serials.
+//! mdadm reads block devices only, so these tests need loop devices. Those have no serial numbers, so mdadm uses
+//! the device's path instead (`IMSM_DEVNAME_AS_SERIAL`), and the arrays are made with these serials.
 
 use super::devices::Loop;
 use super::rig::{Rig, program, run_program};
@@ -77,7 +77,7 @@ fn compare(count: usize, lines: &[&str]) {
     for (slot, device) in devices.iter().enumerate() {
         let examined = examine(&mdadm, &device.device);
         let record = &own["drives"][slot]["record"];
-        // Which is a whole one: mdadm does not mind what lies in its reserve.
+        // The shadow is intact and does not disturb mdadm, although it lies in the space that IMSM reserves.
         assert_eq!(own["drives"][slot]["shadow"]["same_as_record"], true);
         compare_container(&examined, record, count, made.len());
         for (at, device) in devices.iter().enumerate() {
@@ -95,7 +95,7 @@ fn compare(count: usize, lines: &[&str]) {
     }
 }
 
-/// Whether mdadm says that it knows all attributes: 4.2 says so, 4.4 shows them in hexadecimal as well.
+/// Whether mdadm reports that it supports all attributes: 4.2 prints that alone, 4.4 their hexadecimal value as well.
 fn supports_all(attributes: &str) -> bool {
     let shown = attributes.strip_suffix(" (supported)");
     attributes == "All supported"
@@ -141,7 +141,7 @@ fn compare_volume(fields: &BTreeMap<String, String>, made: &Value, record: &Valu
         Some(first_number("Array Size") * 512),
         made["size_bytes"].as_u64()
     );
-    // mdadm's "per device" contains the MiB of the write-hole log.
+    // mdadm's "per device" size includes the MiB of the write-hole log.
     assert_eq!(
         Some((first_number("Per Dev Size") - 2048) * 512),
         record["component_bytes"].as_u64()
@@ -249,13 +249,13 @@ fn what_mdadm_erases_stays_erased() {
     let own = rig.json(&format!("examine {specs}"), 0);
     assert_eq!(own["drives"][0]["shadow"]["state"], "whole");
     assert_eq!(rig.run(&format!("assemble {specs}")).code, 1);
-    // Who erased it on purpose says so once more: a program that only overwrote the ends leaves the same.
+    // A new array needs --force, even after a deliberate erasure: an accidental one leaves the same traces.
     let refused = rig.run(&format!("create new --level 1 {specs}"));
     assert_eq!(refused.code, 4, "{refused:?}");
     rig.done(&format!("create new --level 1 --force {specs}"));
 }
 
-/// Ranges are split into entries of 256 sectors, and mdadm shows them all, of the drive that is asked about.
+/// Ranges are split into entries of at most 256 sectors, and mdadm shows all entries of the drive given.
 #[test]
 fn mdadm_reads_our_bad_block_log() {
     let (Some(mdadm), Some(blockdev)) = (program("mdadm"), program("blockdev")) else {
@@ -304,7 +304,7 @@ fn mdadm_reads_our_bad_block_log() {
         listed(&devices[1])
     );
     assert_eq!(entries(&devices[2]), ["512 for 8 sectors"]);
-    // It takes the record for whole.
+    // mdadm finds the record's checksum correct.
     let examined = examine(&mdadm, &devices[1].device);
     assert!(
         examined.container["Checksum"].ends_with(" correct"),

@@ -44,7 +44,7 @@ fn a_drive_that_holds_something_needs_force() {
     }
 }
 
-/// With `--force` the array is made, nothing recognises the old content, and the backup has it.
+/// With `--force` the array is made, the old content is no longer recognised, and the backup contains it.
 fn forced(rig: &Rig, what: &str) {
     let before = rig.content("d1");
     let made = rig.json("create vol --level 0 --force d0 d1 d2", 0);
@@ -279,7 +279,7 @@ fn a_volume_without_a_name_is_not_named_after_its_first_drive() {
     ] {
         rig.refused(line, 1, wanted, &["a.img", "d0", "d1", "d2"]);
     }
-    // The line to type is right.
+    // The command line that the message suggests works.
     rig.done("create NAME --level 5 a.img d0 d1 d2");
 }
 
@@ -340,7 +340,7 @@ fn a_drive_in_use_is_left_alone() {
     ] {
         rig.refused(line, 4, "d1 is in use by", &["d0", "d1"]);
     }
-    // Looking is allowed.
+    // Commands that only read are allowed.
     assert_eq!(rig.run("assemble d0 d1").code, 0);
 }
 

@@ -11,12 +11,12 @@ use std::process::{Command, Stdio};
 /// Size of the drives that [`Rig::drives`] makes.
 pub const DRIVE_BYTES: u64 = 32 << 20;
 
-/// A folder of its own; backups stay in it as well.
+/// A test's own folder, which also holds the backups.
 pub struct Rig {
     folder: tempfile::TempDir,
 }
 
-/// What a run of the binary gave.
+/// The exit code and output of a run of the binary.
 #[derive(Debug)]
 pub struct Outcome {
     pub code: i32,
@@ -40,7 +40,7 @@ impl Rig {
         rig
     }
 
-    /// A folder with an array: `create` with these words, then the names of its `count` drives.
+    /// A folder with an array, made by `create` with these words, then the names of its `count` drives.
     pub fn with_array(words: &str, count: usize) -> Rig {
         let rig = Rig::with_drives(count);
         let created = rig.run(&format!("create {words} {}", names(count)));
@@ -76,8 +76,7 @@ impl Rig {
         fs::read(self.path(name)).unwrap()
     }
 
-    /// The first and last 4 MiB of a drive, which is all that a command about metadata could touch without
-    /// zeroing everything.
+    /// The first and last 4 MiB of a drive. A metadata command changes nothing else unless it zeroes the whole drive.
     fn ends(&self, name: &str) -> Vec<u8> {
         const END_BYTES: u64 = 4 << 20;
         let file = File::open(self.path(name)).unwrap();
@@ -93,7 +92,7 @@ impl Rig {
     /// Runs the binary with the words of `line`, in the folder.
     pub fn run(&self, line: &str) -> Outcome {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // No command takes long; `serve` would not end if it were not refused.
+        // No command takes long, but a `serve` that is not refused would never end.
         let output = Command::new("timeout")
             .args(["60", env!("CARGO_BIN_EXE_fullstripe")])
             .args(words)
@@ -116,22 +115,22 @@ impl Rig {
         outcome
     }
 
-    /// As [`Rig::run`]; must succeed.
+    /// As [`Rig::run`], but the command must succeed.
     pub fn done(&self, line: &str) -> Outcome {
         let outcome = self.run(line);
         assert_eq!(outcome.code, 0, "{line}: {outcome:?}");
         outcome
     }
 
-    /// As [`Rig::run`] with `--json`; the code that is expected, and the JSON.
+    /// As [`Rig::run`] with `--json`; the command must end with `code`. Returns the JSON.
     pub fn json(&self, line: &str, code: i32) -> Value {
         let outcome = self.run(&format!("{line} --json"));
         assert_eq!(outcome.code, code, "{line}: {outcome:?}");
         serde_json::from_str(&outcome.stdout).unwrap()
     }
 
-    /// Runs the binary, which must fail with `code`, one sentence that contains `wanted`, and leave the
-    /// named drives as they were.
+    /// Runs the binary, which must fail with `code` and one sentence that contains `wanted`, and must not
+    /// change the named drives.
     pub fn refused(&self, line: &str, code: i32, wanted: &str, drives: &[&str]) {
         let before: Vec<Vec<u8>> = drives.iter().map(|name| self.ends(name)).collect();
         let outcome = self.run(line);

@@ -37,7 +37,7 @@ fn examine_shows_the_shadow() {
         "{text}"
     );
 
-    // md goes on, and keeps no shadows.
+    // md updates the record further, without updating the shadow.
     rig.change_record("d1", |record| record.generation += 4);
     assert_eq!(shadow(&rig, "d1", 0)["same_as_record"], false);
     let text = rig.done("examine d1").stdout;
@@ -76,7 +76,7 @@ fn the_shadows_are_what_is_left() {
         ),
         "{text}"
     );
-    // Another command that changes the record writes it again as well.
+    // A command that changes the volumes writes the records again as well.
     rig.done("create more --level 0 d0 d1 d2");
     let report = rig.json(&format!("assemble {}", names(3)), 0);
     assert_eq!(report["containers"][0]["from_shadows"], false);
@@ -92,7 +92,7 @@ fn destroy_takes_the_shadows_with_it() {
     for name in ["d0", "d1"] {
         assert!(place(&rig, name).iter().all(|&byte| byte == 0), "{name}");
     }
-    // Also when the shadows are all that is left.
+    // Also when only the shadows are left.
     rig.done("create vol --level 1 d0 d1");
     for name in ["d0", "d1"] {
         tear(&rig, name);
@@ -101,7 +101,7 @@ fn destroy_takes_the_shadows_with_it() {
     assert_eq!(rig.json("list d0 d1", 0)["empty"][1], "d1");
     assert!(shadow(&rig, "d0", 0).is_null());
 
-    // One of two volumes.
+    // Destroying one of two volumes leaves the other on record and in the shadow.
     rig.done("create one --level 1 --size 4m d0 d1");
     rig.done("create two --level 1 d0 d1");
     for name in ["d0", "d1"] {
@@ -123,7 +123,7 @@ fn create_overwrites_what_another_array_left() {
     rig.done("create new --level 1 --force d0 d1");
     assert_eq!(shadow(&rig, "d0", 0)["volumes"][0], "new");
 
-    // Where it survives, as beside records that mdadm makes, it never serves another array.
+    // A shadow that survives, for example beside records made by mdadm, is never used for another array.
     for (name, left) in ["d0", "d1"].iter().zip(&left) {
         rig.put(name, rig.shadow_place(), left);
         tear(&rig, name);
@@ -177,17 +177,17 @@ fn a_saved_copy_brings_its_own_shadow() {
     rig.done("metadata restore with --yes d0 d1 d2");
     assert!(rig.content("d1") == whole);
 
-    // A copy that was made when there was no shadow: one that is there now is not that record's.
+    // The copy was saved when there was no shadow. A shadow that is there now does not belong to its record.
     let restored = rig.json("metadata restore without --yes d0 d1 d2", 0);
     assert!(shadow(&rig, "d1", 0).is_null());
     assert!(place(&rig, "d1").iter().all(|&byte| byte == 0));
-    // And what that took away is in the backup.
+    // The backup contains the shadow that the restore has removed.
     let backup = restored["backup"].as_str().unwrap();
     rig.done(&format!("metadata restore {backup} --yes d0 d1 d2"));
     assert!(place(&rig, "d1") == left);
 }
 
-/// Whoever has lost the record only may still have everything: nothing takes such drives without being told.
+/// Drives that lost only their record may still hold all data, so no command takes them without `--force`.
 #[test]
 fn drives_with_a_shadow_only_are_not_free() {
     let rig = Rig::with_array("vol --level 5", 3);

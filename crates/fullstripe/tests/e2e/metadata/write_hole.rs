@@ -1,4 +1,4 @@
-//! What protects a RAID 5 against the write hole: chosen when it is made, switched later, shown.
+//! The protection of a RAID 5 against the write hole: chosen at `create`, switched later, shown.
 
 use super::rig::Rig;
 use serde_json::Value;
@@ -57,7 +57,7 @@ fn other_levels_have_nothing_to_protect() {
 fn the_protection_of_a_clean_volume_can_be_switched() {
     let rig = Rig::with_array("vol --level 5 --write-hole off", 3);
     let place = 26 << 20;
-    // Whatever lies there is no log.
+    // The bytes at the log's place are not a log.
     rig.put("d1", place, &[0xCC; 8192]);
     let switched = rig.json("write-hole vol log d0 d1 d2", 0);
     assert_eq!(switched["write_hole"], "log");

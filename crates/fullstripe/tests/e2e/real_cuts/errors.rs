@@ -1,5 +1,5 @@
-//! What the kernel answers with an errno is never taken for done: not an unsupported command, and not a sync that
-//! might go well the next time. The drive that answered it has failed, and the others have everything.
+//! A command that the kernel answers with an errno never counts as done, be it an unsupported command or a sync that
+//! might succeed the next time. The drive that answered so is failed, and the other drives hold all data.
 
 use super::rig::{Kind, Rig, Shape};
 use crate::common::{Server, nbd};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 const FUA_WRITE: (u16, u16) = (nbd::WRITE, nbd::FLAG_FUA);
 const BLOCK: usize = 64 << 10;
 
-/// An array on files: its reads, writes and syncs come to the file system as they are.
+/// An array on files: its reads, writes and syncs reach the file system unchanged.
 fn array(level: u8) -> Rig {
     let shape = Shape {
         level,
@@ -30,7 +30,7 @@ fn expect_failed(server: &Server<'_>, member: usize, errno: Errno) {
     });
 }
 
-/// The power goes, the drive that failed stays away, and the other one has to have the blocks.
+/// Cuts the power, leaves the failed drive away, and expects the blocks on the other one.
 fn expect_on_the_other(rig: &mut Rig, other: usize, blocks: &[u8]) {
     rig.lose(&[Loss::Everything], &mut Stream::new(1, "cut", 0));
     let starting = rig.bed.serve(&[rig.drive(other)]);
@@ -87,7 +87,7 @@ fn a_read_that_the_kernel_does_not_support_is_answered_by_the_others() {
     }
 }
 
-/// The kernel tells once that it could not write back, and knows nothing of it the next time.
+/// The kernel reports a failed write-back once. A second sync succeeds although the data are lost.
 #[test]
 fn a_flush_that_failed_once_is_not_asked_again() {
     let errnos = [
@@ -117,7 +117,7 @@ fn a_flush_that_failed_once_is_not_asked_again() {
     }
 }
 
-/// Metadata is written without the engine before an array serves.
+/// `create` writes metadata without the engine, so its syncs are tested by themselves.
 #[test]
 fn what_create_has_written_outlasts_the_power() {
     let mut rig = array(5);

@@ -1,9 +1,10 @@
-//! What the file system's journal has to show, whatever the power then takes.
+//! What the file system's journal has to show, so that a power cut loses nothing that was promised.
 //!
-//! - A FUA write is durable, before it is answered, on each member that holds a part of it: both copies of a
-//!   mirror; in RAID 5 the data and, at the same place of another member, parity.
+//! - Before a FUA write is answered it is durable on each member that holds a part of it: both copies of a
+//!   mirror; in RAID 5 the data and, at the same offset of another member, parity.
 //! - When a FLUSH is answered, everything that the members had answered before it was sent is durable.
-//! - A record comes after its shadow, to one half of the members at a time, and after the record before it.
+//! - A record is written once its shadow and the record before it are durable, to at most half of the members at
+//!   a time.
 
 use super::load::Kept;
 use super::promise::Promise;
@@ -17,9 +18,9 @@ pub struct Case<'a> {
     pub shape: &'a Shape,
     pub journal: &'a [Entry],
     pub members: &'a [usize],
-    /// Whether each part of the volume lies on `members` as often as it should.
+    /// Whether `members` hold all copies and parity of the volume.
     pub is_whole: bool,
-    /// Whether the journal begins with drives that lack no shadow, so that each record has its own.
+    /// Whether all drives have a shadow when the journal begins, so that each record must have its own.
     pub begins_at_rest: bool,
 }
 
@@ -33,7 +34,7 @@ impl Case<'_> {
         self.members.contains(&entry.file)
     }
 
-    /// All rules; the first sentence about what breaks one.
+    /// Checks all rules; the error is a sentence about the first one that is broken.
     pub fn judge(&self, promise: &Promise, kept: &[Kept]) -> Result<(), String> {
         let by_tag = self.places();
         for kept in kept {
@@ -46,7 +47,7 @@ impl Case<'_> {
         self.records()
     }
 
-    /// Which entries brought a sector, and where.
+    /// For each tag of a sector, the entries that wrote it, and where.
     fn places(&self) -> HashMap<u64, Vec<(&Entry, u64)>> {
         let mut places: HashMap<u64, Vec<(&Entry, u64)>> = HashMap::new();
         for entry in self.journal.iter().filter(|entry| self.is_member(entry)) {
@@ -85,8 +86,8 @@ impl Case<'_> {
             }
             if on.len() < 2 {
                 return Err(format!(
-                    "sector {sector} of a FUA write of version {} was answered at {}, but durable then on the \
-                     members {on:?} alone: {:?}",
+                    "sector {sector} of a FUA write of version {} was answered at {}, but was durable then on the \
+                     members {on:?} only: {:?}",
                     request.version,
                     kept.answered,
                     found
@@ -109,7 +110,7 @@ impl Case<'_> {
         };
         match self.journal.iter().find(too_late) {
             Some(entry) => Err(format!(
-                "a FLUSH sent at {} was answered at {}, but not durable then: {}",
+                "a FLUSH sent at {} was answered at {}, but this was not durable then: {}",
                 kept.sent,
                 kept.answered,
                 brief(entry)
@@ -118,7 +119,7 @@ impl Case<'_> {
         }
     }
 
-    /// Whether the last that came before a record to where it and its shadow lie was a shadow.
+    /// Whether the last write before a record, among those to its place and its shadow's, was to the shadow.
     fn has_shadow(&self, record: &Entry, shadow: &Range<u64>) -> bool {
         let is_either = |entry: &&Entry| {
             entry.file == record.file
@@ -134,7 +135,7 @@ impl Case<'_> {
         let shadow = DRIVE_BYTES - SHADOW[0]..DRIVE_BYTES - SHADOW[1];
         let mut updates: BTreeMap<u32, Vec<&Entry>> = BTreeMap::new();
         for entry in self.journal {
-            // What came when the power was gone came to nothing.
+            // Writes that arrived after the power cut had no effect.
             let is_write = entry.operation == Operation::Write && entry.errno == 0;
             if !self.is_member(entry) || !is_write {
                 continue;
@@ -150,7 +151,7 @@ impl Case<'_> {
                 };
                 if let Some(other) = self.journal.iter().find(is_open) {
                     return Err(format!(
-                        "record {generation} came ({}) before its shadow was durable ({})",
+                        "record {generation} was written ({}) before its shadow was durable ({})",
                         brief(entry),
                         brief(other)
                     ));
@@ -158,7 +159,7 @@ impl Case<'_> {
                 if self.begins_at_rest && !self.has_shadow(entry, &shadow) {
                     let entry = brief(entry);
                     return Err(format!(
-                        "record {generation} came without a shadow ({entry})"
+                        "record {generation} was written without a shadow ({entry})"
                     ));
                 }
                 updates.entry(generation).or_default().push(entry);
@@ -172,7 +173,7 @@ impl Case<'_> {
                     |other: &&&Entry| !other.is_durable_at(entry.arrived) && other.errno == 0;
                 if let Some(other) = before.iter().find(is_open) {
                     return Err(format!(
-                        "record {generation} came ({}) before the one before it was durable ({})",
+                        "record {generation} was written ({}) before the previous record was durable ({})",
                         brief(entry),
                         brief(other)
                     ));
@@ -183,8 +184,8 @@ impl Case<'_> {
                 let at_once: BTreeSet<usize> = at_once.map(|other| other.file).collect();
                 if at_once.len() > half {
                     return Err(format!(
-                        "record {generation} was on its way to the members {at_once:?} at once, at most \
-                         {half} may have it: {}",
+                        "record {generation} was being written to the members {at_once:?} at once, at most \
+                         {half} may be written at a time: {}",
                         brief(entry)
                     ));
                 }
@@ -195,7 +196,7 @@ impl Case<'_> {
     }
 }
 
-/// The generation of the record that a write brings, if it is one.
+/// The generation of the record that a write contains, if it is a write of a record.
 pub fn generation_of(entry: &Entry) -> Option<u32> {
     [512, 4096].into_iter().find_map(|sector_bytes: usize| {
         let at = entry.content.len().checked_sub(sector_bytes)?;
@@ -207,7 +208,7 @@ pub fn generation_of(entry: &Entry) -> Option<u32> {
     })
 }
 
-/// An entry in a few words.
+/// A short text for an entry.
 pub fn brief(entry: &Entry) -> String {
     let Entry {
         file,

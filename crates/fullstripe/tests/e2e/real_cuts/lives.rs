@@ -1,7 +1,7 @@
-//! Lives of arrays, drawn from seeds: each is made, used, degraded, rebuilt, and its power is cut again and again.
+//! Lives of arrays, drawn from seeds: each array is made, used, degraded, rebuilt, and its power is cut many times.
 //!
-//! A life's draws follow from its seed. What the machine does with them (which request is under way when the
-//! power goes) does not, so a seed that failed repeats the kind of life, often enough to meet the same again.
+//! A life's draws follow from its seed, but the machine's timing does not (which request is under way when the power
+//! is cut). So a seed that failed repeats the kind of life, and often enough of these meet the same fault again.
 
 use super::judge::brief;
 use super::load::{Compared, compare};
@@ -27,7 +27,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     parsed.unwrap_or_else(|_| panic!("{name} is '{text}': a number is wanted"))
 }
 
-/// `REAL_CUTS_COUNT` cuts (40), of lives from the seed `REAL_CUTS_SEED` (1) on, two at a time.
+/// At least `REAL_CUTS_COUNT` (40) cuts, in lives from the seed `REAL_CUTS_SEED` (1) on, two lives at a time.
 #[test]
 fn whatever_a_power_cut_leaves_is_what_was_promised() {
     if !is_root("whatever_a_power_cut_leaves_is_what_was_promised") {
@@ -80,7 +80,7 @@ fn whatever_a_power_cut_leaves_is_what_was_promised() {
     }
 }
 
-/// Says how to repeat a life that fails, after how many cuts.
+/// When a life fails, prints after how many cuts, and how to run such lives again.
 struct Told<'a> {
     seed: u64,
     done: &'a AtomicU64,
@@ -112,7 +112,7 @@ fn draw_shape(seed: u64, random: &mut Stream) -> Shape {
         (5, "off"),
     ];
     let (level, write_hole) = all[(seed % all.len() as u64) as usize];
-    // The format has no bitmap on drives with larger sectors.
+    // The metadata format has no bitmap on drives with larger sectors.
     let larger = if write_hole == "bitmap" { 512 } else { 4096 };
     Shape {
         level,
@@ -129,13 +129,13 @@ struct Life {
     promise: Option<Promise>,
     random: Stream,
     seed: u64,
-    /// What happened, for whoever reads of a failure.
+    /// What happened, printed when the life fails.
     story: Vec<String>,
-    /// What cuts have met, for the summary.
+    /// What the cuts interrupted, for the summary.
     marks: Vec<&'static str>,
     /// The journal before the last cut.
     before: Vec<Entry>,
-    /// All members were in sync when it was last seen, and nothing has been done to them since.
+    /// Whether all members were in sync when the array was last seen, and nothing has been done to them since.
     is_whole: bool,
 }
 
@@ -185,7 +185,7 @@ impl Life {
         );
     }
 
-    /// Where members have versions of a sector, and what was asked of those places before the last cut.
+    /// Where members hold versions of a sector, and the journal's entries about those places.
     fn whereabouts(&self, sector: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let mut places = Vec::new();
@@ -233,7 +233,7 @@ impl Life {
             self.tell("start".to_owned());
         }
         let mut may_spoil = !self.is_whole;
-        // What is judged and what is done need the rig by turns: the server borrows from it.
+        // The server borrows the rig, so the session's outcome is kept here and judged after the server's end.
         let mut after = After::default();
         match self.rig.try_serve(&self.rig.drives()) {
             Ok(server) => {
@@ -266,7 +266,7 @@ impl Life {
     }
 
     fn lose(&mut self) {
-        // A drive writes each of its sectors whole or not at all, and with sectors of 4 KiB these are its blocks.
+        // `Loss::Sectors` tears a 4 KiB block, which a drive with sectors of 4 KiB writes whole or not at all.
         let has_small_sectors = self.rig.shape.sector_bytes() == 512;
         let can_be = |loss: &Loss| has_small_sectors || *loss != Loss::Sectors;
         let possible: Vec<Loss> = Loss::ALL.into_iter().filter(can_be).collect();
@@ -282,7 +282,7 @@ impl Life {
         self.rig.lose(&losses, &mut self.random);
     }
 
-    /// It is stopped in order once, and started again.
+    /// Starts the array, compares everything and stops it in order, twice.
     fn end(&mut self) {
         for _ in 0..2 {
             let server = self.rig.serve(&self.rig.drives());

@@ -1,4 +1,4 @@
-//! Clients that ask for what [`Promise`] draws, until they are stopped or nobody answers any more.
+//! Clients that send the requests that [`Promise`] draws, until they are stopped or the server no longer answers.
 
 use super::promise::{Promise, Request, SECTOR_BYTES, at};
 use crate::common::{Client, nbd};
@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Requests in flight on each connection.
 const DEPTH: usize = 6;
-/// Bytes of one read when everything is compared.
+/// The length of each read when the whole volume is compared.
 const VERIFY_BYTES: usize = 512 << 10;
 
-/// A request that came with a promise, and the file system's moments around it.
+/// A FUA write or flush, and the file system's moments at which it was sent and answered.
 #[derive(Clone, Debug)]
 pub struct Kept {
     pub request: Request,
@@ -20,7 +20,7 @@ pub struct Kept {
     pub answered: u64,
 }
 
-/// What clients share.
+/// State that the clients share.
 pub struct Load<'a> {
     pub fs: &'a FaultFs,
     pub promise: Mutex<&'a mut Promise>,
@@ -28,7 +28,7 @@ pub struct Load<'a> {
     pub kept: Mutex<Vec<Kept>>,
     pub stop: AtomicBool,
     pub acknowledged: AtomicU64,
-    /// What was wrong, in the first place.
+    /// The first fault that a client has found.
     pub wrong: Mutex<Option<String>>,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Load<'a> {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// What was wrong.
+    /// The first fault that a client has found, if any.
     pub fn take_wrong(&self) -> Option<String> {
         hold(&self.wrong).take()
     }
@@ -105,7 +105,7 @@ impl<'a> Load<'a> {
         true
     }
 
-    /// Takes a reply; false when it is an error.
+    /// Takes a reply; returns false if it is an error.
     fn take(&self, request: &Request, sent: u64, reply: &nbd::Reply) -> bool {
         let answered = self.fs.moment();
         let mut promise = hold(&self.promise);
@@ -141,12 +141,12 @@ impl<'a> Load<'a> {
 #[derive(PartialEq, Eq, Debug)]
 pub enum Compared {
     Right,
-    /// The power went meanwhile.
+    /// The power was cut meanwhile.
     CutOff,
     Wrong(String),
 }
 
-/// Reads everything and compares.
+/// Reads the whole volume and compares.
 pub fn compare(fs: &FaultFs, client: &mut Client, promise: &mut Promise) -> Compared {
     let step = VERIFY_BYTES / SECTOR_BYTES;
     for first in (0..promise.sectors()).step_by(step) {

@@ -1,10 +1,10 @@
 //! What a volume has to hold after a power cut, sector by sector.
 //!
-//! Each sector carries its number, the version of the write that brought it, and bytes that follow from both.
-//! Of a sector is known which version is there at least (*sure*: a FUA write, or what was acknowledged before a
-//! FLUSH that has been answered was sent), which came *later*, answered or not, and, while the power is there,
-//! which one a read has to bring (*now*). After a cut it is the sure one or one of the later ones; whoever reads
-//! it then has said which, until the next cut.
+//! Each sector contains its number, the version of the write that wrote it, and bytes derived from both. For each
+//! sector three things are known: the oldest version that it may hold (*sure*: from a FUA write, or acknowledged
+//! before an answered FLUSH was sent); *later* versions, acknowledged or not; and, until the power is cut, the
+//! version that a read must return (*now*). After a cut the sector holds the sure version or one of the later ones;
+//! the first read shows which, and that one must stay until the next cut.
 
 use crate::common::nbd;
 use faultfs::journal;
@@ -14,10 +14,10 @@ use std::ops::Range;
 pub const SECTOR_BYTES: usize = 512;
 /// The version of a sector of zeros.
 const ZEROS: u32 = 0;
-/// Most of the load meets in so many sectors at the volume's start.
+/// Most requests of the load fall into so many sectors at the volume's start.
 const HOT_SECTORS: usize = 3000;
 
-/// A change of a sector that a cut may take back.
+/// A change of a sector that a power cut may undo.
 #[derive(Clone, Copy, Debug)]
 struct Later {
     version: u32,
@@ -29,10 +29,10 @@ struct Later {
 
 #[derive(Clone, Debug)]
 struct Sector {
-    /// None: it may hold anything.
+    /// `None`: it may hold anything.
     sure: Option<u32>,
     later: Vec<Later>,
-    /// What a read brings, and since when that is known.
+    /// The version that a read must return, and since when that is known.
     now: Option<(u32, u64)>,
 }
 
@@ -47,7 +47,7 @@ pub struct Request {
     pub begun: u64,
 }
 
-/// See the module's prose.
+/// What each sector of a volume may hold.
 pub struct Promise {
     seed: u64,
     /// The sector that was wrong.
@@ -107,7 +107,7 @@ impl Promise {
         bytes
     }
 
-    /// The next request, begun, if what was drawn meets none that is under way.
+    /// Draws and begins the next request; `None` if it overlaps one that is under way.
     pub fn begin(&mut self) -> Option<Request> {
         use nbd::{FLAG_FUA, FLUSH, READ, TRIM, WRITE, WRITE_ZEROES};
         let mut up_to = |most: u64| 1 + self.random.below(most) as usize;
@@ -140,7 +140,7 @@ impl Promise {
         Some(self.begin_this(kind, if count == 0 { 0 } else { first }, count))
     }
 
-    /// Begins a request that meets none that is under way.
+    /// Begins a request, which must not overlap one that is under way.
     pub fn begin_this(&mut self, kind: (u16, u16), first: usize, count: usize) -> Request {
         let begun = self.tick();
         let version = match kind.0 {
@@ -171,7 +171,7 @@ impl Promise {
         }
     }
 
-    /// It has been answered with success.
+    /// Notes that a request was answered with success.
     pub fn succeeded(&mut self, request: &Request) {
         let moment = self.tick();
         self.release(request);
@@ -194,7 +194,7 @@ impl Promise {
         }
     }
 
-    /// A FLUSH that was sent at `sent` has been answered.
+    /// Notes that a FLUSH, sent at `sent`, was answered with success.
     fn flushed(&mut self, sent: u64) {
         for sector in &mut self.sectors {
             let is_sure = |later: &Later| {
@@ -204,7 +204,7 @@ impl Promise {
                 sector.sure = Some(sector.later[at].version);
                 sector.later.drain(..=at);
             }
-            // What has been read since the last change, and flushed after that, stays.
+            // A version that was read after the last change, and then flushed, is sure.
             if let Some((version, since)) = sector.now
                 && since < sent
                 && sector.later.iter().all(|later| later.begun < since)
@@ -215,7 +215,7 @@ impl Promise {
         }
     }
 
-    /// It was answered with an error, or never: it may have happened, sector by sector.
+    /// Notes that a request was answered with an error, or never: each of its sectors may have been changed or not.
     pub fn failed(&mut self, request: &Request) {
         self.release(request);
     }
@@ -226,16 +226,16 @@ impl Promise {
         self.busy.swap_remove(at.expect("it was begun"));
     }
 
-    /// The power has gone. With `may_spoil` what was not sure may have become anything: that a RAID 5 without a
-    /// drive is not promised to bring.
+    /// Notes a power cut. With `may_spoil`, sectors with later versions may hold anything, because a degraded RAID 5
+    /// promises nothing about them.
     pub fn cut(&mut self, may_spoil: bool) {
-        assert!(self.busy.is_empty(), "nothing is under way any more");
+        assert!(self.busy.is_empty(), "a request is still under way");
         for sector in &mut self.sectors {
             if may_spoil && !sector.later.is_empty() {
                 sector.sure = None;
             }
             sector.now = None;
-            // A later FLUSH no longer says that these are there.
+            // After the cut, a later FLUSH does not make these versions sure.
             sector
                 .later
                 .iter_mut()
@@ -243,7 +243,7 @@ impl Promise {
         }
     }
 
-    /// Compares what a read has brought; the sentence says what is wrong.
+    /// Compares the data that a read returned; the error is a sentence about the first wrong sector.
     pub fn check(&mut self, first: usize, data: &[u8]) -> Result<(), String> {
         let moment = self.tick();
         for (number, bytes) in (first..).zip(data.chunks_exact(SECTOR_BYTES)) {

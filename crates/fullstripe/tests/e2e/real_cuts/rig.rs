@@ -6,19 +6,19 @@ use repeatable::random::Stream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Room for a few MiB beside what IMSM keeps for itself.
+/// Space for a few MiB of data beside what IMSM reserves.
 pub const DRIVE_BYTES: u64 = 10 << 20;
-/// Writes so near the end of a drive are kept with their content: the record, its shadow and the notes.
+/// The journal keeps the content of writes so near the end of a drive: to the record, its shadow and the notes.
 pub const KEPT_BYTES: u64 = 2352 * 512;
-/// What a process that was killed still has in the kernel ends by then.
+/// How long a killed process may need until its last I/O in the kernel ends and it closes the drives.
 const CLOSED_WITHIN: Duration = Duration::from_secs(30);
 
 /// What a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A file on FUSE: threads of its own do its I/O.
+    /// A file on FUSE, whose I/O is done by helper threads.
     File,
-    /// A loop device on such a file, with sectors of so many bytes: the ring does its I/O.
+    /// A loop device on such a file, with sectors of so many bytes; its I/O is done by io_uring.
     Loop(u32),
 }
 
@@ -52,17 +52,17 @@ impl Shape {
     }
 }
 
-/// See the module's prose.
+/// Drives whose power can be cut, and an array on them.
 pub struct Rig {
     pub shape: Shape,
     loops: Vec<Option<Loop>>,
     pub fs: FaultFs,
-    // Behind the mount, which has to go before.
+    // After `fs`, because the mount in this folder must be dropped before the folder.
     pub bed: Bed,
 }
 
 impl Rig {
-    /// Drives for the members and `spares` more, and an array called `data` on the first.
+    /// Drives for the members and `spares` more, and an array called `data` on the first ones.
     #[track_caller]
     pub fn new(shape: Shape, spares: usize, seed: u64) -> Rig {
         let bed = Bed::new(0, 0);
@@ -113,12 +113,12 @@ impl Rig {
         (0..self.loops.len()).map(|at| self.drive(at)).collect()
     }
 
-    /// The number of the drive that the program calls this.
+    /// The number of the drive with this serial.
     pub fn number_of(&self, serial: &str) -> Option<usize> {
         serial.strip_prefix('d')?.parse().ok()
     }
 
-    /// Serves `drives`, if it comes so far. Those beyond the members may take a failed member's place.
+    /// Tries to serve `drives`. Drives beyond the number of members are spares.
     pub fn try_serve(&self, drives: &[PathBuf]) -> Result<Server<'_>, String> {
         let shards = self.shape.shards.to_string();
         let (members, spares) = drives.split_at(self.shape.members());
@@ -144,7 +144,7 @@ impl Rig {
         }
     }
 
-    /// The power goes, and comes back when whoever used the drives has let go of them. The process is gone.
+    /// Cuts the power, waits until the drives are closed, and turns the power on again. The server must be dead.
     #[track_caller]
     pub fn lose(&mut self, losses: &[Loss], random: &mut Stream) {
         self.fs.cut();

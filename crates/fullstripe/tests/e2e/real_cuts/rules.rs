@@ -1,4 +1,4 @@
-//! The rules one by one, without chance: each is shown by the journal of a server that nobody disturbs.
+//! The rules one by one, without random faults: the journal of an undisturbed server shows each.
 
 use super::judge::{Case, brief, generation_of};
 use super::load::Kept;
@@ -29,7 +29,7 @@ fn shapes() -> Vec<Shape> {
     shapes
 }
 
-/// Carries out one request and keeps what it promised.
+/// Carries out one request; returns it with the moments at which it was sent and answered.
 fn ask(
     rig: &Rig,
     client: &mut nbd::Client,
@@ -55,7 +55,7 @@ fn ask(
     }
 }
 
-/// What one request promised has to hold, on an array that nothing has happened to.
+/// Judges the journal by one request, on an array that has been whole all the time.
 #[track_caller]
 fn judge(rig: &Rig, journal: &[Entry], promise: &Promise, kept: Kept) {
     let members: Vec<usize> = (0..rig.shape.members()).collect();
@@ -77,7 +77,7 @@ fn a_fua_write_is_durable_on_each_member_that_holds_it_before_it_is_answered() {
         let server = rig.serve(&rig.drives());
         let mut client = server.client("data");
         let mut promise = Promise::new(client.size_bytes, 512, 1);
-        // A part of a chunk, a sector, and more than a row.
+        // Part of a chunk, one sector, and more than a row.
         for sectors in [(8, 8), (1000, 1), (160, 300)] {
             let kind = (nbd::WRITE, nbd::FLAG_FUA);
             let kept = ask(&rig, &mut client, &mut promise, kind, sectors);
@@ -87,7 +87,7 @@ fn a_fua_write_is_durable_on_each_member_that_holds_it_before_it_is_answered() {
     }
 }
 
-/// Zeroes carry no tag; while nothing else is asked, whatever comes to the members is theirs.
+/// Zeroed sectors carry no tag. As no other request runs meanwhile, all writes to the members belong to the zeroing.
 #[test]
 fn zeroes_with_fua_are_durable_on_each_member_before_they_are_answered() {
     for shape in shapes() {
@@ -159,7 +159,7 @@ fn records_go_to_one_half_at_a_time_and_each_is_durable_before_the_next() {
         let drives = rig.drives();
         let server = rig.serve(&drives[..count]);
         let mut client = server.client("data");
-        // Dirty, failed, a spare that takes its place, its rebuild, clean.
+        // Each of these updates the record: dirty, failed, spare in the slot, rebuilt, clean.
         client.write(0, &[1; 4096]).expect("it is written");
         server.order(&["fail", "data:1"]).ok();
         server.wait_event("failure-recorded", "", 20);
@@ -169,7 +169,7 @@ fn records_go_to_one_half_at_a_time_and_each_is_durable_before_the_next() {
         server.wait_event("job-ended", "rebuild finished", 30);
         server.stop();
         let journal = rig.fs.journal();
-        // Those that were members all the time.
+        // The drives that were members all the time.
         let members: Vec<usize> = (0..count).filter(|member| *member != 1).collect();
         let case = Case {
             shape: &rig.shape,
@@ -195,8 +195,8 @@ fn records_go_to_one_half_at_a_time_and_each_is_durable_before_the_next() {
     }
 }
 
-/// Of two flushes through the page cache at the same time the kernel tells only one that a write-back was lost;
-/// `drives::flushes` tells both, and helpers are who asks it.
+/// If two flushes through the page cache run at the same time, the kernel reports a lost write-back to only one.
+/// `drives::flushes` reports it to both, and only helpers flush through it.
 #[test]
 fn files_that_go_through_the_page_cache_are_flushed_by_helpers() {
     if !is_root("files_that_go_through_the_page_cache_are_flushed_by_helpers") {
@@ -214,7 +214,7 @@ fn files_that_go_through_the_page_cache_are_flushed_by_helpers() {
     }
     bed.create("data", 1, &members, &[]);
     let server = bed.serve(&members).start();
-    // Sectors of 512 bytes, and direct I/O of 4096 at least.
+    // The volume has sectors of 512 bytes, but this file system takes direct I/O only in multiples of 4096.
     assert!(
         server.words().contains("the page cache is used"),
         "{}",

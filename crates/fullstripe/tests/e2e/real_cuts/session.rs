@@ -1,4 +1,4 @@
-//! One session of a life: a server that is used and meddled with until the power goes.
+//! One session of a life: a server that is used and disturbed until the power is cut.
 
 use super::judge::Case;
 use super::load::{Compared, Load, compare};
@@ -12,27 +12,27 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// A life that stands still is a failure.
+/// A life without progress for so long is a failure.
 const WITHIN: Duration = Duration::from_secs(30);
 const EIO: i32 = 5;
 
-/// What came of a session.
+/// The outcome of a session.
 #[derive(Default)]
 pub struct After {
     pub story: Vec<String>,
     pub marks: Vec<&'static str>,
     pub wrong: Option<String>,
-    /// Whether all members were in sync from its beginning to its end; unknown if it never began.
+    /// Whether all members were in sync from beginning to end; `None` if the session never began.
     pub is_whole: Option<bool>,
 }
 
-/// A server that runs, until the cut.
+/// A running server, until the power is cut.
 pub struct Session<'a> {
     rig: &'a Rig,
     server: &'a Server<'a>,
     random: &'a mut Stream,
     promise: &'a mut Option<Promise>,
-    /// Members that were in sync at the start, and to which nothing happened.
+    /// Members that were in sync at the start, and have not been disturbed since.
     members: Vec<usize>,
     is_whole: bool,
     story: Vec<String>,
@@ -78,7 +78,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A connection; None when the power has gone.
+    /// A connection; `None` if there is none, as after a power cut.
     fn client(&self) -> Option<Client> {
         Client::connect(self.server.nbd_socket(), "data").ok()
     }
@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Compares everything; false when the power goes meanwhile.
+    /// Compares the whole volume; returns false if the power is cut meanwhile.
     fn compare(&mut self, client: &mut Client) -> Result<bool, String> {
         let promise = self.promise.as_mut().expect("it was made");
         match compare(&self.rig.fs, client, promise) {
@@ -136,7 +136,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Fails a member, if the array is whole and bears it; says whether it did.
+    /// Fails a member, if the array is whole and promises to keep its data without it; returns whether it did.
     fn take_a_member_away(&mut self) -> bool {
         let shape = &self.rig.shape;
         if !self.is_whole || (shape.level == 5 && shape.write_hole != "log") {
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
                 ..Fault::once(member, Operation::Sync, EIO)
             }),
             _ => {
-                // Its name is that of the slot; what the order says does not matter, the power may be gone.
+                // The order's result does not matter, because the power may be cut meanwhile.
                 let name = self.rig.drive(member).display().to_string();
                 self.server.order(&["fail", &name]);
             }
@@ -166,7 +166,7 @@ impl<'a> Session<'a> {
         true
     }
 
-    /// Something that happens to members, while clients are busy.
+    /// Disturbs the members while clients are busy: fails one or adds a spare.
     fn event(&mut self) {
         if self.take_a_member_away() {
             return;
@@ -233,7 +233,8 @@ impl<'a> Session<'a> {
                 self.marks
                     .push("(at a write of a record, or the flush of one)");
             }
-            // The power goes with requests under way, and the process is killed then or a moment later.
+            // Requests are under way. Either the process is killed at once, or the power is cut and the process is
+            // killed a moment later.
             if self.random.chance(1, 2) {
                 self.server.signal(rustix::process::Signal::KILL);
             } else {
@@ -256,7 +257,8 @@ impl<'a> Session<'a> {
             journal: &journal,
             members: &self.members,
             is_whole: self.is_whole,
-            // A start may find shadows alone, and keeps them until records are there.
+            // A start that finds only shadows whole keeps them until the records are written, so these come
+            // without shadows of their own.
             begins_at_rest: false,
         };
         let judged = case.judge(&promise, &kept);

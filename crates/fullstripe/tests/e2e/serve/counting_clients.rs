@@ -1,4 +1,4 @@
-//! What monitoring reads of clients.
+//! The metrics about clients, as monitoring reads them.
 
 use crate::common::{Bed, MIB, Server};
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ fn metrics(server: &Server<'_>) -> String {
     answer
 }
 
-/// A figure of NBD clients.
+/// The value of a metric about NBD clients.
 fn of_clients(server: &Server<'_>, name: &str) -> u64 {
     let page = metrics(server);
     let start = format!("fullstripe_export_{name}{{export=\"nbd\"}} ");
@@ -46,13 +46,13 @@ fn clients_and_their_requests_are_counted_over_all_data_threads() {
     for (at, client) in (0..).zip(&mut clients) {
         client.write(at * MIB, &[1; 4096]).expect("a write");
         client.read(at * MIB, 4096).expect("a read");
-        // Between two sectors.
-        client.read(at * MIB + 1, 512).expect_err("no such place");
+        // Not aligned to a sector.
+        client.read(at * MIB + 1, 512).expect_err("unaligned");
     }
     wait_for(&server, "clients", 4);
     wait_for(&server, "clients_accepted_total", 4);
     wait_for(&server, "requests_failed_total", 4);
-    // How many of the refused ones were understood as requests is the protocol's matter.
+    // Reads that the protocol refuses count as failed, but not as requests.
     wait_for(&server, "requests_total", 8);
     assert!(of_clients(&server, "received_bytes_total") >= 4 * 4096);
     assert!(of_clients(&server, "sent_bytes_total") >= 4 * 4096);

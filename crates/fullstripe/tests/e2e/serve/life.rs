@@ -1,4 +1,4 @@
-//! From `create` to the end, in order or by `kill -9`, and what is left.
+//! From `create` to the end of the server, in order or by `kill -9`, and the array afterwards.
 
 use crate::common::checks::{expect_clean, ledger, on_drive, scrub_finds_nothing};
 use crate::common::{Bed, MIB, Mix, run};
@@ -41,7 +41,7 @@ fn every_level_keeps_what_it_acknowledged_and_ends_clean() {
         server.stop();
         expect_clean(&bed, 0..members);
 
-        // The order of the drives on the command line means nothing.
+        // The order of the drives on the command line does not matter.
         let mut shuffled = bed.drives().to_vec();
         shuffled.reverse();
         let server = bed.serve(&shuffled).start();
@@ -88,7 +88,7 @@ fn a_killed_server_loses_nothing_acknowledged() {
         let mut ledger = ledger(&server, 0, 100 + at as u64);
         for round in 0..3 {
             let load = ledger.load(server.clients("data", 3), Mix::Everything);
-            // Every round dies at another moment.
+            // Each round kills the server at another moment.
             load.wait_for(120 + 170 * round, 30);
             server.kill();
             ledger = load.end().0;
@@ -96,16 +96,16 @@ fn a_killed_server_loses_nothing_acknowledged() {
                 let dirty = on_drive(&bed, drive, 0)["dirty"] == (level != 0);
                 assert!(
                     dirty,
-                    "writes began before d{drive} said dirty, or RAID 0 did"
+                    "writes began before d{drive} was marked dirty, or a RAID 0 was"
                 );
             }
             server = start().start();
-            // Served and right at once, whether or not the resync has got there.
+            // The data are right at once, however far the resync has come.
             server.verify("data", &mut ledger);
         }
         server.wait_optimal(30);
         if level != 0 {
-            // A RAID 5 has its log instead.
+            // A RAID 5 replays its write-hole log instead of a resync.
             if level != 5 {
                 server.wait_event("job-ended", "resync finished", 10);
             }
@@ -128,7 +128,7 @@ fn a_resync_that_is_killed_is_taken_up_again() {
     server.kill();
     let (mut ledger, _) = load.end();
     for _ in 0..2 {
-        // So slow that it can't end here.
+        // So slow that the resync cannot end in this session.
         let server = bed.serve(bed.drives()).option(&["--rate", "1m"]).start();
         server.wait_event("job-started", "resync", 10);
         server.verify("data", &mut ledger);
@@ -191,7 +191,7 @@ fn signals_at_any_moment_of_the_start_leave_a_startable_array() {
     server.stop();
 }
 
-/// What was done at the start is asked for later, by programs and by people who were not there.
+/// What the server did at its start is among the events, for programs and people who look later.
 #[test]
 fn a_replay_at_the_start_is_among_the_events() {
     let bed = Bed::new(3, 48 * MIB);

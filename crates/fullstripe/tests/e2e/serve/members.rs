@@ -38,7 +38,7 @@ fn a_failed_member_is_rebuilt_onto_a_spare_under_load() {
         server.order(&["remove", &name]).ok();
         server.stop();
 
-        // The failed drive is no part of it any more, even when it is named again.
+        // The failed drive is no longer a member, even if it is named on the command line again.
         let server = bed.serve(bed.drives()).start();
         assert_eq!(server.at_start["volumes"][0]["state"], "optimal");
         server.verify("data", &mut ledger);
@@ -74,7 +74,7 @@ fn a_spare_named_at_the_start_takes_over_by_itself() {
     server.stop();
 }
 
-/// As a service's unit file would have it: the same words whatever has happened.
+/// As in the unit file of a service: the command line stays the same whatever has happened to the drives.
 #[test]
 fn the_same_command_line_serves_the_array_when_its_spare_has_become_a_member() {
     let bed = Bed::new(5, 48 * MIB);
@@ -109,7 +109,7 @@ fn the_same_command_line_serves_the_array_when_its_spare_has_become_a_member() {
         server.at_start
     );
     server.stop();
-    // One that holds something is not taken, nor one that is not there: the array does not need them.
+    // A spare that holds something is not taken, nor one that does not exist. The array starts without them.
     let other = bed.file("other", 48 * MIB);
     std::fs::write(&other, [b"XFSB".as_slice(), &vec![0; 48 << 20]].concat()).expect("a file");
     let other = other.display().to_string();
@@ -162,10 +162,10 @@ fn a_rebuild_that_is_killed_resumes_at_its_checkpoint() {
     let server = bed.serve(bed.first(3)).start();
     let mut ledger = ledger(&server, 0, 11);
     ledger.fill(&mut server.client("data"));
-    // Only where nothing was being written does the checkpoint say enough.
+    // After a crash, a checkpoint counts only if the volume is clean on record, so that no write was under way.
     server.wait_event("dirty-mark", "clean", 20);
     server.order(&["fail", "data:1"]).ok();
-    // 126 MiB at 12 MiB/s take ten seconds; the checkpoint comes after five.
+    // 126 MiB at 12 MiB/s take ten seconds. The checkpoint is written after five.
     server.order(&["rate", "12m"]).ok();
     let spare = bed.drive(3).display().to_string();
     server.order(&["add-spare", &spare]).ok();
@@ -182,7 +182,7 @@ fn a_rebuild_that_is_killed_resumes_at_its_checkpoint() {
     let done_bytes = job["done_bytes"].as_u64().expect("progress");
     assert!(
         done_bytes >= 30 * MIB,
-        "it began again at {done_bytes} bytes"
+        "the rebuild resumed at only {done_bytes} bytes"
     );
     server.verify("data", &mut ledger);
     server.order(&["rate", "0"]).ok();
@@ -233,7 +233,7 @@ fn a_rebuild_under_load_that_is_killed_is_done_again() {
     }
 }
 
-/// As wide as the engine serves, and not wider.
+/// The engine's limit on members of a volume is accepted, and more are refused.
 #[test]
 fn the_widest_array_serves_and_a_wider_one_is_not_made() {
     const WIDEST: usize = engine::limits::VOLUME_MEMBERS_MAX;

@@ -1,5 +1,5 @@
-//! A copy of a drive that was made before the array was started is put in the drive's place later. It is seen to
-//! be old, and nothing that was acknowledged is lost to it.
+//! A copy of a drive, made before the array was last started, is later put in the drive's place. It is recognised
+//! as old, and nothing acknowledged is lost.
 
 use crate::common::{Bed, MIB, Server};
 use std::fs;
@@ -7,7 +7,7 @@ use std::fs;
 static OLD: [u8; 65536] = [0xA1; 65536];
 static NEW: [u8; 65536] = [0xB2; 65536];
 
-/// How the life ends that the copy has missed.
+/// How the session ends that the copy has missed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Killed,
@@ -22,8 +22,8 @@ fn members(level: u8) -> usize {
     }
 }
 
-/// An array that is started on a copy of member `copied` from before its last life; in that the first 64 KiB were
-/// written, and flushed.
+/// An array in which member `copied` is replaced by its copy from before the last session. In that session the first
+/// 64 KiB were written and flushed.
 fn with_old_copy(level: u8, options: &[&str], copied: usize, end: End) -> Bed {
     let bed = Bed::new(members(level), 48 * MIB);
     bed.create("data", level, bed.drives(), options);
@@ -52,7 +52,7 @@ fn write(server: &Server<'_>, bytes: &[u8]) {
 
 fn expect_new(server: &Server<'_>, what: &str) {
     let found = server.client("data").read(0, NEW.len() as u32).unwrap();
-    assert!(found == NEW, "{what}: what was acknowledged has gone");
+    assert!(found == NEW, "{what}: an acknowledged write is lost");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn an_old_copy_of_a_drive_does_not_serve() {
                 let bed = with_old_copy(level, options, copied, end);
                 bed.serve(bed.drives()).refused("--degraded");
                 if level == 5 && options.len() > 1 && end == End::Killed {
-                    // What was being written is in doubt without a log.
+                    // Without a log, a crash while a member is missing leaves data in doubt.
                     bed.serve(bed.drives())
                         .option(&["--degraded"])
                         .refused("--accept-write-hole");
@@ -88,19 +88,19 @@ fn an_old_copy_of_a_drive_does_not_serve() {
     }
 }
 
-/// After a crash the volume is dirty already: nothing had to be put on record before the first write.
+/// After a crash the volume is already dirty, so the first write needs no update of the record.
 #[test]
 fn an_old_copy_from_before_a_start_after_a_crash_does_not_serve() {
     for level in [1, 10, 5] {
         let bed = Bed::new(members(level), 48 * MIB);
         bed.create("data", level, bed.drives(), &[]);
-        // So slow that no resync ends, and so that nothing else moves the record on.
+        // So slow that no resync ends, and nothing else updates the record.
         let serve = || bed.serve(bed.drives()).option(&["--rate", "4k"]).start();
         let server = serve();
         write(&server, &OLD);
         server.kill();
         bed.wait_released();
-        // Once more: now the resync is on record as well.
+        // Starts and kills it once more: now the resync is on record as well.
         let server = serve();
         server.kill();
         bed.wait_released();
@@ -132,8 +132,8 @@ fn a_raid_0_with_an_old_copy_of_a_drive_is_refused() {
     }
 }
 
-/// Made within a run, it is one update behind at its end. That is not promised to be seen, but mirrors have the
-/// others' content.
+/// A copy made during a session is only one update behind at the session's end. It need not be recognised as old, but
+/// mirrors are synchronised from the members that are not.
 #[test]
 fn a_mirror_is_synchronised_from_the_newest_record() {
     for (level, members) in [(1, 2), (10, 4)] {
@@ -148,11 +148,11 @@ fn a_mirror_is_synchronised_from_the_newest_record() {
         server.stop();
         fs::copy(copy, bed.drive(0)).unwrap();
         let server = bed.serve(bed.drives()).start();
-        expect_new(&server, "before the resync has passed");
+        expect_new(&server, "before the resync has ended");
         server.wait_optimal(60);
         expect_new(&server, "after it");
         server.stop();
-        // Both copies have it.
+        // Both copies hold the new data.
         for without in [0, 1] {
             let mut left = bed.drives().to_vec();
             left.remove(without);

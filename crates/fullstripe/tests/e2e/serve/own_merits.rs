@@ -1,5 +1,5 @@
-//! A volume that cannot do without a drive, beside one that can: each starts, or does not, on its own merits. When
-//! the drive comes back, the first takes it as it is, if somebody says so, and the second fills it anew.
+//! A volume that does not survive the loss of a drive, beside one that does: each is started or not on its own
+//! merits. When the drive comes back, the first uses it as it is if the operator says so, and the second rebuilds it.
 
 use crate::common::checks::{ledger, on_drive, scrub_finds_nothing};
 use crate::common::{Bed, Ledger, Load, MIB, Mix, Server, run};
@@ -13,10 +13,10 @@ const DRIVE_BYTES: u64 = 40 * MIB;
 /// More than the metadata at the end of a drive needs.
 const TAIL_BYTES: u64 = 4 * MIB;
 
-/// The volume beside the RAID 0, and on how many drives.
+/// The level of the volume beside the RAID 0, and the number of drives.
 const REDUNDANT: [(u8, usize); 3] = [(1, 2), (5, 4), (10, 4)];
 
-/// Two volumes on the same drives, `fast` without redundancy, and all of both written.
+/// Two volumes on the same drives, both fully written. `fast` has no redundancy, `safe` has.
 fn two_volumes(level: u8, members: usize) -> (Bed, [Ledger; 2]) {
     let bed = Bed::new(members + 1, DRIVE_BYTES);
     bed.create("fast", 0, bed.first(members), &["--size", "8m"]);
@@ -45,14 +45,14 @@ fn outlook(bed: &Bed, options: &[&str], drives: &[PathBuf]) -> [Value; 2] {
     [0, 1].map(|at| report["containers"][0]["volumes"][at]["start"].clone())
 }
 
-/// `fast` is not served, and everybody says so.
+/// Expects that `fast` is not served, and that the status and the messages say why.
 fn expect_not_started(server: &Server<'_>, said: &str) {
     let status = server.status();
     let fast = &status["volumes"][0];
     assert_eq!(fast["state"], "not started", "{status:#}");
     let why = fast["not_started"].as_str().expect("a sentence");
     assert!(why.contains("volume fast is not started"), "{why}");
-    assert!(why.contains(said), "no word of {said:?}: {why}");
+    assert!(why.contains(said), "{said:?} is not in: {why}");
     assert!(server.words().contains(why), "{}", server.words());
     assert_eq!(status["volumes"][1]["not_started"], Value::Null);
     let exports = status["exports"].as_array().expect("exports");
@@ -71,7 +71,7 @@ fn both_optimal(server: &Server<'_>) {
     });
 }
 
-/// All that was acknowledged is in both volumes, and nothing contradicts anything.
+/// Expects all acknowledged data in both volumes, and no mismatch in `safe`.
 fn expect_all(server: &Server<'_>, ledgers: &mut [Ledger; 2]) {
     let [fast, safe] = ledgers;
     server.verify("fast", fast);
@@ -79,7 +79,7 @@ fn expect_all(server: &Server<'_>, ledgers: &mut [Ledger; 2]) {
     scrub_finds_nothing(server, "safe");
 }
 
-/// On record `fast` is as it was, with all its slots, on all of these drives.
+/// Expects that on all these drives the record of `fast` is unchanged, with all its slots in sync.
 fn expect_untouched(bed: &Bed, before: &Value, drives: impl IntoIterator<Item = usize>) {
     for drive in drives {
         let now = on_drive(bed, drive, 0);
@@ -101,7 +101,7 @@ fn a_volume_starts_although_another_lacks_a_drive_and_both_have_it_back() {
             left.remove(lost);
             let others = (0..members).filter(|at| *at != lost);
 
-            // Nobody has said that the drive may be missing: nothing starts.
+            // Without --degraded, neither volume is started.
             let refused = bed.serve(&left).refused("volume fast is not started");
             assert!(refused.err.contains("--degraded"), "{refused}");
             let [fast, safe] = outlook(&bed, &[], &left);
@@ -110,7 +110,7 @@ fn a_volume_starts_although_another_lacks_a_drive_and_both_have_it_back() {
                 (&"refused".into(), &"refused".into())
             );
 
-            // One starts, and is written.
+            // With it, `safe` is started and written.
             let [fast, safe] = outlook(&bed, &["--degraded"], &left);
             assert_eq!(
                 (&fast["mode"], &safe["mode"]),
@@ -127,7 +127,7 @@ fn a_volume_starts_although_another_lacks_a_drive_and_both_have_it_back() {
             server.stop();
             expect_untouched(&bed, &before, others.clone());
 
-            // The drive is back. Without a word it is left alone, and `fast` with it.
+            // The drive is back. Without --trust-returned-drive it is left alone, and `fast` is not started.
             let all = bed.first(members);
             let drive = fs::read(bed.drive(lost)).unwrap();
             let [fast, safe] = outlook(&bed, &[], all);
@@ -145,10 +145,10 @@ fn a_volume_starts_although_another_lacks_a_drive_and_both_have_it_back() {
             server.stop();
             assert!(
                 fs::read(bed.drive(lost)).unwrap() == drive,
-                "it was written"
+                "the returned drive was written to"
             );
 
-            // With a word, both start, and what the second lacks is filled.
+            // With it, both are started, and the drive is rebuilt in `safe`.
             let [fast, safe] = outlook(&bed, TRUST, all);
             assert_eq!(
                 (&fast["mode"], &safe["mode"]),
@@ -162,7 +162,7 @@ fn a_volume_starts_although_another_lacks_a_drive_and_both_have_it_back() {
             expect_all(&server, &mut ledgers);
             server.stop();
 
-            // From now on nothing has to be said, and the drive is as good as any.
+            // From now on no option is needed, and the drive is a member like any other.
             let mut without = all.to_vec();
             without.remove(1 - lost.min(1));
             let server = bed.serve(all).start();
@@ -176,7 +176,7 @@ fn a_volume_starts_although_another_lacks_a_drive_and_both_have_it_back() {
     }
 }
 
-/// A file is cut short under load, so that it has no metadata any more; later the end is put back.
+/// A file is cut short under load, so that it loses its metadata. Later its end is put back.
 #[test]
 fn a_drive_that_was_lost_under_load_comes_back_to_both_volumes() {
     for (level, members) in REDUNDANT {
@@ -218,7 +218,7 @@ fn a_drive_that_was_lost_under_load_comes_back_to_both_volumes() {
         let server = bed.serve(drives).start();
         expect_not_started(&server, TRUST[0]);
         server.verify("safe", &mut ledgers[1]);
-        // It may be killed, too.
+        // Killing this server changes nothing about that.
         let [fast, safe] = ledgers;
         let load = safe.load(server.clients("safe", 2), Mix::Small);
         load.wait_for(50, 30);
@@ -237,7 +237,7 @@ fn a_drive_that_was_lost_under_load_comes_back_to_both_volumes() {
     }
 }
 
-/// Another drive has taken the lost one's place in `safe`. `fast` still waits for the one that it had.
+/// A spare has taken the lost drive's slot in `safe`, but `fast` still needs the lost drive.
 #[test]
 fn a_volume_waits_for_its_drive_while_another_one_takes_a_spare() {
     let (bed, mut ledgers) = two_volumes(5, 4);
@@ -248,7 +248,7 @@ fn a_volume_waits_for_its_drive_while_another_one_takes_a_spare() {
     server.wait_event("job-ended", "rebuild finished", 60);
     expect_not_started(&server, "does not survive the loss of slot 3");
     server.verify("safe", &mut ledgers[1]);
-    // Its old drive is no spare for anybody as long as nobody insists.
+    // The drive that `fast` needs is not accepted as a spare without --force.
     let back = bed.drive(3).display().to_string();
     server.order(&["add-spare", &back]).refused("--force");
     server.stop();
@@ -267,7 +267,7 @@ fn a_volume_waits_for_its_drive_while_another_one_takes_a_spare() {
     }
 }
 
-/// A drive with an older content than it had when it left: that is known, and it is not to be trusted.
+/// A drive that returns with older content than it had when it left is recognised, and not trusted.
 #[test]
 fn an_old_copy_is_not_taken_back() {
     let (bed, mut ledgers) = two_volumes(5, 4);

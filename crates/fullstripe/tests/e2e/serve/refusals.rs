@@ -1,4 +1,4 @@
-//! What is refused, and what needs a flag: starts, orders and requests.
+//! Starts, orders and requests that are refused, or need a flag.
 
 use crate::common::checks::ledger;
 use crate::common::nbd::{EINVAL, EPERM, FLAG_FUA, WRITE};
@@ -29,7 +29,7 @@ fn a_degraded_start_needs_the_flag_once() {
     for (path, before) in bed.drives().iter().zip(before) {
         assert!(
             std::fs::read(path).unwrap() == before,
-            "a refusal writes nothing"
+            "a refused start wrote to {path:?}"
         );
     }
 
@@ -40,7 +40,7 @@ fn a_degraded_start_needs_the_flag_once() {
     let mut ledger = load.stop();
     server.verify("data", &mut ledger);
     server.stop();
-    // Now it is on record that the member is gone; when it comes back, it is known to be outdated.
+    // The loss of the member is now on record. When it comes back, it is recognised as outdated.
     for drives in [bed.first(2), bed.drives()] {
         let server = bed.serve(drives).start();
         assert_eq!(server.at_start["volumes"][0]["state"], "degraded");
@@ -49,7 +49,7 @@ fn a_degraded_start_needs_the_flag_once() {
     }
 }
 
-/// A file's name is its serial: with another name it is not the member that is missing, and that has to be said.
+/// A file's name is its serial. A renamed file is not the missing member, and the refusal has to say so.
 #[test]
 fn a_file_with_a_new_name_is_named_where_its_volume_is_refused() {
     let bed = Bed::new(3, 48 * MIB);
@@ -68,7 +68,7 @@ fn a_file_with_a_new_name_is_named_where_its_volume_is_refused() {
     server.stop();
 }
 
-/// What is on record while an array is served says little about it, and "dirty" would only frighten.
+/// While an array is served its record says little about it, and "dirty" would only alarm.
 #[test]
 fn whoever_lists_a_served_array_is_told_who_serves_it() {
     let bed = Bed::new(2, 48 * MIB);
@@ -90,7 +90,7 @@ fn whoever_lists_a_served_array_is_told_who_serves_it() {
     assert!(!said.out.contains("in use"), "{said}");
 }
 
-/// The kernel says of a block device only that it is busy.
+/// The kernel reports only that a block device is busy, not by which process.
 #[test]
 fn who_serves_a_block_device_is_named() {
     if !is_root("who_serves_a_block_device_is_named") {
@@ -110,7 +110,7 @@ fn who_serves_a_block_device_is_named() {
     server.stop();
 }
 
-/// Whoever looks whether all is well learns soon that nobody can tell.
+/// `status` ends soon with an error when the server does not answer.
 #[test]
 fn a_server_that_stands_still_is_not_waited_for() {
     let bed = Bed::new(2, 48 * MIB);
@@ -128,17 +128,17 @@ fn a_server_that_stands_still_is_not_waited_for() {
     server.stop();
 }
 
-/// Its drives are not served with these options, for a reason that is no refusal for the sake of data.
+/// Expects that `serve` with these options fails, with exit code 1 and not that of a refusal that protects data.
 #[track_caller]
 fn does_not_serve(bed: &Bed, options: &[&str], wanted: &str) {
     let mut command = bed.fullstripe(&["serve"]);
     command.env("FULLSTRIPE_SOCKET", bed.path("api"));
     let said = run(command.args(options).args(bed.drives()), 20);
     let is_told = said.status.code() == Some(1) && said.err.contains(wanted);
-    assert!(is_told, "no word of {wanted:?}: {said}");
+    assert!(is_told, "{wanted:?} is not in: {said}");
 }
 
-/// Nothing is done to drives for an array that nobody could reach.
+/// Drives are not changed for an array that no client could reach.
 #[test]
 fn sockets_that_cannot_be_made_are_refused_before_drives_are_touched() {
     let bed = Bed::new(2, 16 * MIB);
@@ -235,7 +235,7 @@ fn read_only_writes_nothing_at_all() {
     let server = bed.serve(bed.drives()).start();
     let load = ledger(&server, 0, 14).load(server.clients("data", 2), Mix::Everything);
     load.wait_for(200, 30);
-    // Dirty, so that a writing start would resync.
+    // The array is left dirty, so that a start without --read-only would resync.
     server.kill();
     let (mut ledger, _) = load.end();
     bed.wait_released();
@@ -280,7 +280,7 @@ fn an_array_is_served_once() {
     server.order(&["add-spare", &drive]).refused(&drive);
     assert_eq!(server.client("data").write(0, &[7; 4096]), Ok(()));
     server.stop();
-    // The same address twice is refused by name as well.
+    // An address that another process uses is refused with a clear reason as well.
     let server = bed.serve(bed.first(3)).start();
     let address = format!("unix:{}", server.nbd_socket().display());
     bed.create("other", 0, &bed.drives()[3..], &["--wide"]);
@@ -330,7 +330,7 @@ fn orders_that_would_lose_data_or_name_nothing_are_refused() {
     assert_eq!(
         server.volume_state(0),
         "optimal",
-        "nothing of this changed anything"
+        "a refused order changed the volume"
     );
 
     let failed = server.order(&["fail", "data:0"]).ok();
@@ -338,7 +338,7 @@ fn orders_that_would_lose_data_or_name_nothing_are_refused() {
         failed.err.contains("degraded until it is rebuilt"),
         "{failed:?}"
     );
-    // Nobody is there to be asked.
+    // There is no terminal to ask for consent.
     let ends = server.order(&["fail", "data:1"]);
     ends.refused("it fails, and every read and write ends with an error");
     server
@@ -435,7 +435,7 @@ fn drives_that_nothing_can_be_written_to_can_be_read() {
     assert_eq!(server.at_start["volumes"][0]["read_only"], true);
     server.verify("data", &mut ledger);
     assert_eq!(server.client("data").write(0, &[1; 512]), Err(EPERM));
-    // They are held all the same, under their other names, too.
+    // The drives are locked all the same, also under their other paths.
     bed.serve(bed.drives()).refused("in use");
     bed.serve(&sealed)
         .option(&["--read-only"])
@@ -444,7 +444,7 @@ fn drives_that_nothing_can_be_written_to_can_be_read() {
     mount.end();
 }
 
-/// Adding a spare would write its record onto it.
+/// A server with --read-only takes no spares, because adding one would write a record to it.
 #[test]
 fn who_only_reads_takes_no_spares() {
     let bed = Bed::new(4, 48 * MIB);

@@ -49,10 +49,10 @@ fn events_and_their_numbers_outlast_the_server() {
     );
     server.stop();
 
-    // In order: no number is left out, and nothing is amiss.
+    // After an orderly end no number is left out, and there is no warning.
     let server = bed.serve(bed.drives()).start();
     let all = events(&server, 0);
-    assert_eq!(all[..first.len()], first, "as they were");
+    assert_eq!(all[..first.len()], first, "the old events are unchanged");
     let numbers: Vec<u64> = all.iter().map(number).collect();
     let count = numbers.len() as u64;
     assert_eq!(numbers, (1..=count).collect::<Vec<_>>());
@@ -62,13 +62,13 @@ fn events_and_their_numbers_outlast_the_server() {
     server.kill();
     bed.wait_released();
 
-    // Whoever has seen a number that is not on file still hears of everything new.
+    // After a crash, a reader that saw a number which is not on file still receives all new events.
     let server = bed.serve(bed.drives()).start();
     let started = server.wait_event("server-started", "recorded no end", 5);
     assert_eq!(started["warning"], true, "{started}");
     let new = events(&server, count + 100);
     assert_eq!(kinds(&new)[0], "server-started", "{new:#?}");
-    // What was shown last may not have been on file yet: some numbers are left out, so that none comes twice.
+    // The last events shown may not be on file. Numbers are skipped, so that none is used twice.
     assert!(number(&new[0]) > count, "{new:#?}");
     assert_eq!(events(&server, 0)[..first.len()], first);
     let people = server.order(&["events"]).ok();
@@ -138,7 +138,7 @@ fn a_rate_outlasts_the_server_unless_the_option_says_otherwise() {
 fn an_array_is_served_without_a_place_for_its_memory() {
     let bed = Bed::new(2, 48 * MIB);
     bed.create("data", 1, bed.drives(), &[]);
-    // In the way of the folder.
+    // A file takes the place of the state folder.
     bed.file("fullstripe", 0);
     let server = bed.serve(bed.drives()).start();
     let words = "events and the rate are forgotten when this process ends";
@@ -149,7 +149,7 @@ fn an_array_is_served_without_a_place_for_its_memory() {
     assert_eq!(kinds(&kinds_now)[..2], ["server-started", "not-remembered"]);
     assert_eq!(server.volume_state(0), "optimal");
     server.stop();
-    // Nor does an array in memory look for one.
+    // An array in memory needs no state folder.
     let members = vec![PathBuf::from("ram:48m"); 2];
     let server = bed.serve(&members).option(&["--scratch", "1"]).start();
     assert_eq!(kinds(&events(&server, 0)), ["server-started"]);
@@ -167,9 +167,9 @@ fn destroy_says_what_is_still_known_of_the_array() {
     let mut command = bed.fullstripe(&["destroy", "data", "--yes"]);
     let said = run(command.args(bed.drives()), 60).ok();
     assert!(said.out.contains(&folder.display().to_string()), "{said}");
-    assert!(folder.join("settings.json").is_file(), "it can be undone");
+    assert!(folder.join("settings.json").is_file(), "settings stay");
 
-    // What is undone has its memory back.
+    // After the undo the array has its settings again.
     let backup = said
         .out
         .lines()

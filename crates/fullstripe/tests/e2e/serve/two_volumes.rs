@@ -35,7 +35,7 @@ fn two_volumes_on_the_same_drives_fail_and_return_together() {
     let ended = server.wait_events("job-ended", "rebuild finished", 2, 60);
     assert_ne!(
         ended[0]["volume"], ended[1]["volume"],
-        "one after the other, each volume once"
+        "each volume is rebuilt once, one after the other"
     );
     let first_end = server
         .events()
@@ -65,7 +65,7 @@ fn two_volumes_on_the_same_drives_fail_and_return_together() {
     server.stop();
 }
 
-/// Both volumes change drives, or neither does: also when the process dies between their copies.
+/// Both volumes change to the new drive, or neither does, even if the process dies after copying only one of them.
 #[test]
 fn two_volumes_change_a_drive_together() {
     let bed = Bed::new(5, 96 * MIB);
@@ -107,7 +107,7 @@ fn two_volumes_change_a_drive_together() {
     }
     server.wait_optimal(60);
     let loads = load(&server, ledgers);
-    // The drive is a spare of this container now.
+    // The new drive is now a spare of this container.
     let spare = ["replace", "fast:1", "--with", "d4"];
     server.order(&spare).ok();
     server.wait_events("job-ended", "replace finished", 2, 60);

@@ -1,6 +1,6 @@
-//! What provokes each message of the page, and what holds when it has been cured.
+//! For each message of the page, a script that provokes it and a check that holds after the cure.
 
-/// What `predict` can be asked in moments.
+/// A setup that `predict` computes in moments.
 pub const SETUP: &str = r#"
 schema = 1
 [setup.one]
@@ -13,14 +13,14 @@ host = "linux-6.12"
 [points]
 read = { setup = "one", state = "steady", workload = { op = "randread", bs = "4k", threads = 1, qd = 1 } }
 "#;
-/// How a message comes about, and what holds when it has been cured.
+/// How a message is provoked, and what holds after the cure.
 pub struct Case {
     pub heading: &'static str,
-    /// What has to be there before.
+    /// Commands that prepare the case.
     pub before: &'static str,
-    /// What prints the message.
+    /// The commands that print the message.
     pub provoke: &'static str,
-    /// A line that succeeds after the cure; without one, the page gives no line to run.
+    /// A line that succeeds after the cure; `None` if the page gives no commands to run.
     pub after: Option<&'static str>,
 }
 
@@ -182,7 +182,7 @@ for drive in $all; do dd if=/dev/zero of=$drive bs=512 seek=131070 count=1 conv=
     ),
     case(
         "Other RAID metadata behind the data",
-        // The mark of an md superblock of version 0.90.
+        // Writes the magic number of an md superblock of version 0.90.
         "made; printf '\\xfc\\x4e\\x2b\\xa9' | dd of=d1.img bs=1 seek=$((0x3ff0000)) conv=notrunc status=none",
         "fullstripe serve $all",
         "is 'vol0 is optimal'",

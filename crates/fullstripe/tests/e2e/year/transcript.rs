@@ -1,5 +1,5 @@
-//! A terminal in a test's folder: it runs what is typed, and keeps a transcript in which all that differs from run to
-//! run is replaced, such as UUIDs, numbers of processes, times and rates.
+//! A terminal in a test's folder: it runs command lines, and keeps a transcript. In that, everything that differs
+//! from run to run is replaced, such as UUIDs, process numbers, times and rates.
 
 use crate::common::nbd::Client;
 use crate::common::process::{Guarded, run, tied};
@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 const ANSWERS_WITHIN_S: u64 = 60;
 const VOLUME: &str = "vol0";
 
-/// See the module's prose.
+/// A terminal with its transcript.
 pub struct Terminal<'a> {
     bed: &'a Bed,
     text: String,
     server: Option<Guarded>,
-    /// What was written, once there is a volume.
+    /// What the volume must contain, once it was filled.
     ledger: Option<Ledger>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Terminal<'a> {
         run(&mut shell, ANSWERS_WITHIN_S).ok();
     }
 
-    /// Serves in the background; what it says until it answers is shown.
+    /// Serves in the background, and shows what the server prints until it is ready.
     #[track_caller]
     pub fn serve(&mut self, line: &str) {
         self.types(&format!("{line} &"));
@@ -86,11 +86,11 @@ impl<'a> Terminal<'a> {
                 break said;
             }
             let waits = server.runs() && since.elapsed() < Duration::from_secs(ANSWERS_WITHIN_S);
-            assert!(waits, "it does not serve: {said}");
+            assert!(waits, "the server does not serve: {said}");
             std::thread::sleep(Duration::from_millis(20));
         };
         self.server = Some(server);
-        // What it finds to do in the background may begin before or after it answers.
+        // Background jobs may start before or after the server is ready, so their lines are left out.
         let at_start = said.lines().filter(|line| !line.contains("started"));
         let at_start: Vec<&str> = at_start.collect();
         self.shows(&(at_start.join("\n") + "\n"));
@@ -105,7 +105,7 @@ impl<'a> Terminal<'a> {
         self.ledger = Some(ledger);
     }
 
-    /// All that was acknowledged is there.
+    /// Expects all acknowledged data.
     #[track_caller]
     pub fn verify(&mut self) {
         let mut client = self.client();
@@ -113,7 +113,7 @@ impl<'a> Terminal<'a> {
         ledger.verify(&mut client);
     }
 
-    /// The process dies with writes under way.
+    /// Kills the server with writes under way.
     pub fn kill_while_writing(&mut self) {
         let ledger = self.ledger.take().expect("it was filled");
         let load = ledger.load(vec![self.client(), self.client()], Mix::Everything);
@@ -126,7 +126,7 @@ impl<'a> Terminal<'a> {
         self.types("kill -KILL %1");
     }
 
-    /// All that was typed and shown.
+    /// Everything typed and shown so far.
     pub fn transcript(&self) -> &str {
         self.text.trim_start()
     }
@@ -159,15 +159,15 @@ impl<'a> Terminal<'a> {
     }
 }
 
-/// The text without what differs from run to run. Who else serves on this machine is not of this year.
+/// The text without what differs from run to run, and without other servers on this machine.
 fn steady(text: &str) -> String {
     let mut lines = String::new();
     for line in text.lines() {
-        // How far work is that takes some seconds on a slow machine.
+        // Lines of progress, which appear when work takes some seconds on a slow machine.
         if line.split(' ').next().is_some_and(is_date) {
             continue;
         }
-        // Whether the last write was a moment ago.
+        // Shown only if the last write was a moment ago.
         let line = &line.replace(", in use", "");
         let elsewhere = line
             .find("; process ")

@@ -47,7 +47,7 @@ fn the_frozen_claims_are_those_that_their_readme_counts() {
         [facts(Use::C), facts(Use::V), book.rules.len()],
         [72, 46, 14]
     );
-    // Every point is asked for something, and what it is asked for has a unit that a claim uses.
+    // Every point is needed for at least one figure.
     assert!(
         questions
             .values()
@@ -64,7 +64,7 @@ fn the_frozen_claims_are_those_that_their_readme_counts() {
 #[test]
 fn published_figures_reach_no_question() {
     let (questions, book) = frozen().expect("they have the form");
-    // Every figure that was published is changed: intervals, nominal values, texts, notes.
+    // Changes everything published: intervals and notes, and removes nominal values.
     let mut changed = Vec::new();
     for (file, text) in FILES {
         let mut table: toml::Table = text.parse().expect("it is TOML");
@@ -102,7 +102,7 @@ fn published_figures_reach_no_question() {
     assert_ne!(book, other_book);
 }
 
-/// A small file with one claim, in which `from` is replaced by `to`.
+/// The error about a small file with one claim, in which `from` is replaced by `to`.
 fn refused(from: &str, to: &str) -> String {
     const GOOD: &str = r#"
         schema = 1
@@ -189,7 +189,7 @@ fn a_part_of_the_book_needs_a_part_of_the_answers() {
     assert_eq!(
         (uplink.rows(), uplink.claims.len()),
         (0, 0),
-        "C rows are none"
+        "C rows are not orderings"
     );
     let orderings = Mechanism::ALL.map(|word| book.orderings(word).rows());
     let all = book

@@ -44,7 +44,7 @@ fn what_cannot_be_computed_is_nothing() {
     assert_eq!(
         value("max(c.iops, d.iops)"),
         None,
-        "a missing one is not passed over"
+        "a missing figure is not skipped"
     );
 }
 

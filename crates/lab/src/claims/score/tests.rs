@@ -158,7 +158,7 @@ fn rows_become_facts_and_facts_a_score() {
 
 #[test]
 fn an_interval_that_straddles_is_marginal_and_its_fact_has_not_passed() {
-    // Between 2.7 and 3.3 run by run: a mean of 3.0 +- 0.29.
+    // The ratio of single runs lies between 2.7 and 3.3, and its mean is 3.0 +- 0.29.
     let card = table(vec![100.0; 5], vec![270.0, 285.0, 300.0, 315.0, 330.0]);
     assert_eq!(verdicts(&card)[..2], [Verdict::Marginal, Verdict::Pass]);
     assert_eq!(card.totals.validation.marginal, 1);
@@ -175,25 +175,25 @@ fn what_can_never_be_above_one_is_not_marginal_at_one() {
         .replace("[1.02, inf]", "[0.95, 1.0]");
     let book = load(&[("a.toml", &saturated)]).expect("it has the form");
     let of = |four: Vec<f64>| verdicts(&table_of(book.clone(), vec![100.0; 5], four))[1];
-    // One run is a little lower: the interval of the mean alone ends above 1.
+    // One run is a little lower, so the interval of the mean would end above 1 if it were not limited.
     assert_eq!(of(vec![110.0, 110.0, 110.0, 110.0, 99.0]), Verdict::Pass);
     assert_eq!(
         of(vec![110.0, 99.0, 91.0, 90.0, 99.0]),
         Verdict::Marginal,
-        "below, it may end where it ends"
+        "the interval's lower end is not limited"
     );
     assert_eq!(of(vec![80.0; 5]), Verdict::Miss);
 }
 
 #[test]
 fn common_random_numbers_make_a_ratio_sure() {
-    // Both vary by a fifth, together: their ratio does not vary at all.
+    // Both figures vary by a fifth, but together, so their ratio does not vary at all.
     let one = vec![90.0, 95.0, 100.0, 105.0, 110.0];
     let card = table(one.clone(), one.iter().map(|iops| iops * 3.0).collect());
     assert_eq!(verdicts(&card)[0], Verdict::Pass);
-    // The figure alone is sure enough to lie between 90 and 110.
+    // The figure alone varies little enough to lie between 90 and 110.
     assert_eq!(verdicts(&card)[3], Verdict::Pass);
-    // In another order they say nothing together.
+    // In another order the runs do not vary together, so the ratio is uncertain.
     let card = table(one, vec![330.0, 270.0, 315.0, 285.0, 300.0]);
     assert_eq!(verdicts(&card)[0], Verdict::Marginal);
 }
@@ -210,7 +210,7 @@ fn a_miss_weighs_more_than_anything_else_in_its_fact() {
 fn what_a_plainer_prediction_does_not_pass_is_what_counts() {
     let own = table(vec![100.0; 5], vec![310.0; 5]).rows;
     let plainer = table(vec![100.0; 5], vec![400.0; 5]).rows;
-    // Of the three V rows the plainer one misses one and does not model another; C rows are none of them.
+    // Of the three V rows, the plainer prediction misses one and does not model another. C rows do not count.
     let found = Beyond::of(&own, &plainer);
     assert_eq!((found.not_passed_by_the_plainer, found.passed), (2, 1));
     let found = Beyond::of(&plainer, &own);
@@ -228,7 +228,7 @@ fn fewer_than_five_runs_decide_nothing() {
     assert_eq!(
         verdicts(&card)[0],
         Verdict::NotModelled,
-        "nothing is divided by nothing"
+        "a division by zero gives no figure"
     );
 }
 

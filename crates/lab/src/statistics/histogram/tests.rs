@@ -116,6 +116,6 @@ fn runs_joined_are_surer_than_one() {
         all.effective_samples > 2.0 * one.effective_samples,
         "{one:?}, {all:?}"
     );
-    // ln 100 times the mean of 1 ms.
+    // The p99 is ln 100 times the mean of 1 ms.
     assert!(all.interval_ns.holds(4.605_170e6), "{all:?}");
 }

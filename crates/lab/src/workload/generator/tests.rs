@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 const SECOND_NS: u64 = 1_000_000_000;
 const SPAN_BYTES: u64 = 1 << 40;
 
-/// Carries a workload out in virtual time on `servers` servers, first come first served;
-/// `service_ns` says how long a request takes that starts at a time.
+/// Carries out a workload in virtual time on `servers` servers, first come first served;
+/// `service_ns` returns how long a request takes that starts at the given time.
 fn run(
     generator: &mut Generator,
     workload: &Workload,
@@ -51,7 +51,7 @@ fn a_closed_loop_keeps_its_depth() {
     let mut generator = Generator::new(&workload, SPAN_BYTES, 1).expect("valid");
     let (figures, issued) = run(&mut generator, &workload, 8, SECOND_NS, |_| 100_000);
     assert_eq!(generator.outstanding(), 8);
-    // Eight at once, 10 000 times, less those that are answered when the window has closed.
+    // Eight at once, 10 000 times, less the last eight, which are answered when the window has closed.
     assert_eq!(figures.requests, 8 * 9999);
     assert_eq!(figures.bytes, figures.requests * 4096);
     assert!((figures.effective_depth() - 8.0).abs() < 0.001);
@@ -68,8 +68,8 @@ fn a_closed_loop_keeps_its_depth() {
 
 #[test]
 fn a_stall_delays_all_that_should_have_started_meanwhile() {
-    // Nine seconds at 1000 per second with a stall of one second: a generator that waits with the
-    // target sees as many slow requests as it has outstanding, users see about a ninth of all.
+    // Nine seconds at 1000 per second with a stall of one second. A generator that waits for the target
+    // sees only as many slow requests as it has outstanding, but users see about a ninth of all as slow.
     let workload = workload("op = 'randread'\nbs = '4k'\nthreads = 1\nqd = 1\ndemand_iops = 1000");
     let mut generator = Generator::new(&workload, SPAN_BYTES, 1).expect("valid");
     let (figures, issued) = run(&mut generator, &workload, 1, 9 * SECOND_NS, |start_ns| {
@@ -85,7 +85,7 @@ fn a_stall_delays_all_that_should_have_started_meanwhile() {
         all.count() - all.count_up_to(1_000_000)
     };
     assert_eq!(slow(&figures.service), 1);
-    // A thousand, and those whose turn came while the backlog drained.
+    // A thousand that came due during the stall, and those that came due while the backlog drained.
     assert!(
         (1000..=1020).contains(&slow(&figures.response)),
         "{}",
@@ -105,7 +105,7 @@ fn a_demand_beyond_the_target_is_not_met_and_waits() {
         (figures.demand_met, figures.seconds_held),
         (Some(false), Some(0))
     );
-    // 20 000 asked for, one answered per millisecond, 256 outstanding.
+    // 20 000 are demanded, one is answered per millisecond, and 256 are outstanding.
     assert_eq!(figures.requests + 256 + figures.backlog, 20_000);
     assert!((figures.iops() - 1000.0).abs() < 1.0);
 }
@@ -126,7 +126,7 @@ fn poisson_arrivals_at_one_server_are_the_queue_of_the_textbook() {
         "{mean} +- {half_width}"
     );
     assert!(half_width < 50_000.0, "{half_width}");
-    // With a ceiling of one the wait moves from the target into the response.
+    // With at most one request outstanding, the wait is part of the response time, not of the service time.
     let mut narrow = workload.clone();
     (narrow.threads, narrow.qd) = (1, Some(1));
     let mut generator = Generator::new(&narrow, SPAN_BYTES, 1).expect("valid");
@@ -186,7 +186,7 @@ fn threads_and_purposes_draw_from_streams_of_their_own() {
 
 #[test]
 fn the_first_requests_are_fixed() {
-    // The same on every machine: kept predictions depend on it.
+    // The digest is the same on every machine, because stored predictions depend on these requests.
     let mix = workload("op = 'randmix'\nread_pct = 50\nbs = '4k'\nthreads = 2\nqd = 3");
     let mut generator = Generator::new(&mix, SPAN_BYTES, 42).expect("valid");
     let mut digest = 0u64;

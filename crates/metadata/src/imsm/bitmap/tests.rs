@@ -37,7 +37,7 @@ fn a_header_has_the_bytes_that_mdadm_writes() {
     assert_eq!(bytes[..60], OF_MDADM);
     assert!(bytes[60..].iter().all(|&byte| byte == 0));
     assert_eq!(Header::decode(&bytes, &volume), Ok(header));
-    // Where mdadm put them on the drive.
+    // The offsets at which mdadm put header and bits on the drive.
     assert_eq!(volume.header_offset_bytes(), 413_147_136);
     assert_eq!(volume.bits_offset_bytes() / 512, 806_936);
     assert_eq!(BITS_BYTES_MAX, 1_036_288);
@@ -102,7 +102,7 @@ fn the_room_for_a_bitmap_is_all_or_nothing() {
         let of = BitmapVolume::of(&mpb, 0, Bytes512);
         assert_eq!(of.is_ok(), wanted, "{room} sectors");
     }
-    // As many regions as there are bits, and one more.
+    // A volume with as many regions as there are bits, and one with one region more.
     let region = u64::from(REGION_BYTES_MIN);
     for (regions, wanted) in [(BITS_BYTES_MAX * 8, true), (BITS_BYTES_MAX * 8 + 1, false)] {
         let volume = BitmapVolume {
@@ -150,7 +150,7 @@ fn a_header_that_is_not_this_volumes_is_refused() {
     assert_eq!(with(52, 1), Err(HeaderProblem::Region((1 << 20) + 1)));
     assert_eq!(with(54, 0), Err(HeaderProblem::Region(0)));
     assert_eq!(Header::decode(&[], &volume), Err(HeaderProblem::Absent));
-    // So small that there is no room for all bits.
+    // Regions so small that there is no room for all bits.
     let huge = BitmapVolume {
         covered_bytes: 1 << 50,
         ..volume

@@ -1,4 +1,4 @@
-//! Every change of a record, against the fields that mdadm wrote in the same situation.
+//! Every change of a record, compared with the fields that mdadm wrote in the same situation.
 
 mod creating;
 mod losing;

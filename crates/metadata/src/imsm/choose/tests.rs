@@ -1,4 +1,4 @@
-//! Histories of containers, and what is made of them afterwards.
+//! Histories of containers, and what is chosen from the records that they leave.
 
 mod contradictions;
 mod damaged;

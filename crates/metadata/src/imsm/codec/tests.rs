@@ -17,10 +17,10 @@ use proptest::prelude::*;
 const NATIVE: SectorSize = SectorSize::Bytes512;
 const LARGE: SectorSize = SectorSize::Bytes4096;
 
-/// `bytes` with a checksum that fits, to get past that check.
+/// `bytes` with a correct checksum, so that they pass that check.
 fn resealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let length = word_at(&bytes, 0x24).unwrap() as usize;
-    // A length that ends before the checksum is refused before that is looked at.
+    // If the length ends before the checksum, the record is refused before the checksum is read.
     if let Some(record) = bytes
         .get_mut(..length)
         .filter(|record| record.len() >= 0x24)
@@ -101,7 +101,7 @@ fn large_drives_and_volumes_use_high_words_and_say_so() {
     let bytes = mpb.encode(NATIVE).unwrap();
     assert_eq!(Mpb::decode(&bytes, NATIVE), Ok(mpb.clone()));
 
-    // Without the attribute, the high words of drives and maps count as zero.
+    // If the attribute is not set, the high words of drives and maps count as zero.
     let mut masked = bytes;
     let attributes = Attributes(0xA400_0003).without(Attributes::LARGE_DISK).0;
     masked[0x34..0x38].copy_from_slice(&attributes.to_le_bytes());
@@ -402,7 +402,7 @@ proptest! {
         let sector = if large { LARGE } else { NATIVE };
         let mut bytes = mpb.encode(NATIVE).unwrap();
         for (place, run, value) in changes {
-            // Leave the signature alone, or nothing behind it would be tried.
+            // The signature stays, because without it nothing behind it would be decoded.
             let start = place.index(bytes.len()).max(24);
             let end = bytes.len().min(start + run);
             bytes[start..end].fill(value);
@@ -413,7 +413,7 @@ proptest! {
             bytes.truncate(cut.index(bytes.len() + 1));
         }
         if let Ok(decoded) = Mpb::decode(&bytes, sector) {
-            // What is accepted can be written again.
+            // A record that was accepted can be written again.
             let again = decoded.encode(sector).unwrap();
             prop_assert_eq!(Mpb::decode(&again, sector), Ok(as_stored(decoded)));
         }

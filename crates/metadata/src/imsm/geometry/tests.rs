@@ -1,4 +1,4 @@
-//! Layouts against the numbers mdadm produced, and the limits.
+//! Layouts compared with the numbers that mdadm produced, and the limits.
 
 use super::*;
 use crate::imsm::golden;
@@ -49,7 +49,7 @@ fn largest_volumes_are_as_mdadm_makes_them() {
 
 #[test]
 fn a_requested_size_is_rounded_down() {
-    // 50 MiB asked for; RAID 1 stores a strip of 64 KiB whatever is asked for.
+    // 50 MiB are requested. RAID 1 stores a strip size of 64 KiB whatever is requested.
     let pair = shape(Level::Raid1, 2, 8);
     for size in [
         SizeRequest::Volume {
@@ -161,7 +161,7 @@ fn states_follow_from_the_lost_slots() {
     assert_eq!(state(Level::Raid1, "__"), MapState::Failed);
     assert_eq!(state(Level::Raid5, "U_UU"), MapState::Degraded);
     assert_eq!(state(Level::Raid5, "U_U_"), MapState::Failed);
-    // RAID 10 survives one of each pair, in any combination.
+    // RAID 10 survives the loss of one drive of each pair, in any combination.
     assert_eq!(state(Level::Raid10, "U_U_"), MapState::Degraded);
     assert_eq!(state(Level::Raid10, "U__U"), MapState::Degraded);
     assert_eq!(state(Level::Raid10, "__UU"), MapState::Failed);
@@ -286,7 +286,7 @@ fn records_that_make_no_sense_are_noticed() {
 fn stripes_that_contradict_the_size_are_not_believed() {
     let mut map = golden::raid5().volumes[0].map.clone();
     assert_eq!(map.component_sectors(356_352), 118_784);
-    // Within 1 MiB for each data member the stripes count, beyond it the size.
+    // If the two differ by at most 1 MiB for each data member, the stripes count, otherwise the size.
     assert_eq!(map.component_sectors(356_352 - 2048 * 3), 118_784);
     assert_eq!(
         map.component_sectors(356_352 - 2048 * 3 - 3),

@@ -1,6 +1,6 @@
 //! The fuzz target for logs. It puts arbitrary bytes into the log areas of small arrays, both unchanged and with the
-//! checksums repaired, and replays them. Nothing may panic, and nothing but parity of the volume may be written, in the
-//! slot where the row has its parity.
+//! checksums repaired, and replays them. Nothing may panic. A replay may only write parity of the volume, to the slot
+//! in which the row has its parity.
 
 use super::codec::{COUNT_AT, RESERVED_BYTES};
 use super::{ENTRIES_MAX, HEADER_BYTES, LoggedVolume, Members, replay, walk};
@@ -39,7 +39,7 @@ pub fn exercise(bytes: &[u8], choice: u8, sector: SectorSize) {
     }
 }
 
-/// `bytes` as a chain of headers and entries with correct checksums, as far as they reach.
+/// `bytes` turned into a chain of headers and entries with correct checksums, as far as there are bytes.
 fn repaired(bytes: &[u8]) -> Vec<u8> {
     let mut area = bytes.to_vec();
     let mut at = 0;

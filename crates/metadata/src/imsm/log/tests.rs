@@ -1,5 +1,5 @@
-//! Headers byte by byte; what is found in an area; entries against the volume; and replay, on arrays in
-//! memory that were interrupted in the middle of random writes.
+//! Tests of log headers, byte by byte; of what is found in a log's area; of entries and the rows that they cover; and
+//! of replay, on arrays in memory that were interrupted in the middle of random writes.
 
 mod flushing;
 mod replaying;
@@ -27,7 +27,7 @@ fn entry(data_sector: u64, partial_parity_bytes: u32, data_bytes: u32, parity_sl
 
 #[test]
 fn a_header_byte_by_byte() {
-    // Laid out and summed by hand from the specification.
+    // The bytes and checksums were worked out by hand from the specification.
     let partial: Vec<u8> = (0..1024u32).map(|at| (at * 7 + 3) as u8).collect();
     let header = Header {
         signature: SIGNATURE,
@@ -80,7 +80,7 @@ fn the_empty_header() {
     assert!(bytes[536..].iter().all(|&byte| byte == 0));
 }
 
-/// The array writes one header after another from the same memory.
+/// The engine builds one header after another in the same memory.
 #[test]
 fn nothing_is_left_of_what_was_there_before_a_header() {
     let changed = [entry(8, 512, 512, 1), entry(16, 0, 1024, 1)];

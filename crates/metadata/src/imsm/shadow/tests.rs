@@ -1,4 +1,4 @@
-//! A shadow comes back as it was made, damage is noticed, and its place belongs to nobody else.
+//! A shadow that is written can be read again, damage is noticed, and nothing else uses its place.
 
 use super::*;
 use crate::imsm::migration_record::MigrationRecord;
@@ -22,7 +22,7 @@ const REPLACED: RecordPrint = RecordPrint {
     crc: Some(0x8765_4321),
 };
 
-/// The place of a drive's shadow, with `shadow` in it.
+/// The bytes of the place for a drive's shadow, with `shadow` in it.
 fn place_with(shadow: &[u8]) -> Vec<u8> {
     let mut region = vec![0xA5; PLACE_BYTES];
     region[..shadow.len()].copy_from_slice(shadow);
@@ -61,7 +61,7 @@ fn a_shadow_of_a_long_record_comes_back() {
     assert!(found.bad_blocks == mpb.bad_blocks);
 }
 
-/// The header on the drive, so that a later version cannot change it unnoticed.
+/// The header's bytes are fixed here, so that a later version cannot change them unnoticed.
 #[test]
 fn the_layout_is_the_one_of_version_1() {
     let mpb = golden::raid5();
@@ -147,7 +147,7 @@ fn the_place_holds_the_longest_record_and_meets_no_other() {
         let copy_area = DRIVE_BYTES - 2209 * 512;
         assert!(end <= copy_area - copy_area % sector.bytes() as u64);
         assert!(end <= placement.region_to_read().offset_bytes);
-        // The log of the largest volume that is ever laid out.
+        // The log of the largest volume that this program lays out ends before the place.
         let data_end = DRIVE_BYTES - RESERVED_AT_END_SECTORS * 512;
         assert!(data_end + WRITE_HOLE_LOG_SECTORS * 512 <= place.offset_bytes);
         assert_eq!(MigrationRecord::none(sector).len(), sector.bytes());
@@ -158,7 +158,7 @@ fn the_place_holds_the_longest_record_and_meets_no_other() {
 fn there_is_no_room_where_a_volume_or_a_reshape_may_be() {
     let placement = placement(SectorSize::Bytes512);
     let sectors = DRIVE_BYTES / 512;
-    // The component's size follows from the stripes, so a volume is moved rather than stretched.
+    // The size of a component follows from its stripes, so the test moves a volume instead of enlarging it.
     let ends_at = |end: u64| {
         let mut mpb = golden::raid5();
         let component = mpb.volumes[0].component_sectors();
@@ -170,7 +170,7 @@ fn there_is_no_room_where_a_volume_or_a_reshape_may_be() {
     assert!(has_room(&placement, &ends_at(last)));
     assert!(!has_room(&placement, &ends_at(last + 1)));
     assert!(!has_room(&placement, &ends_at(sectors - 2217)));
-    // Nor may a volume begin in the place.
+    // A volume may not begin in the place either.
     for (start, wanted) in [
         (sectors - 2352, false),
         (sectors - 2217, false),
@@ -210,7 +210,7 @@ fn what_looks_like_a_shadow_inside_a_volume_is_user_data() {
     );
 }
 
-/// Two drives change places in a table behind the first sector: the sum of the words stays what it was.
+/// Two entries of a table behind the first sector change places. The checksum is a sum of words, so it stays the same.
 #[test]
 fn a_torn_record_whose_checksum_is_right_is_disproved() {
     let sector = SectorSize::Bytes512;
@@ -236,7 +236,7 @@ fn a_torn_record_whose_checksum_is_right_is_disproved() {
     let torn = with_last(&new[..512], &old[512..]);
     assert_eq!(torn.mpb.volumes[0].map.order, after.volumes[0].map.order);
     assert!(shadow.disproves(&torn.print));
-    // Of a record that the shadow does not know nothing can be said.
+    // A shadow says nothing about records other than its own and the one that it replaces.
     let mut later = torn.print;
     later.identity.generation += 1;
     assert!(!shadow.disproves(&later));

@@ -1,4 +1,4 @@
-//! Every rule about starting, one test each, on records of mdadm and on changed ones.
+//! Every rule about starting, with one test each, on records that mdadm made and on changed ones.
 
 mod logs;
 mod missing;
@@ -281,8 +281,8 @@ fn a_rebuild_goes_on_at_its_checkpoint() {
         mode(&rebuilding(golden::raid1(), 0, 7)),
         rebuild(vec![0], 7 * 512, false)
     );
-    // Dirty mirrors: the source is right, but the copy may lack interrupted writes anywhere, and
-    // so may the other pair.
+    // Dirty mirrors: the source is right, but interrupted writes may be missing anywhere on the target. The copies of
+    // the other pair may differ as well.
     assert_eq!(
         mode(&dirty(rebuilding(golden::raid1(), 0, 7))),
         rebuild(vec![0], 0, false)
@@ -291,7 +291,7 @@ fn a_rebuild_goes_on_at_its_checkpoint() {
         mode(&dirty(rebuilding(golden::raid10(), 0, 7))),
         rebuild(vec![0], 0, true)
     );
-    // The target is away: degraded, nothing to do.
+    // If the target is missing, the volume is degraded and has nothing to rebuild.
     let mpb = rebuilding(golden::raid5(), 1, 7);
     let present = [true, true, true, false];
     let mode = start_mode(&mpb, 0, &present, NOTHING_ACCEPTED);
@@ -307,7 +307,7 @@ fn a_bitmap_changes_nothing_by_itself_and_goes_where_there_is_no_room() {
         mode(&dirty(with_bitmap.clone())),
         read_write(sync.clone(), vec![])
     );
-    // It does not close the write hole.
+    // A bitmap does not close the write hole.
     let refusal = refused(
         RefusedReason::DirtyAndDegraded,
         Some(ACCEPT_WRITE_HOLE_FLAG),

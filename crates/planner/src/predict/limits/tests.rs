@@ -1,4 +1,4 @@
-//! Limits of arrays of which it is known what binds, and what is behind that.
+//! The limits of arrays for which the first limit, and the next one behind it, are known.
 
 use super::*;
 use crate::predict::{Virtual, library::Library};
@@ -7,7 +7,7 @@ use lab::schema::configuration::read_configurations;
 use lab::schema::metric::Metric;
 use std::collections::BTreeSet;
 
-/// The limits of a point; reads of 4 KiB on steady drives unless the load says otherwise.
+/// The limits of a point on steady drives.
 fn limits(setup: &str, workload: &str) -> Limits {
     let text = format!(
         "schema = 1\n[setup.s]\ndrive = \"p4510-2tb\"\n{setup}\n[points]\np = {{ setup = \"s\", state = \"steady\", \
@@ -56,12 +56,12 @@ fn a_narrow_uplink_limits_streams_and_the_root_port_a_wide_one() {
     let narrow = limits(&array("s2600wft-6154-x8", "linux-6.12"), STREAMS);
     let (first, behind) = names(&narrow);
     assert_eq!(first, "uplink of \"switch\"");
-    // What a tenth more of a link that binds alone gives is a tenth.
+    // If a link that limits alone becomes a tenth faster, so does the array.
     let gain = narrow.first.gain_percent.expect("it is a resource");
     assert!((9.0..=11.0).contains(&gain), "{gain}");
     assert_eq!(behind, Some("root port \"stack\""));
     let wide = limits(&array("s2600wft-6154-x16", "linux-6.12"), STREAMS);
-    // What a drive moves and what its link does are alike: 3.20 and 3.22 GB/s.
+    // A drive and its link limit almost equally: 3.20 and 3.22 GB/s.
     assert_eq!(
         names(&wide),
         ("root port \"stack\"", Some("drives and drives' links"))
@@ -84,7 +84,7 @@ fn many_cores_wait_for_what_they_all_change() {
     let load = "op = \"randread\", bs = \"4k\", threads = 32, qd = 128";
     let first = limits(setup, load).first;
     assert_eq!(first.name, "shared counter and lock of md-2018");
-    // One server, of which a tenth more gives a tenth.
+    // The counter is a single server, so a tenth more speed gives about a tenth more requests.
     let gain = first.gain_percent.expect("it is a resource");
     assert!((7.0..=11.0).contains(&gain), "{gain}");
 }
@@ -135,7 +135,7 @@ fn collection_in_bursts_limits_writes_by_what_it_costs() {
         let limits = found.limits(Depth::First).expect("it runs");
         let first = limits.expect("it was asked").first;
         assert_eq!(first.name, "drives (programs and collection)", "{seed}");
-        // A tenth, although a short run holds ten periods and a part of one.
+        // A tenth, although a short run contains ten periods of collection and a part of one.
         let gain = first.gain_percent.expect("it is a resource");
         assert!((9.5..=10.5).contains(&gain), "{seed}: {gain}");
     }

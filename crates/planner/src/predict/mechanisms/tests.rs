@@ -1,4 +1,4 @@
-//! Each switch changes what it names, and the way it should.
+//! Each switch changes what it names, in the right direction.
 
 use super::*;
 use crate::predict::library::Library;
@@ -24,7 +24,7 @@ const MD: &str =
 const NARROW: &str = "count = 4\nlevel = 0\nplatform = \"s2600wft-6154-x8\"\nhost = \"linux-6.12\"\n\
      stack = \"fullstripe\"";
 
-/// A figure of a short run without these mechanisms.
+/// The figure of a case, from a short run without these mechanisms.
 fn figure(off: &[Mechanism], case: &Case) -> f64 {
     let Case {
         setup, state, load, ..
@@ -50,7 +50,7 @@ fn figure(off: &[Mechanism], case: &Case) -> f64 {
     case.metric.of(&outcome.figures).expect("a figure")
 }
 
-/// What is lost without a mechanism, or gained.
+/// A load, and what it loses or gains without a mechanism.
 struct Case {
     off: Mechanism,
     setup: &'static str,
@@ -58,7 +58,7 @@ struct Case {
     load: &'static str,
     is_spent: bool,
     metric: Metric,
-    /// Without it, as a multiple of with it: at least, and at most.
+    /// The figure without the mechanism, as a multiple of that with it: at least, and at most.
     ratio: (f64, f64),
 }
 
@@ -176,7 +176,7 @@ fn of_md() -> Vec<Case> {
     ]
 }
 
-/// When the last of many reads is there, on the second of these drives, of which all wait for the machine.
+/// When the last of many reads on four drives ends. Their ports are unlimited, so all wait for the machine.
 fn last_ns(graph: &Graph, library: &Library, buffers: Buffers) -> u64 {
     let profile = library.profile(&"p4510-2tb".to_owned().into());
     let profile = profile.expect("it is modelled");
@@ -210,7 +210,7 @@ fn every_switch_changes_what_it_names() {
         assert!((least..=most).contains(&ratio), "{name}: {ratio}");
         tried.insert(case.off);
     }
-    // What no machine here is short of is made scarce.
+    // Memory and the link between sockets limit no machine here, so they are made slow.
     let library = Library::default();
     let graph = library.platform(&"s2600wft-6154-x16".to_owned().into());
     let mut graph = graph.expect("it is modelled").clone();
@@ -241,6 +241,6 @@ fn nothing_off_is_as_it_is_and_names_are_told_apart() {
     assert_eq!(names.len(), ALL.len());
     let case = &of_drives()[0];
     let none = figure(&[], case);
-    // What has nothing to do with a load changes not a bit of it.
+    // Mechanisms that a load does not use change nothing of its figure when they are off.
     assert_eq!(figure(&[Collection, ReadAhead, Hops], case), none);
 }

@@ -125,7 +125,7 @@ mod tests {
             single(8, "member-failed"),
         ];
         assert_eq!(shown(&once), wanted);
-        // What is folded is folded again with what came later.
+        // Folded entries are folded again with later ones.
         let more = once
             .into_iter()
             .chain([9, 10].map(|number| entry(number, "unrecoverable", "a")));

@@ -66,7 +66,7 @@ fn only_programs_name_a_drive_by_its_number() {
         "2 may mean slot 2 of data (no drive), or drive number 2 of the API (/dev/nvme1n1); name the drive by its \
          path or serial, or as VOLUME:SLOT"
     );
-    // What a slot and a number have in common is no reason to guess: tomorrow they differ.
+    // Even where slot and number mean the same drive, the name is refused: later they may differ.
     assert!(asked("0").contains("slot 0 of data (/dev/nvme0n1), or drive number 0"));
     assert!(asked("9").starts_with("9 may mean nothing in this array; name the drive"));
 }
@@ -101,7 +101,7 @@ fn a_drive_that_joins_is_called_like_the_others() {
     };
     let whole = here.join("d4.img,serial=A").display().to_string();
     assert_eq!(joins(&whole, "d0.img"), "d4.img,serial=A");
-    // Who gave whole paths reads whole paths.
+    // An operator who named drives by whole paths gets whole paths.
     let named = here.join("d0.img").display().to_string();
     assert_eq!(joins(&whole, &named), whole);
     for other in ["/dev/nvme4n1", "ram:64m,serial=B"] {

@@ -1,4 +1,4 @@
-//! The description says what the router does.
+//! The API's description matches its router.
 
 use super::*;
 use crate::api::routes::{Description, routes};
@@ -46,7 +46,7 @@ fn every_route_is_described_and_every_description_has_a_route() {
     }
 }
 
-/// All keys of `value`, with the path to them; lists by their first element.
+/// Adds all keys of `value`, with their paths, to `found`. A list counts by its first element.
 fn shape(value: &serde_json::Value, at: &str, found: &mut BTreeSet<String>) {
     match value {
         serde_json::Value::Object(fields) => fields.iter().for_each(|(key, value)| {

@@ -1,4 +1,4 @@
-//! Whatever comes in through the socket, the server goes on, and the array does not notice.
+//! Whatever arrives at the socket, the server continues and the array is not affected.
 
 use super::*;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ fn send(served: &Served, bytes: &[u8]) -> String {
     stream
         .set_read_timeout(Some(Duration::from_secs(1)))
         .unwrap();
-    // The server may have hung up in the middle.
+    // The server may have closed the connection in the middle.
     let _ = stream.write_all(bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -89,7 +89,7 @@ fn many_clients_at_once_get_answers_that_hold_together() {
                 })
             })
             .collect();
-        // Of two that fail different drives at the same time one is refused.
+        // Of two orders that fail different drives at the same time, one is refused.
         let fail = |path| served.post(path).is_ok();
         let failing = ["/v1/members/M0/fail", "/v1/members/M1/fail"]
             .map(|path| scope.spawn(move || fail(path)));

@@ -1,4 +1,4 @@
-//! What the metadata cannot express, as an operator sees it.
+//! What an operator sees when the metadata cannot express an update.
 
 use super::*;
 use container::persist::Persister;

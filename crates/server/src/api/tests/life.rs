@@ -1,4 +1,4 @@
-//! A member's life, seen through the interface.
+//! A member's life, seen through the API.
 
 use super::*;
 use crate::api::schema::ReplaceRequest;
@@ -9,7 +9,7 @@ fn a_failed_drive_is_removed_and_a_new_one_rebuilt() {
     assert_eq!(served.volume().state, "optimal");
     let done = served.post("/v1/members/M1/fail").unwrap();
     assert!(done.text.ends_with("is failed"), "{}", done.text);
-    // Who orders and then looks sees the effect.
+    // The next request already sees the effect of an order.
     let status = served.status();
     assert_eq!(status.volumes[0].state, "degraded");
     assert_eq!(status.volumes[0].slots[1].state, "failed");
@@ -71,7 +71,7 @@ fn a_drive_in_service_is_replaced_by_one_added_for_it() {
     let status = served.status();
     assert_eq!(status.volumes[0].state, "optimal");
     assert_eq!(status.members[2].state, "removed");
-    // A spare that is there already is named like any drive.
+    // A spare that has joined before is named like any drive.
     served.add_spare("ram:64m,serial=OTHER", false).unwrap();
     let request = ReplaceRequest {
         slot: 0,

@@ -13,19 +13,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, LocalSet};
 
-/// What is seen from outside while many ask at once.
+/// What the clients share and observe while many send requests at once.
 struct Seen {
     may_push: Semaphore,
     /// Orders sent and not answered.
     orders: Cell<usize>,
     orders_most: Cell<usize>,
-    /// Somebody found the queue of connections full.
+    /// A client found the system's queue of connections full.
     turned_away: Cell<bool>,
 }
 
-/// Sends one request on a connection of its own, however long that takes to get, and returns the answer.
+/// Sends one request on a connection of its own, waiting for the connection as long as it takes. Returns the answer.
 async fn ask(socket: PathBuf, request: String, seen: Rc<Seen>) -> String {
-    // Who is not let in waits outside of the serving process: so many pushing at a time are enough.
+    // Clients that are not let in wait outside of the serving process, so a limited number tries at a time.
     let _pushing = seen.may_push.acquire().await.unwrap();
     let mut stream = loop {
         match tokio::net::UnixStream::connect(&socket).await {
@@ -52,7 +52,7 @@ fn a_hundred_times_more_clients_and_orders_than_fit_are_all_answered() {
     const CLIENTS: usize = 100 * CONNECTIONS_MAX;
     let served = Served::new(Level::Raid1, 2);
     let free = served.server.as_ref().unwrap().free_connections.clone();
-    // Refused by the controller, because nothing runs: a way there and back for each.
+    // The controller refuses the order because no job runs, so each order goes to the controller and back.
     let order = "POST /v1/volumes/v/resume HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     let look = "GET /v1/status HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     let seen = Rc::new(Seen {
@@ -95,8 +95,8 @@ fn a_hundred_times_more_clients_and_orders_than_fit_are_all_answered() {
     );
     assert!(seen.turned_away.get(), "the system's queue was never full");
     assert!(seen.orders_most.get() > BLOCKING_CALLS_MAX);
-    // All are given back, but for the one of whoever comes next.
-    served.wait_until("all are gone", |_| {
+    // All permits are free again, except the one held for the next connection.
+    served.wait_until("the end of all connections", |_| {
         free.available_permits() == CONNECTIONS_MAX - 1
     });
 }
@@ -115,14 +115,14 @@ fn a_listener_that_does_not_read_costs_what_is_kept_and_no_more() {
     for number in 1..=EVENTS {
         served.events.add(event(&format!("event {number}")));
         if number % 1000 == 0 {
-            // Gives the listener's task a chance to fill what it can fill.
+            // Lets the listener's task buffer as many events as it can.
             std::thread::sleep(Duration::from_millis(2));
         }
     }
     let (mut next, mut missed) = (first, 0);
     let mut is_forgotten = false;
     while next < first + EVENTS {
-        let line = lines.next().expect("the stream goes on");
+        let line = lines.next().expect("the stream continues");
         if let Some(id) = line.strip_prefix("id: ") {
             next += 1;
             assert_eq!(id, next.to_string());
@@ -138,7 +138,7 @@ fn a_listener_that_does_not_read_costs_what_is_kept_and_no_more() {
     }
     assert!(
         missed > EVENTS / 2,
-        "it kept {} events for a listener",
+        "the server kept {} events for a listener",
         EVENTS - missed
     );
     assert_eq!(served.volume().state, "optimal");
@@ -148,10 +148,10 @@ fn a_listener_that_does_not_read_costs_what_is_kept_and_no_more() {
 fn the_kernel_waits_for_no_data_thread() {
     let may_join = std::thread::spawn(drives::flusher::join).join().unwrap();
     if !may_join {
-        println!("only looked for: this user lacks CAP_SYS_RESOURCE");
+        println!("only counted: this user lacks CAP_SYS_RESOURCE");
     }
     let served = Served::new(Level::Raid5, 3);
-    // The runtime has started when its data threads have. Those of other tests may be starting.
+    // The runtime has started when its data threads have. Those of other tests may still be starting.
     let began = std::time::Instant::now();
     while let (missing, all) = drives::flusher::missing("shard-")
         && (all == 0 || may_join && !missing.is_empty())

@@ -69,7 +69,7 @@ fn a_listener_that_was_away_too_long_is_told_so() {
     );
 }
 
-/// Name and labels of a sample, and its value.
+/// The samples: their names with labels, and their values.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let sample = |line: &str| {
         let (name, value) = line.rsplit_once(' ').unwrap();
@@ -131,7 +131,7 @@ fn metrics_are_the_status_in_numbers() {
     );
     assert!(
         !text.contains("fullstripe_job_done_bytes{"),
-        "no job, no sample"
+        "no job runs, but there is a sample of one"
     );
 }
 
@@ -150,7 +150,7 @@ fn the_process_is_asked_to_stop_and_the_server_ends_with_listeners_on_it() {
     });
     served.events.add(crate::testing::event("hello"));
     heard.recv_timeout(PATIENCE).unwrap();
-    // What is told just before the end is heard as well.
+    // The listener receives an event that is added just before the end.
     served.events.add(crate::testing::event("the last"));
     let begin = Instant::now();
     drop(served.server.take().unwrap());

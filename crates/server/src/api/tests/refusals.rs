@@ -1,4 +1,4 @@
-//! What is not done, and what is said about it.
+//! What the API refuses, and the reasons that it gives.
 
 use super::*;
 use crate::api::schema::{RateRequest, ReplaceRequest};
@@ -109,7 +109,7 @@ fn a_drive_that_holds_a_file_system_is_refused_without_force() {
         .unwrap();
     file.set_len(64 << 20).unwrap();
     file.write_all_at(b"XFSB", 0).unwrap();
-    // A Linux md superblock near the end, where nothing of ours would overwrite it.
+    // A Linux md superblock near the end, in a place that metadata of a spare would not overwrite.
     let (md_at, md) = ((64 << 20) - 8192, [0xFC, 0x4E, 0x2B, 0xA9, 1, 0, 0, 0]);
     file.write_all_at(&md, md_at).unwrap();
     let before = std::fs::read(&path).unwrap();
@@ -119,7 +119,10 @@ fn a_drive_that_holds_a_file_system_is_refused_without_force() {
     let held = "an XFS file system and a Linux md superblock (version 1.0)";
     let wanted = format!(" holds {held}; --force takes it all the same");
     assert!(sentence.ends_with(&wanted), "{sentence}");
-    assert!(std::fs::read(&path).unwrap() == before, "it was written to");
+    assert!(
+        std::fs::read(&path).unwrap() == before,
+        "the refused drive was written to"
+    );
 
     let done = served.add_spare(&drive, true).unwrap();
     let said = format!("; it held {held}, of which a backup is in ");
@@ -241,5 +244,8 @@ fn an_array_that_is_being_stopped_takes_no_spares() {
         sentence.ends_with("is not added: the array is being stopped"),
         "{sentence}"
     );
-    assert!(std::fs::read(&path).unwrap() == before, "it was written to");
+    assert!(
+        std::fs::read(&path).unwrap() == before,
+        "the refused drive was written to"
+    );
 }

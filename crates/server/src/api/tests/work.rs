@@ -1,4 +1,4 @@
-//! Background work: scrubs, their limits, pauses and ends.
+//! Background work: scrubs, their limits and pauses, and how they end.
 
 use super::*;
 use crate::api::schema::RateRequest;

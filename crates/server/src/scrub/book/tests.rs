@@ -1,4 +1,4 @@
-//! The book over made-up events and times.
+//! The book, given invented events and times.
 
 use super::*;
 use crate::scrub::report::FINDINGS_MAX;
@@ -51,16 +51,19 @@ fn book_of(chunk_bytes: u32, uuid: &str) -> Book {
     Book::new(&record(chunk_bytes), &[uuid.to_owned()], &drives)
 }
 
-/// Before anybody has looked at the engine's state, too.
+/// The report names them even before the engine's state was first looked at.
 #[test]
 fn a_report_names_its_drives_from_the_first_moment_on() {
     let mut book = book();
     begin(&mut book, JobName::Check, 100);
     let report = book.volumes[0].kept.report.as_ref();
-    assert_eq!(report.expect("it has begun").members, ["d0", "d1", "d2"]);
+    assert_eq!(
+        report.expect("the scrub has begun").members,
+        ["d0", "d1", "d2"]
+    );
 }
 
-/// The same volume in the next process.
+/// The book of the next process, for the same volume.
 fn next_process(book: &Book) -> Book {
     let mut next = self::book();
     next.load(&book.text(usize::MAX));
@@ -79,7 +82,7 @@ fn begin(book: &mut Book, job: JobName, now_s: u64) {
     );
 }
 
-/// Returns the mismatches as they are told.
+/// Ends the scrub. Returns the mismatches that the event then reports.
 fn end(book: &mut Book, complete: bool, mismatches: u64, now_s: u64) -> u64 {
     let event = Event::JobEnded {
         volume: VOLUME,
@@ -161,7 +164,7 @@ fn an_interrupted_scrub_goes_on_with_its_position_mode_and_counts() {
         101,
     );
     let mut book = next_process(&book);
-    // Not while there is something more important.
+    // The scrub does not continue while the volume is degraded or another job runs.
     assert_eq!(look(&mut book, None, false, 110), []);
     let rebuild = Some(job(JobName::Rebuild, 0, false));
     assert_eq!(look(&mut book, rebuild, true, 110), []);
@@ -175,12 +178,12 @@ fn an_interrupted_scrub_goes_on_with_its_position_mode_and_counts() {
         paused: true,
     };
     assert_eq!(look(&mut book, None, true, 110), [goes_on, pause]);
-    // The order is not given twice at once, but again when it was refused.
+    // The order is not repeated at once, but again after it was refused.
     assert_eq!(look(&mut book, None, true, 111), []);
     book.refused();
     assert_eq!(look(&mut book, None, true, 120).len(), 2);
     begin(&mut book, JobName::Repair, 121);
-    // Found again behind the position, and counted once; and one more.
+    // The first mismatch is found again behind the position and counted once; the other one is new.
     mismatch(&mut book, 700);
     mismatch(&mut book, 900);
     assert_eq!(end(&mut book, true, 2, 130), 4);
@@ -192,7 +195,11 @@ fn an_interrupted_scrub_goes_on_with_its_position_mode_and_counts() {
         (true, 1, true)
     );
     assert_eq!(report.members, ["d0", "d1", "d2"]);
-    assert_eq!(look(&mut book, None, true, 200), [], "it is over");
+    assert_eq!(
+        look(&mut book, None, true, 200),
+        [],
+        "the finished scrub was continued"
+    );
     assert_eq!(look(&mut next_process(&book), None, true, 200), []);
 }
 
@@ -263,7 +270,7 @@ fn a_schedule_counts_from_the_end_of_the_last_scrub_and_waits_for_better_times()
     );
     let mut book = next_process(&book);
     assert_eq!(look(&mut book, None, true, 1149), []);
-    // One that fell due while nobody served comes now.
+    // A scrub that fell due while no process served begins now.
     assert_eq!(look(&mut next_process(&book), None, true, 9999), [check()]);
     book.set_schedule(0, Some(schedule(true)));
     let repair = Command::Scrub {
@@ -296,7 +303,7 @@ fn the_last_scrub_is_known_while_another_one_runs() {
     let text = book.text(usize::MAX);
     let mut book = next_process(&book);
     assert_eq!(last(&book), (Some(100), Some(105), 1));
-    // Begun before the notes were read: the one in the notes did not end.
+    // This scrub began before the notes were read, and the one in the notes did not end.
     let mut early = self::book();
     begin(&mut early, JobName::Check, 300);
     early.load(&text);
@@ -307,7 +314,7 @@ fn the_last_scrub_is_known_while_another_one_runs() {
     assert_eq!(last(&book), (Some(200), Some(215), 0));
 }
 
-/// What older versions wrote is read, and they read what is written now: they skip fields that they do not know.
+/// Notes of older versions are read. Older versions read those of this one, since they skip unknown fields.
 #[test]
 fn notes_without_the_scrub_before_are_read() {
     let mut book = book();
@@ -380,7 +387,7 @@ fn repaired_and_lost_blocks_are_found_in_their_stripes() {
         0,
     );
     end(&mut book, true, 0, 101);
-    // Afterwards it has nothing to do with the scrub.
+    // A mismatch after the end does not belong to the scrub.
     mismatch(&mut book, 3);
     let report = book.volumes[0].kept.report.clone().unwrap();
     let found: Vec<_> = report

@@ -1,10 +1,10 @@
-//! The file by itself: what it keeps, how long it gets, and what it makes of others' lines.
+//! The event file by itself: what it keeps, how long it gets, and how it treats lines of other programs.
 
 use super::*;
 use crate::testing::event as told;
 use tempfile::TempDir;
 
-/// So small that it turns over soon.
+/// A limit that is soon reached.
 const SMALL_BYTES: u64 = 16 << 10;
 
 fn one(number: u64, kind: &str) -> NumberedEvent {
@@ -39,7 +39,7 @@ fn events_come_back_with_their_numbers_and_the_next_goes_on() {
     assert_eq!(earlier.events[0].event.text, "member-failed number 1");
     file.append(&[one(3, "member-failed")], false).unwrap();
     drop(file);
-    // Whoever was told an event just before a crash knows a number that is not on file.
+    // A client may have seen an event just before a crash, so its number may be in use without being on file.
     let (_, earlier) = EventFile::open(folder.path()).unwrap();
     assert!(earlier.is_cut_short);
     assert_eq!(earlier.newest, 3 + NUMBERS_IN_DOUBT);
@@ -59,7 +59,7 @@ fn a_torn_last_line_is_ended_and_costs_no_other() {
     file.append(&[one(1009, "stopped")], false).unwrap();
     let (_, earlier) = EventFile::open(folder.path()).unwrap();
     assert_eq!(numbers(&earlier), [7, 1008, 1009]);
-    // A power cut leaves zeros where a length was on the disk before the bytes.
+    // After a power cut, a file may have its new length but zeros in place of the last bytes.
     write(&folder, &[&whole[..], &[0; 300]].concat());
     let (mut file, earlier) = EventFile::open(folder.path()).unwrap();
     assert_eq!(numbers(&earlier), [7]);
@@ -96,7 +96,7 @@ fn what_a_newer_program_wrote_is_kept_as_it_is_when_the_file_turns_over() {
     const FOREIGN: [&str; 4] = [
         r#"{"number":2,"sort":"another","what":[1,2]}"#,
         "not JSON at all",
-        // As ours but for one field; the kind is one that is folded.
+        // Like our lines except for one field, and of a kind that is folded.
         r#"{"number":3,"time_s":5,"kind":"unrecoverable","volume":"v","member":null,"text":"new","warning":false,"place":"rack 7"}"#,
         r#"{"number":4,"time_s":5,"kind":"drive-feels-warm","volume":null,"member":"d1","text":"d1 feels warm","warning":false,"celsius":61}"#,
     ];
@@ -117,7 +117,7 @@ fn what_a_newer_program_wrote_is_kept_as_it_is_when_the_file_turns_over() {
     assert!(content.starts_with(&begins), "{}", &content[..600]);
     assert!(
         !content.contains("number 1\""),
-        "the oldest of ours has gone"
+        "the oldest of our own events is still there"
     );
 }
 
@@ -130,7 +130,10 @@ fn lines_that_nobody_understands_do_not_fill_the_file() {
     file.append(&[one(1, "job-started")], false).unwrap();
     let content = content(&folder);
     assert!(content.len() as u64 <= SMALL_BYTES / 2, "{}", content.len());
-    assert!(content.contains("garbage 1999\n"), "the newest are kept");
+    assert!(
+        content.contains("garbage 1999\n"),
+        "the newest line was dropped"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The thread on a real folder: what is there after a restart, how fast it writes, and what a bad disk does.
+//! The keeper's thread on a real folder: what is there after a restart, how fast it writes, and what a bad disk causes.
 
 use super::*;
 use crate::state_folder::event_file::Earlier;
@@ -76,7 +76,10 @@ fn the_first_event_after_a_pause_is_on_file_before_the_end() {
     begun.log.add(event("now"));
     let deadline = Instant::now() + PATIENCE;
     while on_file(&folder).events.is_empty() {
-        assert!(Instant::now() < deadline, "it does not get there");
+        assert!(
+            Instant::now() < deadline,
+            "the event does not reach the file"
+        );
         std::thread::sleep(LOOK_EVERY);
     }
 }
@@ -91,7 +94,7 @@ fn a_storm_is_written_in_few_lines_and_what_is_left_out_is_counted() {
         begun.log.add(event(&format!("unlike any other {number}")));
     }
     let seconds = since.elapsed().as_secs() as usize;
-    // Before the end, that is: what is in the log then is written.
+    // Counted before the end, which writes whatever is still in the log.
     let before_end = on_file(&folder).events.len();
     assert!(
         before_end <= (seconds + 2) * (LINES_MAX + 1),
@@ -135,7 +138,7 @@ fn a_file_that_cannot_be_written_is_one_warning_and_nothing_waits() {
     let folder = TempDir::new().unwrap();
     let array = of_array(folder.path(), UUID);
     std::fs::create_dir_all(&array).unwrap();
-    // Every write to it fails as on a full disk.
+    // Each write to the file fails as on a full disk.
     let log = EventLog::new();
     let warnings = Arc::new(AtomicUsize::new(0));
     let heard = warnings.clone();
@@ -154,7 +157,7 @@ fn a_file_that_cannot_be_written_is_one_warning_and_nothing_waits() {
     log.add(event("two"));
     assert!(!writing.write_some());
     assert_eq!(warnings.load(Ordering::SeqCst), 1);
-    // When there is room again, all is written that the log still has.
+    // Once there is room again, all events that are still in the log are written.
     writing.file = EventFile::open(&array).unwrap().0;
     assert!(writing.write_some());
     assert_eq!(on_file(&folder).events.len(), 2);

@@ -16,12 +16,12 @@ struct Notes {
     /// The owner has closed the table.
     is_closed: AtomicBool,
     was_closed: AtomicBool,
-    /// The owner has had its turn.
+    /// The owner has worked on its band.
     is_over: AtomicBool,
     writes_elsewhere: AtomicUsize,
 }
 
-/// A shard writes the owner's band as often as it may until the owner has had its turn.
+/// A shard writes the owner's band as often as it may, until the owner has worked on it.
 fn write_elsewhere(mut ranges: Ranges, notes: &Notes) {
     while !notes.is_over.load(Ordering::SeqCst) {
         let Some(lock) = ranges.lock_if_quiet(KEY, 0, 0, 4096) else {
@@ -39,7 +39,7 @@ fn write_elsewhere(mut ranges: Ranges, notes: &Notes) {
             .fetch_add(usize::from(may_write), Ordering::SeqCst);
         ranges.unlock_quiet(lock);
         if !may_write {
-            // It asks the owner.
+            // Here a shard would ask the owner.
             thread::yield_now();
         }
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::nbd::server::name::RequestTag;
 use crate::nbd::server::requests::tests::memory;
 
-/// A connection's work, and all that it needs.
+/// The work of one connection and what it needs.
 struct Scene {
     work: Work,
     memory: Memory,
@@ -57,7 +57,7 @@ impl Scene {
         assert_eq!(self.intake().command(command), Accept::Taken);
     }
 
-    /// What the engine is asked; it is one request at most, and nothing has been answered instead.
+    /// The request to the engine, if any. There is at most one, and then no reply yet.
     fn asked(&mut self) -> Option<Request> {
         assert!(self.inputs.len() <= 1);
         assert_eq!(self.work.requests.answered_count(), 0);
@@ -67,7 +67,7 @@ impl Scene {
         }
     }
 
-    /// The reply to the one request that has one.
+    /// The reply to the only request that has been answered.
     fn answer(&mut self) -> Answer {
         assert_eq!(self.work.requests.answered_count(), 1);
         let answer = self.work.requests.answered(0).expect("an answer").1;
@@ -109,7 +109,7 @@ fn what_makes_or_becomes_durable_is_asked_of_the_engine_and_waits_for_it() {
     ] {
         let mut scene = Scene::new();
         scene.command(kind, range);
-        let request = scene.asked().expect("the engine is asked");
+        let request = scene.asked().expect("a request to the engine");
         assert_eq!(
             (request.operation, request.fua),
             (operation, fua),
@@ -135,10 +135,13 @@ fn a_write_goes_to_the_engine_when_all_of_it_is_there() {
         for piece in [&bytes[..100], &bytes[100..4095]] {
             remaining_bytes -= piece.len() as u32;
             scene.intake().payload(piece, remaining_bytes);
-            assert!(scene.asked().is_none(), "{remaining_bytes} are missing");
+            assert!(
+                scene.asked().is_none(),
+                "{remaining_bytes} bytes are missing"
+            );
         }
         scene.intake().payload(&bytes[4095..], 0);
-        let request = scene.asked().expect("the engine is asked");
+        let request = scene.asked().expect("a request to the engine");
         assert_eq!((request.operation, request.fua), (Operation::Write, fua));
         assert_eq!((request.offset_bytes, request.length_bytes), RANGE);
         let mut stored = vec![0; 4096];
@@ -150,7 +153,7 @@ fn a_write_goes_to_the_engine_when_all_of_it_is_there() {
 #[test]
 fn what_finds_no_memory_is_an_error() {
     let mut scene = Scene::new();
-    // All that the pool has is with drives that hang.
+    // Hanging drives pin all memory of the pool.
     while let Some(payload) = scene.memory.allocate(&mut 0, 4096) {
         scene.memory.pin(payload.buffer);
         scene.memory.free(&mut 4096, payload);

@@ -41,7 +41,7 @@ fn an_answer_to_an_earlier_user_of_a_slot_is_recognised() {
     assert!(requests.complete(RequestTag(first.tag), Ok(())));
     assert!(
         !requests.complete(RequestTag(first.tag), Ok(())),
-        "answered twice"
+        "a second answer to the same request was accepted"
     );
     requests.release_answered(1, &mut memory);
     let second = ask(&mut requests, &mut memory);

@@ -1,4 +1,4 @@
-//! Many requests and replies at once: cut anywhere, half closed, or put off for a moment.
+//! Many requests and replies at once: cut at any byte, half closed, or delayed for a moment.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -19,14 +19,14 @@ fn fill(rig: &Rig) -> Vec<u8> {
     data
 }
 
-/// Offset and length of the read that `cookie` names: any size, in any order.
+/// Offset and length of the read with this cookie. Lengths vary, and offsets come in no order.
 fn place(cookie: u64) -> (u64, u32) {
     let length = 512 * (1 + (cookie * 37) % 50);
     let offset = 512 * ((cookie * 1009) % ((AREA_BYTES - length) / 512));
     (offset, length as u32)
 }
 
-/// Requests with these cookies; every seventh goes past the end.
+/// Read requests with these cookies; every seventh reaches past the end.
 fn reads(client: &Client, cookies: std::ops::Range<u64>) -> Vec<u8> {
     let header = |cookie| {
         let (offset, length) = place(cookie);
@@ -40,7 +40,7 @@ fn reads(client: &Client, cookies: std::ops::Range<u64>) -> Vec<u8> {
     cookies.flat_map(header).collect()
 }
 
-/// Takes one reply to [`reads`] and looks whether it is right.
+/// Receives one reply to [`reads`], checks it, and returns its cookie.
 fn take_reply(client: &mut Client, expected: &[u8]) -> u64 {
     let reply = client.reply(|cookie| place(cookie).1);
     let (offset, length) = place(reply.cookie);
@@ -58,7 +58,7 @@ fn take_reply(client: &mut Client, expected: &[u8]) -> u64 {
 fn replies_that_a_full_socket_cuts_stay_whole() {
     let rig = Rig::with(|_| ());
     let expected = fill(&rig);
-    // From one page to more than all replies need.
+    // Room for one page up to more than all replies need.
     for room_bytes in [2048, 10_000, 70_000, 8 << 20] {
         let (stream, server) = UnixStream::pair().unwrap();
         rustix::net::sockopt::set_socket_send_buffer_size(&server, room_bytes).unwrap();
@@ -69,7 +69,7 @@ fn replies_that_a_full_socket_cuts_stay_whole() {
             let cookies = round * 200..round * 200 + 120;
             let requests = reads(&client, cookies.clone());
             client.send(&requests);
-            // All of them are answered before the first reply is taken.
+            // All requests are answered before the first reply is read.
             std::thread::sleep(Duration::from_millis(10));
             let mut seen: Vec<u64> = cookies
                 .clone()
@@ -130,13 +130,15 @@ fn a_client_that_takes_no_more_ends_alone() {
         let mut client = Client::simple(rig.connect(), "vol0");
         let requests = reads(&client, 0..100);
         client.send(&requests);
-        wait_until("they are in flight", || {
+        wait_until("the requests are in flight", || {
             rig.stats(0).requests_in_flight > 50
         });
         if round % 2 == 0 {
             client.stream.shutdown(Shutdown::Read).unwrap();
-            // Its socket stays open until the server has closed.
-            wait_until("it is closed", || rig.stats(0).connections_open == 1);
+            // The client's socket stays open until the server has closed the connection.
+            wait_until("the connection is closed", || {
+                rig.stats(0).connections_open == 1
+            });
         }
         drop(client);
         let (offset, length) = place(round);
@@ -152,7 +154,7 @@ fn a_client_behind_with_its_replies_is_served_in_batches() {
     let rig = Rig::with(|_| ());
     let expected = fill(&rig);
     let mut client = Client::simple(rig.connect(), "vol0");
-    // With sixty in flight the client always has replies still to read.
+    // With sixty requests in flight the client always has replies left to read.
     let first = reads(&client, 0..60);
     client.send(&first);
     let mut seen = Vec::new();
@@ -164,7 +166,9 @@ fn a_client_behind_with_its_replies_is_served_in_batches() {
     seen.extend((0..60).map(|_| take_reply(&mut client, &expected)));
     seen.sort_unstable();
     assert!(seen.into_iter().eq(0..6000));
-    wait_until("it has been put off", || rig.stats(0).receives_delayed > 0);
+    wait_until("a receive has been delayed", || {
+        rig.stats(0).receives_delayed > 0
+    });
 
     let delayed = rig.stats(0).receives_delayed;
     let mut patient = Client::simple(rig.connect(), "vol0");
@@ -176,9 +180,9 @@ fn a_client_behind_with_its_replies_is_served_in_batches() {
     assert_eq!(
         rig.stats(0).receives_delayed,
         delayed,
-        "nobody waits for a client that waits"
+        "the server delayed receives from a client that waits"
     );
-    // Nor does the server do anything while both are silent, but look at its deadlines.
+    // While both clients are silent, the server wakes only to look at its deadlines.
     std::thread::sleep(Duration::from_millis(100));
     let before = rig.report(0).turns;
     std::thread::sleep(Duration::from_millis(500));

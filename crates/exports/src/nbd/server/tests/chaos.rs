@@ -1,5 +1,5 @@
-//! Many clients at random: reads, writes, half payloads, garbage, sudden ends. Afterwards the memory is
-//! whole, nothing is open, and what was written by the one careful client is there.
+//! Many clients at random: reads, writes, half payloads, garbage, sudden ends. Afterwards all memory is free, no
+//! connection is open, and what the one careful client wrote is there.
 
 use std::io::Write;
 
@@ -18,14 +18,14 @@ impl Random {
     }
 }
 
-/// One short life of a careless client, within the first half of the volume.
+/// One short connection of a careless client, which uses the first half of the volume.
 fn careless(rig: &Rig, random: &mut Random) {
     let mut client = if random.below(2) == 0 {
         Client::simple(rig.connect(), "vol0")
     } else {
         Client::structured(rig.connect(), "vol0")
     };
-    // Nobody reads the replies, so sending must not wait for ever.
+    // The client reads no replies, so its sends must not block.
     client.stream.set_nonblocking(true).unwrap();
     for cookie in 0..random.below(60) {
         let longest = 1 << random.below(11);
@@ -44,7 +44,7 @@ fn careless(rig: &Rig, random: &mut Random) {
             _ if random.below(8) == 0 => pattern(cookie, 100),
             _ => request(CMD_TRIM, CMD_FLAG_FUA, cookie, offset, length),
         };
-        // What does not fit into the socket is lost, and with it the order of the stream.
+        // Bytes that do not fit into the socket are lost, and the stream cannot be parsed after that.
         if client.stream.write(&bytes).is_err() {
             break;
         }

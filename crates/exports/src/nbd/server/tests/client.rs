@@ -11,13 +11,13 @@ pub struct Client {
     structured: bool,
 }
 
-/// A reply, whatever its form.
+/// A reply, simple or structured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub cookie: u64,
     /// The protocol's error number; 0 is success.
     pub error: u32,
-    /// Data of a read, descriptors of a block status, sentence of an error.
+    /// Data of a read, descriptors of a block status, or text of an error.
     pub data: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ fn receive_some(stream: &mut UnixStream, length: u32) -> Vec<u8> {
     bytes
 }
 
-/// Reads the server's greeting and agrees to everything.
+/// Reads the server's greeting and sends the usual client flags.
 pub fn greet(stream: &mut UnixStream) {
     let greeting: [u8; 18] = receive(stream);
     assert_eq!(greeting[..8], SERVER_MAGIC.to_be_bytes());
@@ -200,12 +200,12 @@ pub fn expect_end(stream: &mut UnixStream) {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {
         Ok(_) => assert_eq!(rest, [] as [u8; 0]),
-        // What a local socket says when bytes of the client were left unread.
+        // The error of a local socket when the server has left bytes of the client unread.
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
     }
 }
 
-/// Bytes that say where they belong.
+/// Bytes that depend on the seed and on their position.
 pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let words = std::iter::repeat_with(|| {

@@ -1,5 +1,5 @@
-//! Members that hang: the world of a rig, in which one of them can be made to take commands and not to
-//! answer, until it is let go and carries out late, with garbage, what it has taken.
+//! Members that hang. In the world of these rigs a member can be made to accept commands without answering. When it is
+//! released, it carries out late what it has accepted, with garbage as data.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ use crate::nbd::wire::*;
 /// Which member hangs, if any; shared by all shards.
 pub type Hung = Arc<Mutex<Option<MemberId>>>;
 
-/// See the module's prose.
+/// A world one of whose members may hang; see the module's description.
 pub struct HangingWorld<P: Port> {
     pub world: RingWorld<P>,
     pub arena: Arc<drives::arena::Arena>,
@@ -147,7 +147,7 @@ fn rig(shards: u8, pool_bytes: usize) -> Rig {
 
 const LENGTH: u32 = 192 << 10;
 
-/// Fills the beginning of the volume and returns what is there.
+/// Fills the beginning of the volume and returns its content.
 fn fill(rig: &Rig) -> Vec<u8> {
     let data = pattern(7, 32 * MIB as usize);
     let mut client = Client::simple(rig.connect(), "vol0");
@@ -196,7 +196,7 @@ fn clients_do_not_wait_for_a_drive_that_hangs_and_get_what_they_asked_for() {
         wait_until("memory is pinned", || {
             sum(|stats| stats.pinned_bytes) > 0 && sum(|stats| stats.requests_asked_again) > 0
         });
-        // The drive scribbles over what it was lent, while others read and write.
+        // The drive overwrites the memory lent to it while others read and write.
         for round in 0..20 {
             if round == 10 {
                 rig.let_go();
@@ -222,13 +222,15 @@ fn connections_end_while_a_drive_keeps_their_memory() {
     for cookie in 0..16 {
         client.send(&request(CMD_READ, 0, cookie, cookie * MIB, 1 << 20));
     }
-    wait_until("all are in flight", || {
+    wait_until("all requests are in flight", || {
         rig.stats(0).requests_in_flight == 16
     });
     drop(client);
-    wait_until("it is closed", || rig.stats(0).connections_open == 0);
+    wait_until("the connection is closed", || {
+        rig.stats(0).connections_open == 0
+    });
     assert!(rig.stats(0).pinned_bytes >= 8 * MIB);
-    // The next ones get other memory.
+    // Later requests get other memory.
     let mut client = Client::simple(rig.connect(), "vol0");
     assert!(client.read(0, 4 << 20) == data[..4 * MIB as usize]);
     rig.let_go();
@@ -246,7 +248,7 @@ fn a_port_stops_while_a_drive_keeps_memory() {
     for cookie in 0..16 {
         client.send(&request(CMD_READ, 0, cookie, cookie * MIB, 1 << 20));
     }
-    wait_until("all are in flight", || {
+    wait_until("all requests are in flight", || {
         rig.stats(0).requests_in_flight == 16
     });
     let drained = rig.stop(0);
@@ -281,7 +283,7 @@ fn where_a_drive_keeps_all_memory_requests_are_refused_and_not_forgotten() {
         }
     }
     assert!(rig.stats(0).pinned_bytes >= 3 * MIB);
-    // What there is no room for is refused, small requests are served, and nobody waits.
+    // Requests that find no memory are refused, small requests are served, and no client waits.
     let client = &mut clients[0];
     for round in 0..40 {
         let large = client.ask(CMD_READ, 0, 8 * MIB, 1 << 20);

@@ -1,4 +1,4 @@
-//! Clients that break the protocol, break off, or do nothing.
+//! Clients that break the protocol, close in the middle, or send nothing.
 
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -21,15 +21,17 @@ fn garbage_ends_one_connection_and_no_other() {
 
     let mut client = Client::simple(rig.connect(), "vol0");
     client.send(&request(CMD_READ, 0, 1, 0, 4096));
-    // The server may hang up in the middle of it.
+    // The server may close the connection in the middle of this write.
     let _ = client.stream.write_all(&pattern(2, 100_000));
     let mut rest = Vec::new();
-    // The read may have been answered before the garbage was seen.
+    // The read may have been answered before the server saw the garbage.
     let _ = client.stream.read_to_end(&mut rest);
     assert!(rest.is_empty() || rest.len() == 16 + 4096);
 
     assert_eq!(good.read(0, 4096), [7; 4096]);
-    wait_until("both are counted", || rig.stats(0).protocol_errors == 2);
+    wait_until("both protocol errors are counted", || {
+        rig.stats(0).protocol_errors == 2
+    });
     let problems = rig.problems.lock().unwrap().clone();
     assert!(
         problems
@@ -47,14 +49,14 @@ fn breaking_off_anywhere_costs_nothing() {
     let rig = Rig::with(|_| ());
     let mut good = Client::simple(rig.connect(), "vol1");
     for length in [0usize, 1, 4095, 60_000, 1 << 20] {
-        // In the middle of a payload.
+        // Closes in the middle of a payload.
         let mut client = Client::simple(rig.connect(), "vol0");
         client.send(&request(CMD_WRITE, 0, 1, 0, 2 << 20));
         client.send(&vec![0xdd; length]);
         drop(client);
     }
     for length in [1, 27] {
-        // In the middle of a header, and of the handshake.
+        // Closes in the middle of a header, and of the handshake.
         let mut client = Client::simple(rig.connect(), "vol0");
         client.send(&request(CMD_FLUSH, 0, 1, 0, 0)[..length]);
         let mut stream = rig.connect();
@@ -67,7 +69,7 @@ fn breaking_off_anywhere_costs_nothing() {
     assert_eq!(good.read(0, 512), [3; 512]);
     drop(good);
     rig.wait_until_idle();
-    // Nothing of the broken writes was stored.
+    // No part of the broken writes was stored.
     let mut client = Client::simple(rig.connect(), "vol0");
     assert!(client.read(0, 2 << 20).iter().all(|byte| *byte == 0));
 }
@@ -80,7 +82,9 @@ fn memory_stays_until_the_engine_is_done_with_it() {
     for cookie in 0..8 {
         client.send(&request(CMD_READ, 0, cookie, cookie * MIB, 1 << 20));
     }
-    wait_until("all are in flight", || rig.stats(0).requests_in_flight == 8);
+    wait_until("all requests are in flight", || {
+        rig.stats(0).requests_in_flight == 8
+    });
     drop(client);
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(100) {
@@ -99,7 +103,7 @@ fn clients_that_never_read_do_not_hold_up_others() {
         .map(|_| Client::simple(rig.connect(), "vol0"))
         .collect();
     for client in &mut stuck {
-        // More than fits into sockets, slots and memory; sent without blocking.
+        // More requests than fit into sockets, slots and memory, sent without blocking.
         client.stream.set_nonblocking(true).unwrap();
         for cookie in 0..5000 {
             let header = request(CMD_READ, 0, cookie, (cookie % 64) * MIB, 1 << 20);
@@ -112,7 +116,7 @@ fn clients_that_never_read_do_not_hold_up_others() {
             }
         }
     }
-    wait_until("all three wait", || rig.stats(0).stalls >= 3);
+    wait_until("all three clients wait", || rig.stats(0).stalls >= 3);
     let stalls = rig.stats(0).stalls;
     let mut good = Client::simple(rig.connect(), "vol0");
     for round in 0..200 {
@@ -120,7 +124,7 @@ fn clients_that_never_read_do_not_hold_up_others() {
         good.write(round << 16, &data, 0);
         assert!(good.read(round << 16, 65_536) == data);
     }
-    // One request of any size is always possible.
+    // A request of the largest size can always be served.
     let large = pattern(4, 4 << 20);
     good.write(0, &large, 0);
     assert!(good.read(0, 4 << 20) == large);
@@ -142,11 +146,15 @@ fn a_handshake_has_to_end_in_time() {
     assert!(begin.elapsed() >= Duration::from_millis(290));
     let mut rest = Vec::new();
     let _ = talkative.read_to_end(&mut rest);
-    wait_until("both are counted", || {
+    wait_until("both timeouts are counted", || {
         rig.stats(0).handshakes_timed_out == 2
     });
     assert_eq!(rig.problems.lock().unwrap()[0], Problem::HandshakeTimeout);
-    assert_eq!(through.read(0, 512).len(), 512, "others have all the time");
+    assert_eq!(
+        through.read(0, 512).len(),
+        512,
+        "a client past its handshake has no such deadline"
+    );
 }
 
 #[test]
@@ -159,13 +167,17 @@ fn a_full_port_refuses_until_somebody_leaves() {
     let first = Client::simple(rig.connect(), "vol0");
     let mut second = Client::simple(rig.connect(), "vol0");
     expect_end(&mut rig.connect());
-    wait_until("it is counted", || rig.stats(0).connections_refused == 1);
+    wait_until("the refusal is counted", || {
+        rig.stats(0).connections_refused == 1
+    });
     assert_eq!(
         rig.problems.lock().unwrap()[0],
         Problem::Full { connections_max: 2 }
     );
     drop(first);
-    wait_until("there is room", || rig.stats(0).connections_open == 1);
+    wait_until("the first connection is closed", || {
+        rig.stats(0).connections_open == 1
+    });
     let mut third = Client::simple(rig.connect(), "vol0");
     assert_eq!(third.read(0, 512), second.read(0, 512));
 }

@@ -1,5 +1,5 @@
-//! A hundred times more requests, bytes and connections than a port has room for: all are answered rightly or
-//! refused at once, and the shard takes no more memory for them.
+//! A hundred times more requests, bytes and connections than a port has room for: each is answered correctly or refused
+//! at once, and the shard allocates no more memory for them.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use crate::nbd::server::requests::REQUESTS_MAX;
 use crate::nbd::server::{NbdLimits, Problem};
 use crate::nbd::wire::*;
 
-/// What the first bytes of the volume are filled with.
+/// Fills the first bytes of the volume and returns them.
 fn fill(rig: &Rig, length_bytes: u64) -> Vec<u8> {
     let data = pattern(11, length_bytes as usize);
     let mut client = Client::simple(rig.connect(), "vol0");
@@ -31,7 +31,7 @@ fn limited(connections_max: u16) -> NbdLimits {
     }
 }
 
-/// The most that was seen of something while `work` ran.
+/// The highest value seen while `work` ran.
 fn most_of<T: Send>(
     rig: &Rig,
     what: impl Fn(&Rig) -> u64 + Sync,
@@ -53,7 +53,7 @@ fn most_of<T: Send>(
     })
 }
 
-/// Reads `count` times `length_bytes` at places of `expected`, all asked for at once, and compares.
+/// Sends `count` reads of `length_bytes` at once, at places of `expected`, and compares their data.
 fn read_all(client: &mut Client, count: u64, length_bytes: u32, expected: &[u8]) {
     let places = expected.len() as u64 / u64::from(length_bytes);
     let place = |cookie: u64| cookie * 7 % places * u64::from(length_bytes);
@@ -82,10 +82,10 @@ fn in_flight(rig: &Rig) -> u64 {
     rig.stats(0).requests_in_flight
 }
 
-/// What the shards' threads have allocated so far, once they have told of all that has been answered.
+/// How often each shard's thread has allocated so far, including the turn that answered last.
 fn taken(rig: &Rig) -> Vec<u64> {
     let told = |shard: usize| {
-        // The turn that is under way may have begun before.
+        // The turn that is under way may have begun before the last answer, so the next one counts.
         for _ in 0..2 {
             let turns = rig.report(shard).turns;
             rig.peers[shard].wake();
@@ -96,7 +96,7 @@ fn taken(rig: &Rig) -> Vec<u64> {
     (0..rig.peers.len()).map(told).collect()
 }
 
-/// Through the session, the engine and the ring, and through the other shard where that owns the row.
+/// The requests pass the session, the engine and the ring, and the other shard if that owns the row.
 #[test]
 fn no_request_takes_memory() {
     const EACH: u64 = 2000;
@@ -117,7 +117,7 @@ fn no_request_takes_memory() {
         }
         taken(&rig)
     };
-    // What is taken once is taken in the first round.
+    // One-time allocations happen in the first round.
     let before = round(0);
     assert_eq!(round(EACH), before);
     assert!((0..2).all(|shard| rig.stats(shard).requests > 4 * EACH));
@@ -134,9 +134,12 @@ fn a_hundred_times_more_requests_than_one_connection_has_slots() {
         let (most, ()) = most_of(&rig, in_flight, || {
             read_all(&mut client, count, 512, &expected)
         });
-        assert_eq!(most, REQUESTS_MAX as u64, "all slots, and no more");
+        assert_eq!(
+            most, REQUESTS_MAX as u64,
+            "requests in flight fill exactly the slots"
+        );
         let before = std::mem::replace(&mut taken, rig.report(0).allocations);
-        assert!(round == 0 || taken == before, "memory was taken again");
+        assert!(round == 0 || taken == before, "memory was allocated again");
     }
     assert!(rig.stats(0).stalls >= 100);
     drop(client);
@@ -155,7 +158,7 @@ fn a_hundred_times_more_requests_than_all_connections_have_slots() {
     let clients: Vec<_> = (0..CONNECTIONS).map(|_| clients()).collect();
     let each = 100 * REQUESTS_MAX as u64;
     let mut taken = 0;
-    // Queues that change places grow in the first rounds.
+    // Queues that swap places grow in the first rounds.
     for round in 0..3 {
         let (most, ()) = most_of(&rig, in_flight, || {
             std::thread::scope(|scope| {
@@ -171,10 +174,10 @@ fn a_hundred_times_more_requests_than_all_connections_have_slots() {
         );
         assert!(most > slots / 2 && most <= slots, "{most}");
         let before = std::mem::replace(&mut taken, rig.report(0).allocations);
-        // A queue may grow once more when it is fuller than ever before; none grows with the requests.
+        // A queue may still grow when it is fuller than ever before, but not in proportion to the requests.
         assert!(
             round < 2 || taken < before + each / 100,
-            "memory was taken again"
+            "memory was allocated again"
         );
     }
     drop(clients);
@@ -205,7 +208,7 @@ fn a_hundred_times_more_payload_than_there_is_memory() {
         });
     });
     assert!(most > POOL_BYTES / 2, "only {most} bytes were in use");
-    assert!(rig.stats(0).stalls > 0, "nobody had to wait");
+    assert!(rig.stats(0).stalls > 0, "no connection had to wait");
     rig.wait_until_idle();
 }
 
@@ -218,11 +221,13 @@ fn a_hundred_times_more_connections_than_there_may_be() {
     let mut clients: Vec<Client> = (0..CONNECTIONS)
         .map(|_| Client::simple(rig.connect(), "vol0"))
         .collect();
-    // All stay open on their side.
+    // The refused clients do not close their sockets.
     let mut more: Vec<UnixStream> = (0..99 * CONNECTIONS).map(|_| rig.connect()).collect();
     more.iter_mut().for_each(expect_end);
     let refused = || rig.stats(0).connections_refused - refused_before;
-    wait_until("all are counted", || refused() == 99 * CONNECTIONS as u64);
+    wait_until("all refusals are counted", || {
+        refused() == 99 * CONNECTIONS as u64
+    });
     assert_eq!(rig.stats(0).connections_open, CONNECTIONS as u64);
     let full = Problem::Full {
         connections_max: CONNECTIONS,
@@ -233,7 +238,7 @@ fn a_hundred_times_more_connections_than_there_may_be() {
     }
     drop((clients, more));
     rig.wait_until_idle();
-    // In the middle of a handshake a place is taken, too.
+    // A connection in the middle of its handshake takes a place, too.
     let mut streams: Vec<UnixStream> = (0..CONNECTIONS).map(|_| rig.connect()).collect();
     streams.iter_mut().for_each(greet);
     expect_end(&mut rig.connect());

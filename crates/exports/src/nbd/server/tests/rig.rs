@@ -1,5 +1,5 @@
-//! A serving process in small: shards on threads, an array over members in memory, two NBD ports each. What is tested is
-//! the second one, and the first must notice nothing of it.
+//! A small serving process: shards on threads, an array over members in memory, two NBD ports for each shard. The tests
+//! use the second port, and the first must not be affected.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -34,13 +34,13 @@ use crate::nbd::{Abilities, BlockSizes, Export, ExportList};
 use crate::ports::{AnyPort, Ports, ToPort};
 
 pub const MIB: u64 = 1 << 20;
-/// Of the port that is not tested.
+/// Pool of the port that is not tested.
 const OTHER_POOL_BYTES: usize = 8 << 20;
 const CHUNK_BYTES: u32 = 64 << 10;
-/// No test waits longer for anything.
+/// The longest wait of any test.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a rig is made of.
+/// The configuration of a rig.
 #[derive(Clone)]
 pub struct Plan {
     pub level: Level,
@@ -52,7 +52,7 @@ pub struct Plan {
     pub shards: u8,
     pub pool_bytes: usize,
     pub limits: NbdLimits,
-    /// Until a member that hangs is failed.
+    /// Time after which a hanging member is failed.
     pub deadline: Nanos,
 }
 
@@ -71,12 +71,12 @@ impl Default for Plan {
     }
 }
 
-/// What a shard last said about itself.
+/// The last report of a shard.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServedReport {
     pub stats: NbdStats,
     pub available_bytes: u64,
-    /// How often its thread has taken memory from the allocator.
+    /// How often its thread has allocated memory.
     pub allocations: u64,
     /// Turns of the shard's loop.
     pub turns: u64,
@@ -199,7 +199,7 @@ struct Seat {
     mailbox: Mailbox,
     claims: Arc<Claims>,
     drives: Vec<Arc<Drive>>,
-    /// By number.
+    /// By the number of the port.
     options: [NbdPortOptions; 2],
     reports: Arc<Mutex<Vec<ServedReport>>>,
     quit: Arc<AtomicBool>,
@@ -361,7 +361,7 @@ impl Rig {
         }
     }
 
-    /// A rig that differs from the usual one as `change` says.
+    /// A rig whose plan is the default one with `change`.
     pub fn with(change: impl FnOnce(&mut Plan)) -> Rig {
         let mut plan = Plan::default();
         change(&mut plan);
@@ -375,15 +375,15 @@ impl Rig {
         stream
     }
 
-    /// A connection that reaches this shard by message.
+    /// A connection that is handed to this shard by message.
     pub fn connect_to(&self, shard: usize) -> UnixStream {
         self.connect_to_port(shard, TESTED)
     }
 
-    /// The same, to one of its ports.
+    /// Like [`Rig::connect_to`], to the port with this number.
     pub fn connect_to_port(&self, shard: usize, port: usize) -> UnixStream {
         let (client, server) = UnixStream::pair().unwrap();
-        // As some runtimes make them.
+        // Some runtimes make their sockets non-blocking.
         server.set_nonblocking(true).unwrap();
         self.mail_to_port(shard, port, NewConnection(server.into()));
         client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -408,7 +408,7 @@ impl Rig {
         *self.hung.lock().unwrap() = Some(member);
     }
 
-    /// Lets the member that hangs carry out what it has taken.
+    /// Lets the hanging member carry out the commands that it has accepted.
     pub fn let_go(&self) {
         *self.hung.lock().unwrap() = None;
         self.peers.iter().for_each(MailSender::wake);
@@ -422,7 +422,7 @@ impl Rig {
         self.report(shard).stats
     }
 
-    /// Asks a shard to stop; the flag is set when it has.
+    /// Stops a shard's port. The flag is set when it has stopped.
     pub fn stop(&self, shard: usize) -> Arc<AtomicBool> {
         let drained = Arc::new(AtomicBool::new(false));
         let flag = drained.clone();
@@ -431,7 +431,7 @@ impl Rig {
         drained
     }
 
-    /// Waits until every connection is closed and every byte of payload memory is free again.
+    /// Waits until all connections are closed and all payload memory is free.
     pub fn wait_until_idle(&self) {
         wait_until("all connections are closed", || {
             self.peers.iter().for_each(MailSender::wake);
@@ -457,7 +457,7 @@ impl Drop for Rig {
     }
 }
 
-/// Waits for at most [`PATIENCE`].
+/// Waits until `holds` is true, for at most [`PATIENCE`].
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
@@ -466,7 +466,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Limits with a short patience.
+/// Limits with short deadlines.
 pub fn impatient() -> NbdLimits {
     NbdLimits {
         handshake_timeout: Nanos(300 * Nanos::MILLISECOND.0),

@@ -1,4 +1,4 @@
-//! What clients that keep the protocol get.
+//! What clients that keep to the protocol see.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -76,7 +76,7 @@ fn every_command_does_what_it_says() {
     );
     let half = client.read(0, 512 << 10);
     assert!(half == expected[..512 << 10], "a trim stays in its range");
-    // One whole volume at once, longer than any payload.
+    // Zeroes the whole volume with one command, which is longer than any payload.
     let length = client.size_bytes as u32;
     assert_eq!(client.ask(CMD_WRITE_ZEROES, 0, 0, length).error, 0);
     assert!(client.read(0, 1 << 20).iter().all(|byte| *byte == 0));
@@ -102,7 +102,7 @@ fn broken_rules_are_answered_with_a_sentence_and_the_session_goes_on() {
     client.send(&request(CMD_WRITE, 0, 5, 1, 100_000));
     client.send(&vec![0x25; 100_000]);
     assert_eq!(client.reply(|_| 0).error, 22);
-    // More refusals at once than there is room for sentences.
+    // More refusals at once than the server has room for sentences.
     let many: Vec<u8> = (0..300)
         .flat_map(|cookie| request(99, 0, cookie, 0, 512))
         .collect();
@@ -112,7 +112,9 @@ fn broken_rules_are_answered_with_a_sentence_and_the_session_goes_on() {
         assert_eq!((reply.cookie, reply.error), (cookie, 22));
     }
     assert_eq!(client.read(0, 512).len(), 512);
-    wait_until("all are counted", || rig.stats(0).requests_refused == 303);
+    wait_until("all refusals are counted", || {
+        rig.stats(0).requests_refused == 303
+    });
     assert_eq!(rig.stats(0).requests_failed, 0);
 }
 
@@ -188,7 +190,9 @@ fn more_requests_than_slots_are_all_answered() {
     let rig = Rig::with(|_| ());
     let mut client = Client::simple(rig.connect(), "vol0");
     pipeline(&mut client, 1000, 0);
-    wait_until("it had to wait", || rig.stats(0).stalls > 0);
+    wait_until("the connection had to wait for slots", || {
+        rig.stats(0).stalls > 0
+    });
     let mut client = Client::structured(rig.connect(), "vol0");
     pipeline(&mut client, 1000, 32 * MIB);
 }
@@ -265,7 +269,9 @@ fn what_the_engine_cannot_do_is_an_error_of_one_request() {
     simple.send(&request(CMD_WRITE, 0, 7, 0, 192 << 10));
     simple.send(&[2; 192 << 10]);
     assert_eq!(simple.reply(|_| 0).error, 5);
-    wait_until("all are counted", || rig.stats(0).requests_failed == 3);
+    wait_until("all failures are counted", || {
+        rig.stats(0).requests_failed == 3
+    });
     drop((simple, structured));
     rig.wait_until_idle();
 }
@@ -275,7 +281,7 @@ fn sockets_made_not_to_block_are_made_to_wait() {
     let rig = Rig::with(|_| ());
     let (stream, server) = std::os::unix::net::UnixStream::pair().unwrap();
     server.set_nonblocking(true).unwrap();
-    // The two share their flags.
+    // A duplicate shares its flags with the socket.
     let watcher = server.try_clone().unwrap();
     rig.mail(0, NewConnection(server.into()));
     let mut client = Client::simple(stream, "vol0");
@@ -297,7 +303,7 @@ fn a_port_listens_on_tcp_by_message() {
         stream.read_exact(&mut greeting).unwrap();
         assert_eq!(greeting[..8], SERVER_MAGIC.to_be_bytes());
     }
-    wait_until("both shards had two", || {
+    wait_until("both shards have accepted two connections", || {
         (0..2).all(|shard| rig.stats(shard).connections_accepted == 2)
     });
     rig.wait_until_idle();

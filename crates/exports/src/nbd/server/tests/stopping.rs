@@ -1,4 +1,4 @@
-//! Stopping in order.
+//! How a port stops.
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -19,12 +19,14 @@ fn what_is_in_flight_is_finished_and_the_rest_refused() {
     for cookie in 0..20 {
         busy.send(&request(CMD_READ, 0, cookie, cookie * MIB, 65_536));
     }
-    // A write whose payload is on its way is completed.
+    // A write whose payload is partly sent is completed.
     busy.send(&request(CMD_WRITE, 0, 20, 0, 65_536));
     busy.send(&pattern(1, 30_000));
-    wait_until("they are in flight", || rig.stats(0).requests == 21);
+    wait_until("all requests have arrived", || rig.stats(0).requests == 21);
     let drained = rig.stop(0);
-    wait_until("nobody listens", || UnixStream::connect(&rig.path).is_err());
+    wait_until("the socket refuses connections", || {
+        UnixStream::connect(&rig.path).is_err()
+    });
     busy.send(&pattern(1, 65_536)[30_000..]);
     busy.send(&request(CMD_READ, 0, 21, 0, 65_536));
     let mut answered = [false; 22];
@@ -44,10 +46,12 @@ fn what_is_in_flight_is_finished_and_the_rest_refused() {
     expect_end(&mut negotiating);
     wait_until("the port has stopped", || drained.load(Ordering::SeqCst));
     rig.wait_until_idle();
-    // A second message is answered as well, and newcomers by message are turned away.
+    // A second stop is answered as well, and connections that come by message are closed.
     expect_end(&mut rig.connect_to(0));
     let again = rig.stop(0);
-    wait_until("it says so again", || again.load(Ordering::SeqCst));
+    wait_until("the second stop is answered", || {
+        again.load(Ordering::SeqCst)
+    });
 }
 
 #[test]
@@ -56,14 +60,16 @@ fn a_client_that_never_stops_asking_does_not_hold_up_the_end() {
     let mut client = Client::simple(rig.connect(), "vol0");
     let mut stream = client.stream.try_clone().unwrap();
     let asking = std::thread::spawn(move || {
-        // Until the server closes the connection.
+        // Sends requests until the server closes the connection.
         let header = request(CMD_READ, 0, 1, 0, 512);
         while std::io::Write::write_all(&mut stream, &header).is_ok() {}
     });
     let reading = std::thread::spawn(move || {
         std::io::copy(&mut client.stream, &mut std::io::sink()).unwrap_or(0)
     });
-    wait_until("it asks", || rig.stats(0).requests > 1000);
+    wait_until("the client has sent many requests", || {
+        rig.stats(0).requests > 1000
+    });
     let drained = rig.stop(0);
     wait_until("the port has stopped", || drained.load(Ordering::SeqCst));
     assert!(rig.stats(0).requests_refused > 0);
@@ -82,7 +88,7 @@ fn clients_that_take_nothing_are_left_after_the_grace() {
     let mut halfway = Client::simple(rig.connect(), "vol0");
     halfway.send(&request(CMD_WRITE, 0, 1, 0, 32 << 20));
     halfway.send(&vec![1; 5 << 20]);
-    wait_until("it is stuck", || rig.stats(0).stalls > 0);
+    wait_until("a connection is stuck", || rig.stats(0).stalls > 0);
     let begin = Instant::now();
     let drained = rig.stop(0);
     wait_until("the port has stopped", || drained.load(Ordering::SeqCst));

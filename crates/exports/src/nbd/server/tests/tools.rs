@@ -1,4 +1,4 @@
-//! Other people's clients. One that is not installed is reported and skipped.
+//! Other projects' clients. A client that is not installed is reported and skipped.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ use super::rig::{Plan, Rig};
 use crate::nbd::server::NewListener;
 use engine::layout::Level;
 
-/// Runs a client for at most 60 seconds; none if it is not installed.
+/// Runs a client for at most 60 seconds. Returns `None` if it is not installed.
 fn client(program: &str, arguments: &[&str]) -> Option<Output> {
     let output = Command::new("timeout")
         .arg("60")
@@ -79,7 +79,7 @@ fn nbdcopy_moves_every_byte_both_ways() {
             return;
         };
         text_of_success(&upload);
-        // Small requests over TCP would take this client many seconds, with any server.
+        // Over TCP, small requests would take this client many seconds with any server.
         for from in [
             &[options, &[address.as_str()]].concat()[..],
             &[&tcp_address],
@@ -87,7 +87,7 @@ fn nbdcopy_moves_every_byte_both_ways() {
             let download = [from, &[target_text]].concat();
             text_of_success(&client("nbdcopy", &download).unwrap());
             let copy = std::fs::read(&target).unwrap();
-            assert!(copy == content, "the download differs");
+            assert!(copy == content, "the download differs from its source");
             std::fs::remove_file(&target).unwrap();
         }
     }

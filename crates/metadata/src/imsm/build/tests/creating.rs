@@ -72,7 +72,7 @@ fn two_volumes_share_the_drives() {
     );
     assert_eq!((second.volume_id, mpb.num_raid_devs_created), (2, 2));
 
-    // Deleting the first keeps the second's place, and its id is not used again.
+    // When the first volume is deleted, the second keeps its place, and the first one's id is not used again.
     assert_eq!(mpb.delete_volume(0), Ok(1));
     assert_eq!(mpb.attributes, Attributes(0x8000_0010));
     assert_eq!(mpb.volumes[0].map.start_sector, 24_576);

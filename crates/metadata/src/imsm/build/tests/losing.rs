@@ -282,8 +282,8 @@ fn a_loss_does_not_hide_that_parity_was_never_valid() {
     }
 }
 
-/// A new drive takes the place of a lost one in one volume. The other waits for the lost drive, and was never
-/// synchronised. That the new drive is lost as well means nothing to it.
+/// A new drive takes the place of a lost one in one volume. The other volume waits for the lost drive, and was never
+/// synchronised. When the new drive is lost as well, that volume does not change.
 #[test]
 fn losing_a_drive_changes_no_volume_that_it_does_not_belong_to() {
     let mut goes_on = spec("going", Level::Raid5);
@@ -345,7 +345,7 @@ fn mirrors_that_have_all_lost_a_copy_have_nothing_to_synchronise() {
         mpb.start_rebuild(0, 1, SPARE).unwrap();
         assert_eq!(mpb.volumes[0].rebuild_targets().collect::<Vec<_>>(), [1]);
 
-        // A record that still says so, as others may write it, does not stop the rebuild either.
+        // A record that still lists the synchronisation, as another program may write it, does not stop the rebuild.
         let mut mpb = whole;
         for map in mpb.volumes[0].maps_mut() {
             map.order[2].out_of_sync = true;

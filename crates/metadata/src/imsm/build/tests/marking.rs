@@ -15,7 +15,7 @@ fn dirty_and_policy_are_plain_marks() {
         3
     );
     mpb.set_dirty(0, true).unwrap();
-    assert_eq!(mpb.volumes[0].dirty, 3, "and the log is valid");
+    assert_eq!(mpb.volumes[0].dirty, 3, "dirty, with a valid log");
     mpb.set_dirty(0, false).unwrap();
     assert_eq!(mpb.volumes[0].dirty, 0);
     let mut striped = golden::raid0();
@@ -26,7 +26,7 @@ fn dirty_and_policy_are_plain_marks() {
 #[test]
 fn checkpoints_count_as_md_counts() {
     use MigrationKind::{General, InitialSync, Rebuild, Repair};
-    // RAID 5 of four, 64 KiB: checkpoint 18 was md's position 9216.
+    // RAID 5 of four, 64 KiB chunks: checkpoint 18 was position 9216 in md.
     assert_eq!(
         checkpoint::unit_sectors(Level::Raid5, InitialSync, 128, 4),
         Some(512)
@@ -43,7 +43,7 @@ fn checkpoints_count_as_md_counts() {
         checkpoint::unit_sectors(Level::Raid5, Rebuild, 256, 4),
         Some(256)
     );
-    // RAID 1: checkpoint 34 was position 17408.
+    // RAID 1: checkpoint 34 was position 17408 in md.
     assert_eq!(
         checkpoint::unit_sectors(Level::Raid1, Repair, 128, 2),
         Some(512)

@@ -1,4 +1,4 @@
-//! Whole lives of arrays, byte for byte as mdadm 4.2 and md 6.1 wrote them.
+//! The records of whole lives of arrays, byte for byte as mdadm 4.2 and md 6.1 wrote them.
 //!
 //! The checksums were read from the drives after each event; the operations here must give records
 //! with the same ones. Generations move further than by one, because mdmon also writes when md
@@ -8,7 +8,7 @@ use super::*;
 use crate::imsm::codec::word_at;
 use crate::imsm::golden::Golden;
 
-/// Four 64 MiB drives of user-mode Linux with a volume of 8 MiB on each.
+/// The record of four 64 MiB drives of user-mode Linux with a volume that takes 8 MiB of each.
 fn array(level: Level, family: u32, creation_time: u64) -> Mpb {
     let serials = ["a", "b", "c", "d"]
         .iter()

@@ -1,4 +1,4 @@
-//! A drive that is copied while it serves gives its place to the copy.
+//! Replacing a drive that still serves: once it has been copied, the copy takes its place.
 
 use super::*;
 use alloc::vec;

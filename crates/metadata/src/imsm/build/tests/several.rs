@@ -1,4 +1,5 @@
-//! Two drives of a RAID 10 that md fills at once. It marks both in one update; each may be full before the other.
+//! Two drives of a RAID 10 that md rebuilds at the same time. It marks both in one update, and either may be finished
+//! first.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! Records that contradict each other, which no crash explains: nobody guesses which of them is right.
+//! Records that contradict each other in a way that no crash explains. They are refused, since either may be right.
 
 use super::*;
 
-/// Drives 1 and 3 have each marked another one failed that went on. What drive 1 says of drive 0 can be: its record is
-/// one update behind. But then drive 2, which it calls healthy, was written without it.
+/// Drives 1 and 3 have each marked another drive failed that was still written to. A crash can explain that drive 1
+/// accuses drive 0, since its record is one update behind. But drive 2, which drive 1 calls healthy, is as far ahead.
 #[test]
 fn a_healthy_drive_ahead_of_the_truth_is_a_contradiction() {
     let before = golden::raid10();
@@ -38,7 +38,7 @@ fn a_failed_drive_that_is_two_updates_ahead_is_a_contradiction() {
     }
 }
 
-/// A drive that was replaced has gone on as far as those that replaced it.
+/// A drive was replaced, but has a record of the same generation as the drives that serve.
 #[test]
 fn a_replaced_drive_with_as_new_a_record_is_no_old_one() {
     let before = golden::raid1();
@@ -56,8 +56,9 @@ fn a_replaced_drive_with_as_new_a_record_is_no_old_one() {
     ));
 }
 
-/// Both drives of a mirror were replaced, one after the other; the second of them had gone on by itself. That it had
-/// marked the first one failed says nothing about those that serve, but all that it lists is here: itself.
+/// Both drives of a mirror were replaced, one after the other. The second of them had been in use by itself and had
+/// marked the first one failed. It accuses none of the drives that serve. But it is a complete half: the only drive
+/// that its record does not call failed is itself.
 #[test]
 fn a_half_is_complete_without_the_drives_that_it_calls_failed() {
     let before = golden::raid1();

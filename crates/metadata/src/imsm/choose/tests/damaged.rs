@@ -3,7 +3,7 @@
 use super::*;
 use crate::imsm::codec::RecordIdentity;
 
-/// A record with a bad checksum whose header says this.
+/// A record with a bad checksum whose header claims this family and generation.
 fn torn(container_family: u32, generation: u32) -> Content {
     let claims = RecordIdentity {
         container_family,
@@ -66,7 +66,7 @@ fn a_torn_copy_must_agree_with_the_others() {
         with(no_length).unwrap().members[2],
         evicted(2, Eviction::DamagedRecord)
     );
-    // It went on without the others, who knows how: data could be lost either way.
+    // It was written to without the others, and how is not known. Data could be lost whichever side were chosen.
     assert!(matches!(
         with(torn(family, 25)),
         Err(Refusal::DamagedIsNewer {
@@ -93,7 +93,7 @@ fn a_damaged_drive_that_nobody_lists_is_only_reported() {
 
 #[test]
 fn a_member_that_lost_its_record_does_not_serve() {
-    // A replaced or erased drive must not feed zeros, however readable it is.
+    // A replaced or erased drive must not serve zeros, even if it can be read.
     let mpb = golden::raid5();
     let spare = Mpb::spare(&SPARE, SectorSize::Bytes512).unwrap();
     for (content, reason) in [

@@ -66,7 +66,7 @@ fn containers_and_spares_are_told_apart() {
 fn an_interrupted_update_is_accepted_and_dirty_marks_are_united() {
     let dirty = next(&golden::raid5(), |mpb| mpb.set_dirty(0, true).unwrap());
     let clean = next(&dirty, |mpb| mpb.set_dirty(0, false).unwrap());
-    // Crash while "clean" was being written: half of the drives still say dirty.
+    // A crash while "clean" was being written: the records on half of the drives still say dirty.
     let mut candidates = everywhere(&clean);
     record(&mut candidates[1], &dirty);
     record(&mut candidates[3], &dirty);
@@ -82,7 +82,7 @@ fn an_interrupted_update_is_accepted_and_dirty_marks_are_united() {
 
 #[test]
 fn a_stale_member_without_a_failed_mark_is_evicted() {
-    // md assembles this as if nothing had happened.
+    // md assembles such a container as if all drives were current.
     let newest = later(&golden::raid5(), 2);
     let mut candidates = everywhere(&newest);
     record(&mut candidates[2], &golden::raid5());
@@ -132,13 +132,13 @@ fn a_returned_failed_member_is_not_added_again() {
         assert_eq!(assembly.members[0], evicted(0, Eviction::MarkedFailed));
         assert_eq!(assembly.mpb, degraded);
         assert_eq!(assembly.present(), [false, true, true, true]);
-        // Without the drive, the row is simply failed.
+        // If the drive is not present, its row is just marked failed.
         let assembly = only(&candidates[1..]).unwrap();
         assert_eq!(assembly.members[0], MemberState::MarkedFailed);
     }
 }
 
-/// We and md change the serial of a failed drive; the mark counts without that too.
+/// Both md and this program change the serial of a failed drive. The failed mark counts without that change, too.
 #[test]
 fn a_failed_mark_counts_beside_a_serial_that_was_left_as_it_was() {
     let degraded = next(&golden::raid5(), |mpb| {
@@ -173,7 +173,7 @@ fn a_member_that_was_replaced_stays_outside() {
 
 #[test]
 fn a_failed_mark_outweighs_one_more_update_on_the_failed_drive() {
-    // An update reached only drive 0; then the machine came up without drive 0 and went on.
+    // An update reached only drive 0. Then the machine started without drive 0, and drive 1 was used alone.
     let before = golden::raid1();
     let without = next(&before, |mpb| mpb.mark_missing(0).unwrap());
     for missed in [1, 2] {
@@ -190,7 +190,7 @@ fn a_failed_mark_outweighs_one_more_update_on_the_failed_drive() {
             [evicted(0, Eviction::MarkedFailed), present(1)]
         );
         assert!(assembly.mpb.disks[0].is_failed());
-        // The next write must be newer than everything seen.
+        // The next update must have a higher generation than every record that was found.
         assert_eq!(assembly.mpb.generation, ahead.generation);
         assert!(assembly.rewrite_needed);
     }
@@ -216,7 +216,7 @@ fn halves_that_each_went_on_alone_are_refused_and_both_shown() {
             second: half("/dev/IMSMLAB0005 (serial IMSMLAB0005)", 34),
         }
     );
-    // Each alone is fine.
+    // Each half alone can be used.
     assert!(only(&candidates[..1]).is_ok() && only(&candidates[1..]).is_ok());
 }
 
@@ -273,8 +273,8 @@ fn halves_that_each_took_a_spare_are_refused() {
 
 #[test]
 fn an_old_accusation_is_no_split() {
-    // Drive 0 fails; then drive 2 of the other pair; then a fresh drive takes slot 0 under the old
-    // serial. Drive 2, which still accuses drive 0, comes back.
+    // Drive 0 fails, then drive 2 of the other pair. Then a new drive with the serial of drive 0 takes slot 0. Drive 2
+    // comes back, and its record still calls drive 0 failed.
     let before = golden::raid10();
     let first = next(&before, |mpb| mpb.mark_failed(0).unwrap());
     let second = next(&first, |mpb| mpb.mark_failed(2).unwrap());
@@ -304,8 +304,8 @@ fn an_old_accusation_is_no_split() {
     assert_eq!(assembly.mpb, rebuilt);
 }
 
-/// Two drives fail one after the other, and an operator takes both back: the power goes when only the first of them has
-/// the record of that. What the second one says of the first was true when it was left behind.
+/// Two drives fail one after the other, and an operator takes both back. The power fails when only the first of them
+/// has the record that says so. The second one's old record calls the first failed, which was true at the time.
 #[test]
 fn a_drive_that_was_left_behind_says_nothing_against_one_that_is_being_taken_back() {
     let before = golden::raid10();
@@ -314,15 +314,15 @@ fn a_drive_that_was_left_behind_says_nothing_against_one_that_is_being_taken_bac
     let mut taken_back = before.clone();
     taken_back.generation = both.generation + 1;
     let records = [&taken_back, &both, &first, &both];
-    // In whatever order the drives are found.
+    // The order in which the drives are found must not matter.
     for start in 0..4 {
         let order: Vec<usize> = (0..4).map(|at| (start + at) % 4).collect();
         let found = |&row: &usize| carries(&before.disks[row].serial, records[row]);
         let candidates: Vec<Candidate> = order.iter().map(found).collect();
-        let assembly = only(&candidates).expect("two drives have the truth");
+        let assembly = only(&candidates).expect("two drives have the newest record");
         assert_eq!(assembly.mpb.disks, both.disks);
         for (row, member) in assembly.members.iter().enumerate() {
-            let drive = order.iter().position(|at| *at == row).expect("each once");
+            let drive = order.iter().position(|at| *at == row).expect("each row");
             let wanted = match row {
                 0 | 2 => evicted(drive, Eviction::MarkedFailed),
                 _ => present(drive),
@@ -334,9 +334,9 @@ fn a_drive_that_was_left_behind_says_nothing_against_one_that_is_being_taken_bac
 
 #[test]
 fn old_accusations_lead_to_the_truth_step_by_step() {
-    // Drive 2 fails, drive 1 is lost, and drive 2 is filled again; new drives take the places of 1, 0 and 3. When all
-    // are back, drive 1 still accuses drive 2, and lists none of those that serve; but it lists drive 0, which knew
-    // drive 2 again before it was lost itself.
+    // Drive 2 fails, drive 1 is lost, and drive 2 is rebuilt. New drives take the places of 1, 0 and 3. When all are
+    // back, drive 1's record still calls drive 2 failed, and does not list the new drives. But it lists drive 0, whose
+    // record lists drive 2 as a member again.
     let before = golden::raid10();
     let accusing = next(&before, |mpb| mpb.mark_failed(2).unwrap());
     let fill = |mpb: &Mpb, slot, serial| {
@@ -371,14 +371,14 @@ fn old_accusations_lead_to_the_truth_step_by_step() {
     candidates.push(carries(&old(1), &accusing));
     assert!(
         matches!(only(&candidates), Err(Refusal::SplitHalves { .. })),
-        "nobody can tell"
+        "drive 0 is needed to tell"
     );
     candidates.push(carries(&old(0), &with_2));
-    let assembly = only(&candidates).expect("drive 0 can");
+    let assembly = only(&candidates).expect("drive 0 tells");
     assert_eq!(assembly.mpb, last);
     assert_eq!(assembly.present(), [true; 4]);
 
-    // Had drive 1 gone on beyond what drive 0 knows, drive 0 could not tell.
+    // If drive 1 had a higher generation than drive 0, drive 0's record could not tell.
     let beyond = later(&accusing, 5);
     assert!(with_2.generation < beyond.generation && beyond.generation < last.generation);
     record(&mut candidates[4], &beyond);
@@ -388,9 +388,9 @@ fn old_accusations_lead_to_the_truth_step_by_step() {
     ));
 }
 
-/// Drives 0 and 1 each went on without the other, and both list drive 2, which stayed with drive 0 until it was
-/// replaced. What drive 2 still holds is as new as what drive 1 holds: it stayed behind, and says nothing about
-/// drive 1 having done so, too.
+/// Drives 0 and 1 were each used without the other. Both list drive 2, which stayed with drive 0 until it was replaced.
+/// Drive 2's old record has the same generation as drive 1's. That drive 2 was left behind does not show that drive 1
+/// was, too.
 #[test]
 fn an_outdated_copy_excuses_no_other_of_its_generation() {
     let before = golden::raid10();
@@ -428,7 +428,7 @@ fn an_outdated_copy_excuses_no_other_of_its_generation() {
 
 #[test]
 fn accusations_that_no_crash_explains_are_refused() {
-    // Drive 0 went on for long without marking drive 1, which had marked drive 0.
+    // Drive 1 has marked drive 0 failed. Drive 0 has had many updates since, without marking drive 1.
     let before = golden::raid1();
     let accuser = next(&before, |mpb| mpb.mark_failed(0).unwrap());
     let mut candidates = everywhere(&later(&before, 20));
@@ -466,7 +466,7 @@ fn different_records_of_one_generation_are_refused() {
     ));
 }
 
-/// A drive that was marked failed is being taken back, and only some have been told when the power goes.
+/// A drive that was marked failed is being taken back. When the power fails, only some drives have the new record.
 #[test]
 fn a_drive_that_is_taken_back_is_no_contradiction() {
     let mpb = golden::raid10();
@@ -482,7 +482,7 @@ fn a_drive_that_is_taken_back_is_no_contradiction() {
         };
         mpb.start_rebuild(0, 0, target).unwrap();
     });
-    // It is told first, then one of the others after the other.
+    // The returned drive gets the record first, then the others one by one.
     for told in 1..=4 {
         let mut candidates = everywhere(&mpb);
         for (at, candidate) in candidates.iter_mut().enumerate() {

@@ -1,10 +1,10 @@
-//! Drives as sectors: the order in which records and shadows are written, cut off anywhere, over and
-//! over. What is chosen afterwards must contain everything that was acknowledged.
+//! Drives modelled as sectors. Records and shadows are written in order, and power cuts interrupt that anywhere, again
+//! and again. The record that is chosen afterwards must contain every update that was acknowledged.
 //!
 //! The model writes as the product does: one half of the drives, then the rest; on each drive the
 //! shadow, durable, then the record. A cut leaves any of the sectors of each drive's write in flight.
-//! Each update gets a number, kept in a field that nothing interprets, and its predecessor's number is
-//! remembered: so it is known which updates a chosen record contains.
+//! Each update gets a number, in a field of the record that nothing interprets, and the model keeps the number of its
+//! predecessor. So it is known which updates a chosen record contains.
 
 use super::*;
 use crate::imsm::place::{Placement, decode_region, encode_image};
@@ -107,7 +107,7 @@ impl Disk {
         self.sectors.extend(part.iter().copied());
     }
 
-    /// Some of the sectors of a write in flight.
+    /// Lets some of the sectors of a write in flight reach the drive.
     fn tear(&mut self, part: &Part, dice: &mut Dice) {
         let landed = dice.roll(1 << part.len());
         for (at, sector) in part.iter().enumerate() {
@@ -117,7 +117,7 @@ impl Disk {
         }
     }
 
-    /// Damages the record, or the shadow, behind what says whose it is.
+    /// Damages the record, or the shadow, behind the fields that identify it.
     fn damage(&mut self, of_shadow: bool, dice: &mut Dice) {
         let (first, sectors) = if of_shadow {
             (placement().shadow().offset_bytes / SECTOR_BYTES, 2)
@@ -129,12 +129,12 @@ impl Disk {
     }
 }
 
-/// Who writes.
+/// The program that writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Writer {
-    /// In halves, shadows first.
+    /// One half of the drives after the other, shadows first.
     Ours,
-    /// All at once, no shadows, as md does.
+    /// All drives at once, without shadows, as md does.
     Foreign,
 }
 
@@ -168,7 +168,7 @@ impl History {
         history
     }
 
-    /// A new record with a number of its own.
+    /// Makes a new record with an update number of its own.
     fn change(&mut self, can_fail: bool) {
         if can_fail && self.live.len() > 1 && self.dice.roll(4) == 0 {
             let lost = self.live.remove(self.dice.roll(self.live.len()));
@@ -218,7 +218,7 @@ impl History {
         }
     }
 
-    /// What is made of the drives as they are, or why nothing is.
+    /// What is chosen from the drives as they are, or why nothing is.
     fn choose(&self) -> Result<Assembly, String> {
         let candidates: Vec<Candidate> = self.disks.iter().map(Disk::candidate).collect();
         let found = choose(&candidates).containers.pop();
@@ -257,7 +257,7 @@ impl History {
     /// Finishes an update; returns false if that was cut off.
     fn finish(&mut self, unfinished: &Unfinished) -> bool {
         let record = &unfinished.record;
-        // Own copies first where they come from the shadows.
+        // If the record comes from the shadows, the records are written before the shadows.
         let shadows_in_pass = usize::from(unfinished.from_shadows);
         let cut_at = self.dice.roll(4 * unfinished.drives.len());
         for pass in 0..2 {
@@ -369,7 +369,7 @@ fn a_power_cut_loses_no_acknowledged_record_and_no_container() {
         failures: true,
         ..NO_HAZARDS
     };
-    // A mirror that is down to one drive has nothing but its shadow.
+    // If a mirror has only one drive left and its record is torn, only the shadow is left.
     let (served, refused) = live_through_many(&mirror(), hazards);
     assert!(served > 20 && refused == 0);
     let (_, refused) = live_through_many(&golden::raid5(), NO_HAZARDS);

@@ -62,7 +62,7 @@ fn they_serve_when_every_record_is_torn() {
     let before = golden::raid5();
     let now = dirty(&before);
     let mut candidates = torn_everywhere(&before, &now);
-    // On one the first sector is still the old one, and one has lost its shadow.
+    // On one drive the record's first sector is still the old one, and another drive has lost its shadow.
     tear(&mut candidates[1], &before);
     candidates[2].shadow = None;
     let choice = choose(&candidates);
@@ -91,7 +91,7 @@ fn a_whole_record_of_a_member_decides_alone() {
     let assembly = only(&candidates).unwrap();
     assert_eq!(assembly.mpb, before);
     assert_eq!(from_shadows(&assembly), None);
-    // Also one that went on by itself, far ahead.
+    // That also holds for a record that is far ahead because its drive was used alone.
     let ahead = later(&now, 7);
     record(&mut candidates[3], &ahead);
     assert!(from_shadows(&only(&candidates).unwrap()).is_none());
@@ -102,7 +102,7 @@ fn the_newest_serves_and_dirty_marks_are_united() {
     let older = dirty(&golden::raid1());
     let now = next(&older, |mpb| mpb.set_dirty(0, false).unwrap());
     let mut candidates = torn_everywhere(&older, &now);
-    // The second drive's turn had not come.
+    // The update had not reached the second drive.
     tear(&mut candidates[1], &older);
     shade(&mut candidates[1], &golden::raid1(), &older);
     let assembly = only(&candidates).unwrap();
@@ -113,7 +113,7 @@ fn the_newest_serves_and_dirty_marks_are_united() {
 
 #[test]
 fn a_shadow_older_than_the_torn_record_never_serves() {
-    // md went on after us, and its last update was torn.
+    // md has written records after our last one, and its last update was torn.
     let before = golden::raid1();
     let now = dirty(&before);
     for ours in [1, 3] {
@@ -128,7 +128,7 @@ fn a_shadow_older_than_the_torn_record_never_serves() {
             other => panic!("unexpected {other:?}"),
         }
     }
-    // The same number, but another record: a mark that md made after a crash of ours.
+    // A record of the same generation with other content: md has marked a drive failed after our crash.
     let others = next(&before, |mpb| mpb.mark_failed(1).unwrap());
     let mut candidates = torn_everywhere(&before, &now);
     tear(&mut candidates[0], &others);
@@ -148,11 +148,12 @@ fn shadows_that_contradict_each_other_never_serve() {
         shade(&mut candidates[1], &before, &other);
         assert!(matches!(doubt(&candidates), ShadowDoubt::Disagree { .. }));
     }
-    // Far behind: its drive missed updates without being marked failed.
+    // A shadow may be one update old. One that is far behind is from a drive that has missed updates without being
+    // marked failed.
     let mut candidates = torn_everywhere(&before, &now);
     tear(&mut candidates[1], &now);
     shade(&mut candidates[1], &golden::raid1(), &golden::raid1());
-    assert!(only(&candidates).is_ok(), "the one that was replaced");
+    assert!(only(&candidates).is_ok(), "one update behind");
     let stale = Mpb {
         generation: 9,
         ..golden::raid1()
@@ -174,12 +175,12 @@ fn an_erased_member_keeps_the_shadows_from_serving() {
         let mut candidates = torn_everywhere(&before, &now);
         candidates[2].content = content;
         assert!(matches!(doubt(&candidates), ShadowDoubt::NotTorn { .. }));
-        // Without that drive the others serve; it is missing then.
+        // If that drive is left out, the others' shadows serve, and it counts as missing.
         candidates.remove(2);
         let assembly = only(&candidates).unwrap();
         assert_eq!(assembly.members[2], MemberState::Missing);
     }
-    // Erased everywhere: there is nothing, whatever the shadows say.
+    // If all records are erased there is no container, whatever the shadows contain.
     let mut candidates = torn_everywhere(&before, &now);
     for candidate in &mut candidates {
         candidate.content = Content::Nothing;
@@ -197,19 +198,19 @@ fn a_shadow_of_another_container_is_ignored() {
     assert_eq!(choice.containers.len(), 1);
     let assembly = choice.containers[0].outcome.as_ref().unwrap();
     assert_eq!(assembly.present(), [true; 2]);
-    // The same on the only drive left: no container at all.
+    // If that drive is the only one left, there is no container.
     candidates.remove(0);
     let choice = choose(&candidates);
     assert!(choice.containers.is_empty());
     assert_eq!(choice.damaged, [0]);
-    // And a copy of another drive's.
+    // A shadow that was copied from another drive is ignored as well.
     let mut candidates = torn_everywhere(&before, &now);
     candidates[0].serial = SPARE.serial;
     candidates.truncate(1);
     assert!(choose(&candidates).containers.is_empty());
 }
 
-/// The case that shadows are for: a mirror with one drive left, and the lost one still plugged in.
+/// The main purpose of shadows: a mirror has one drive left, and the lost one is still plugged in.
 #[test]
 fn a_lost_drive_with_an_older_record_does_not_come_back() {
     let whole = golden::raid1();
@@ -222,13 +223,13 @@ fn a_lost_drive_with_an_older_record_does_not_come_back() {
     assert_eq!(from_shadows(&assembly), Some(&now));
     assert_eq!(assembly.members[0], present(0));
     assert_eq!(assembly.members[1], evicted(1, Eviction::MarkedFailed));
-    // Its record torn as well, with an old shadow.
+    // The lost drive's record is torn as well, and its shadow is old.
     tear(&mut candidates[1], &whole);
     shade(&mut candidates[1], &whole, &whole);
     let assembly = only(&candidates).unwrap();
     assert_eq!(assembly.members[1], evicted(1, Eviction::MarkedFailed));
 
-    // But if it went on by itself, its record decides, and its shadow contradicts.
+    // But if the lost drive was used alone, its record decides. If that is torn, its shadow contradicts the other one.
     let alone = next(&whole, |mpb| mpb.mark_failed(0).unwrap());
     record(&mut candidates[1], &alone);
     let assembly = only(&candidates).unwrap();
@@ -262,13 +263,13 @@ fn drives_that_carry_nothing_of_the_container_are_left_alone_where_shadows_serve
     assert_eq!(assembly.outsiders, []);
     assert_eq!((choice.spares, choice.damaged), (vec![2], vec![4]));
     assert_eq!(assembly.spares, [2]);
-    // What is torn on the lost drive may be of another container as well.
+    // The torn record on the lost drive may also be of another container.
     torn_of_another(&mut candidates[1]);
     let assembly = only(&candidates).unwrap();
     assert_eq!(assembly.members[1], MemberState::MarkedFailed);
 }
 
-/// A spare's own record is what its first shadow replaces.
+/// When a spare joins, the record that its first shadow names as replaced is the spare's own.
 #[test]
 fn a_drive_that_has_just_joined_is_a_member() {
     let degraded = next(&golden::raid1(), |mpb| mpb.mark_failed(1).unwrap());

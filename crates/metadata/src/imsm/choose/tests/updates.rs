@@ -1,4 +1,5 @@
-//! Updates of the record that were cut off: what of the copies is united, and what is left to finish.
+//! Updates of the record that were cut off: the dirty marks of old and new copies are united, and the update is
+//! finished.
 
 use super::*;
 
@@ -6,7 +7,7 @@ fn dirty_volumes(mpb: &Mpb) -> Vec<bool> {
     mpb.volumes.iter().map(|volume| volume.is_dirty()).collect()
 }
 
-/// Each of two copies says of one volume that it is dirty: it is, whichever copy is the newer one.
+/// A volume is dirty if either the older or the newer copy says so.
 #[test]
 fn each_volume_keeps_the_dirty_mark_of_either_copy() {
     let marked = |before: &Mpb, dirty: [bool; 2]| {
@@ -36,7 +37,8 @@ fn nothing_is_left_to_finish_where_all_copies_agree() {
     assert_eq!(only(&everywhere(&two_volumes())).unwrap().unfinished, None);
 }
 
-/// The drive that is ahead does not serve. Whoever looks next must see that it has been overtaken.
+/// The drive that is ahead is marked failed and does not serve. The update is finished with a generation that is not
+/// lower than that drive's, so that its record does not look newer at the next start.
 #[test]
 fn an_update_on_a_failed_drive_is_overtaken() {
     let before = golden::raid1();
@@ -49,7 +51,7 @@ fn an_update_on_a_failed_drive_is_overtaken() {
     assert_eq!(unfinished.drives, [1]);
 }
 
-/// Its header agrees, but it was made with other sectors.
+/// The torn record's header agrees with the others, but it was written for sectors of another size.
 #[test]
 fn a_torn_copy_on_a_drive_with_other_sectors_does_not_serve() {
     let mpb = golden::raid5();

@@ -1,5 +1,5 @@
-//! What has to be durable before what: parity that a replay has written before anybody empties the log it came from,
-//! and each step of emptying before the next. A member that cannot flush ends both.
+//! The order in which things become durable. Parity that a replay has written is durable before the log from which it
+//! came is emptied, and each step of emptying is durable before the next. If a member cannot flush, both fail.
 
 use super::super::*;
 use super::world::{Failed, Random, World, Write};
@@ -7,18 +7,18 @@ use crate::imsm::SectorSize;
 use alloc::vec;
 use core::ops::Range;
 
-/// What was asked of a member.
+/// A command to a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Act {
     Write(usize, Range<u64>),
     Flush(usize),
 }
 
-/// A world that keeps a journal.
+/// A world that keeps a journal of its commands.
 struct Journal {
     world: World,
     acts: Vec<Act>,
-    /// A member that cannot flush.
+    /// The member that fails flushes, if any.
     stuck: Option<usize>,
 }
 
@@ -58,8 +58,8 @@ fn journals() -> Vec<Journal> {
     journals
 }
 
-/// A write of the first two data chunks of a row was interrupted: its unit is durable, and what else it has done is
-/// in the members' caches, if anywhere. Returns the slot of the parity.
+/// Interrupts a write of the first two data chunks of a row. Its log unit is durable, and the rest of the write has at
+/// most reached the members' caches. Returns the slot of the parity.
 fn interrupt(journal: &mut Journal, row: u64) -> usize {
     let world = &mut journal.world;
     let slot = world.volume.parity_slot(row);
@@ -75,7 +75,7 @@ fn interrupt(journal: &mut Journal, row: u64) -> usize {
     slot
 }
 
-/// The last thing that happens to each member is a flush, and all of these come after all writes.
+/// Requires that every member is flushed after the last write to any member.
 fn assert_flushed_last(journal: &Journal, what: &str) {
     let is_write = |act: &Act| matches!(act, Act::Write(..));
     let last_write = journal
@@ -90,8 +90,8 @@ fn assert_flushed_last(journal: &Journal, what: &str) {
     assert!(!journal.world.unflushed.contains(&true), "{what}");
 }
 
-/// Whichever member holds the parity. The data that it was computed from are flushed as well: a process that was
-/// killed has left them in caches, and without its log such a row must not lose one half.
+/// This holds whichever member has the parity. The data from which parity was computed are flushed as well: a process
+/// that was killed may have left them in caches. Once the log is empty, a row must not lose either data or parity.
 #[test]
 fn every_member_is_flushed_after_the_last_write_of_a_replay() {
     for mut journal in journals() {
@@ -106,7 +106,7 @@ fn every_member_is_flushed_after_the_last_write_of_a_replay() {
     }
 }
 
-/// One block of the data cannot be read, and the other block's parity is written.
+/// One block of the data cannot be read, so only the other block's parity is written.
 #[test]
 fn what_a_replay_could_write_in_part_is_flushed() {
     for mut journal in journals() {
@@ -133,8 +133,8 @@ fn a_replay_fails_if_a_member_cannot_flush() {
     }
 }
 
-/// Nothing is durable in its place before what has to be there first is durable on all members: no header, then no
-/// units, then an empty header.
+/// Logs are emptied in three steps: the header is erased, then the units, then an empty header is written. Each step is
+/// durable on all members before the next begins.
 #[test]
 fn each_step_of_emptying_logs_is_durable_on_all_members_before_the_next() {
     for mut journal in journals() {
@@ -177,7 +177,7 @@ fn emptying_logs_fails_if_a_member_cannot_flush() {
             assert_eq!(
                 written.count(),
                 slots.len(),
-                "nothing follows the first step"
+                "only the first step is written"
             );
         }
     }

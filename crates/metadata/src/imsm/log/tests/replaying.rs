@@ -6,7 +6,7 @@ use alloc::vec;
 use core::ops::Range;
 use proptest::prelude::*;
 
-/// An array that crashed, and what was under way.
+/// An array that crashed, and the writes that were under way.
 struct Crash {
     world: World,
     /// Writes whose unit was durable.
@@ -15,7 +15,7 @@ struct Crash {
     not_begun: u32,
 }
 
-/// Each member's log has some units that have retired, then one that has not.
+/// Makes an array in which each member's log has some retired units, then one that has not retired.
 fn crash(seed: u64, sector: SectorSize) -> Crash {
     let mut random = Random(seed | 1);
     let mut world = World::new(&mut random, sector);
@@ -80,8 +80,8 @@ fn tear(
     torn
 }
 
-/// An entry of another writer, of which a part can be replayed and the rest was of a lost member. The log is made
-/// empty after the replay, so what was written has to be durable before.
+/// An entry that another program has written: one part of it can be replayed, and the rest belongs to a lost member.
+/// The log is emptied after the replay, so the parity that the replay wrote has to be durable before.
 #[test]
 fn what_a_replay_has_written_is_flushed_although_no_entry_was_replayed_whole() {
     let mut random = Random(7);
@@ -157,7 +157,7 @@ proptest! {
         prop_assert_eq!(replay(&volume, &slots, &mut world), Ok(LogReport::default()));
     }
 
-    /// A replay that is cut off and done again, also when the cut came while the areas were made empty.
+    /// A replay that was cut off is done again, also if the cut came while the logs were being emptied.
     #[test]
     fn an_interrupted_replay_is_done_again(seed in any::<u64>(), cut in 0usize..60) {
         let Crash { mut world, .. } = crash(seed, SectorSize::Bytes512);
@@ -175,7 +175,7 @@ proptest! {
         prop_assert!(world.wrong_rows().is_empty(), "{seed}: {:?}", world.wrong_rows());
     }
 
-    /// With a member lost in the crash, its data come out as they were, but for what it was being written.
+    /// If a member is lost in the crash, its data are computed as they were, except for what was being written to it.
     #[test]
     fn a_lost_member_is_computed_rightly(seed in any::<u64>(), lost in 0usize..5) {
         let Crash { mut world, begun, .. } = crash(seed, SectorSize::Bytes512);
@@ -205,7 +205,7 @@ proptest! {
     }
 }
 
-/// Row 0 written twice, to different chunks: its log has a unit that is outdated and one that is not.
+/// Row 0 was written twice, in different chunks. Its log has a unit that is outdated and one that is not.
 fn twice_written(seed: u64) -> World {
     written(seed, &[0..1, 1..2])
 }
@@ -243,7 +243,8 @@ fn retired_units_are_not_replayed() {
 
 #[test]
 fn an_area_that_is_half_empty_brings_no_outdated_unit_back() {
-    // The second unit of the other lies where an empty header ends: all chunks were written before.
+    // In the second history all chunks are written first. That unit has no partial parity, so the next unit lies where
+    // an empty header ends.
     let histories = [vec![0..1, 1..2], vec![0..u64::MAX, 0..1, 1..2]];
     for (seed, writes) in (1..200).map(|seed| (seed, &histories[seed as usize % 2])) {
         let mut before = written(seed * 1001, writes);
@@ -282,14 +283,14 @@ fn what_cannot_be_read_is_counted() {
     let report = replay(&volume, &slots, &mut world).unwrap();
     assert_eq!(report.blocks_unreadable, 1, "the other half was replayed");
     assert!(!report.is_conclusive());
-    // Nor can a log that is not there be relied on.
+    // A log that cannot be read cannot be relied on either.
     world.unreadable = Some((slot, volume.log_sector() + 1));
     let report = replay(&volume, &slots, &mut world).unwrap();
     assert_eq!(report.slots_without_log, [slot]);
     assert!(!report.is_conclusive());
 }
 
-/// Around it everything stays, whatever lay in the area.
+/// This holds whatever lay in the area, and nothing outside the area changes.
 #[test]
 fn an_emptied_log_is_an_empty_header_and_zeros() {
     for sector in [SectorSize::Bytes512, SectorSize::Bytes4096] {
@@ -319,7 +320,7 @@ fn an_emptied_log_is_an_empty_header_and_zeros() {
     }
 }
 
-/// Those beside them in the unit are replayed.
+/// The valid entries of the same unit are replayed.
 #[test]
 fn entries_that_make_no_sense_are_counted_and_change_nothing() {
     let mut random = Random(7);
@@ -346,7 +347,7 @@ fn entries_that_make_no_sense_are_counted_and_change_nothing() {
     assert!(without_parity(&world) == before);
 }
 
-/// The grain ends where blocks do on the drive, wherever the write began.
+/// Blocks are aligned on the drive, wherever the write began.
 #[test]
 fn what_cannot_be_read_costs_its_own_block_and_no_more() {
     let mut random = Random(7);
@@ -386,7 +387,8 @@ fn a_replay_fails_if_parity_cannot_be_written() {
     }
 }
 
-/// Only what an interrupted write of a header leaves, or one of zeros, can be relied on.
+/// If an area does not begin with a header, its log can be relied on only if there are zeros, or what an interrupted
+/// write of a header leaves.
 #[test]
 fn what_lies_where_a_log_should_begin_is_told() {
     let world = World::new(&mut Random(7), SectorSize::Bytes512);

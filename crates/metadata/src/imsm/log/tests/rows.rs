@@ -76,24 +76,24 @@ fn a_chunk_of_partial_parity_covers_any_part_of_the_row() {
         piece(1010, 1016, &[0, 1], Some(6)),
     ];
     assert_eq!(pieces(4, 16, 12 + 16 + 10, 3), Some(three));
-    // Inside of one chunk.
+    // A range inside one chunk.
     let inside = piece(1004, 1006, &[0], Some(0));
     assert_eq!(pieces(4, 16, 2, 3), Some(vec![inside]));
 }
 
 #[test]
 fn entries_that_make_no_sense_have_no_pieces() {
-    // Parity of row 0 is in slot 3, and the entry in that member's log.
+    // The parity of row 0 is in slot 3, and its entries are in that member's log.
     assert_eq!(pieces(0, 8, 8, 2), None);
     assert_eq!(volume().pieces(&entry(0, 4096, 4096, 2), 3), None);
     assert_eq!(volume().pieces(&entry(0, 4096, 4096, 3), 2), None);
     for (data_sector, partial, data) in [
         (0, 0, 0),
         (0, 8, 0),
-        // Not a multiple.
+        // The data length is not a multiple of the partial parity's.
         (0, 8, 12),
         (0, 0, 25),
-        // Over the end of the chunk, or of the row.
+        // The range crosses the end of the chunk, or of the row.
         (12, 8, 8),
         (16, 8, 24),
         (0, 8, 32),
@@ -111,7 +111,7 @@ fn entries_that_make_no_sense_have_no_pieces() {
             assert_eq!(found, None, "{data_sector} {partial} {data} in {slot}");
         }
     }
-    // Not whole sectors.
+    // The length is not a whole number of sectors.
     assert_eq!(volume().pieces(&entry(0, 4095, 4096, 3), 3), None);
     assert_eq!(volume().pieces(&entry(0, 4096, 4097, 3), 3), None);
     let large = LoggedVolume {
@@ -145,7 +145,7 @@ fn the_shape_comes_from_the_record() {
     assert_eq!(
         LoggedVolume::of(&mpb, 1, SectorSize::Bytes512),
         None,
-        "there is one volume only"
+        "there is only one volume"
     );
     // The next volume begins where the large log would lie.
     let mut next = mpb.volumes[0].clone();

@@ -35,7 +35,7 @@ fn the_newest_is_the_last_of_the_chain() {
     assert_eq!(found(&area(&[(5, 4096)])), (header, 1, Some((5, 4096))));
     let three = area(&[(5, 4096), (9, 0), (12, 512)]);
     assert_eq!(found(&three), (header, 3, Some((12, 4096 * 4))));
-    // What lies behind from the round before is older.
+    // Units left behind it from the previous pass over the area are older.
     let rewound = area(&[(5, 4096), (9, 0), (2, 512), (20, 0)]);
     assert_eq!(found(&rewound), (header, 2, Some((9, 4096 * 3))));
     let mut cut = area(&[(5, 4096), (9, 0), (12, 512)]);
@@ -56,7 +56,7 @@ fn a_chain_ends_with_its_area() {
     assert_eq!(found(&huge), (header, 1, Some((1, 4096))));
     let none = (AreaStart::Foreign(HeaderProblem::Checksum), 0, None);
     assert_eq!(found(&[0; 100]), none);
-    // Nothing but headers: as many as fit, and no more.
+    // If the area holds only headers, the chain has as many as fit.
     let headers: Vec<(u64, u32)> = (0..16).map(|_| (7, 0)).collect();
     assert_eq!(found(&area(&headers)), (header, 16, Some((7, 65536))));
 }
@@ -76,7 +76,8 @@ fn an_area_without_header_says_why() {
     );
 }
 
-/// Of a log whose header was torn while it was written all sectors say whose they are.
+/// If a header of this log is torn by an interrupted write, each of its sectors can be recognised as this log's.
+/// Anything else is foreign.
 #[test]
 fn damage_that_no_torn_write_leaves_is_foreign() {
     let header = Header {
@@ -112,8 +113,8 @@ fn damage_that_no_torn_write_leaves_is_foreign() {
     }
 }
 
-/// Whatever sectors of a header land on zeros, on the empty header, or on one before it: it is the one, the
-/// other, or known as torn; never something foreign.
+/// Any sectors of a header may reach a drive that holds zeros, the empty header, or an older header. The result is the
+/// old content, the new header, or recognised as torn, but never taken as foreign.
 #[test]
 fn a_torn_header_is_known_as_such() {
     let header = |generation: u64, entries: usize| {
@@ -151,7 +152,7 @@ fn a_torn_header_is_known_as_such() {
             }
         }
     }
-    // A drive with large sectors writes a header or does not.
+    // On a drive with 4096-byte sectors a header cannot be torn, so this is other damage.
     let mut torn = header(7, 148);
     torn[1024..].fill(0);
     let found = walk(&torn, SIGNATURE, SectorSize::Bytes4096);

@@ -1,4 +1,5 @@
-//! A RAID 5 in memory, a writer that logs, and a power cut that lets any of the sectors in flight land.
+//! A RAID 5 in memory, a writer that keeps a log, and a power cut that lets any of the sectors in flight reach the
+//! drives.
 
 use super::super::*;
 use super::SIGNATURE;
@@ -7,7 +8,7 @@ use crate::imsm::{SECTOR_BYTES, SectorSize};
 use alloc::vec;
 use core::ops::Range;
 
-/// A small generator of numbers, so that a seed alone repeats a test.
+/// A small random generator, so that the seed alone repeats a test.
 #[derive(Clone)]
 pub struct Random(pub u64);
 
@@ -31,7 +32,7 @@ impl Random {
     }
 }
 
-/// What a member can do wrong.
+/// The error of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failed;
 
@@ -39,11 +40,11 @@ pub struct Failed;
 pub struct World {
     pub volume: LoggedVolume,
     pub drives: Vec<Vec<u8>>,
-    /// Writes that still succeed. Of the one after them any sectors land.
+    /// How many writes still succeed. Of the next one, any sectors reach the drive.
     pub writes_left: usize,
     landing: Random,
     pub flushes: usize,
-    /// By slot: it has been written to since its last flush.
+    /// By slot: whether the member has been written to since its last flush.
     pub unflushed: Vec<bool>,
     /// A sector of a member that cannot be read.
     pub unreadable: Option<(usize, u64)>,
@@ -68,7 +69,7 @@ impl Members for World {
         let at = (sector * SECTOR_BYTES) as usize;
         let sectors = bytes.chunks(self.volume.sector.bytes());
         let is_cut = self.writes_left == 0;
-        // Of a write that is cut off any sectors land, or those before, or those behind a place.
+        // If a write is cut off, any of its sectors reach the drive, or all before some place, or all behind it.
         let way = self.landing.below(3);
         let place = self.landing.below(sectors.len() as u64) as usize;
         for (number, some) in sectors.enumerate() {
@@ -98,18 +99,18 @@ fn range(sectors: Range<u64>) -> Range<usize> {
     (sectors.start * SECTOR_BYTES) as usize..(sectors.end * SECTOR_BYTES) as usize
 }
 
-/// A write on its way.
+/// A write to part of a row.
 #[derive(Clone, Debug)]
 pub struct Write {
     pub row: u64,
-    /// Data chunks.
+    /// The data chunks that are written.
     pub chunks: Range<u64>,
-    /// Sectors in the chunk.
+    /// The sectors that are written in each of these chunks.
     pub part: Range<u64>,
 }
 
 impl World {
-    /// Rows with random data and parity that fits, empty logs.
+    /// An array of rows with random data and correct parity, and empty logs.
     pub fn new(random: &mut Random, sector: SectorSize) -> World {
         let volume = LoggedVolume {
             start_sector: 8 * random.below(3),
@@ -158,7 +159,7 @@ impl World {
         range(from..from + strip)
     }
 
-    /// The xor of the row's chunks in the slots that `wanted` wants.
+    /// The xor of the row's chunks in the slots for which `wanted` is true.
     pub fn xor(&self, row: u64, wanted: &dyn Fn(usize) -> bool) -> Vec<u8> {
         let mut sum = vec![0; range(0..u64::from(self.volume.strip_sectors)).end];
         for slot in self.slots().into_iter().filter(|&slot| wanted(slot)) {
@@ -282,7 +283,7 @@ impl World {
         row + part.start..row + part.end
     }
 
-    /// Rows whose parity does not fit.
+    /// Rows whose parity does not match their data.
     pub fn wrong_rows(&self) -> Vec<u64> {
         (0..self.rows())
             .filter(|&row| self.xor(row, &|_| true).iter().any(|&byte| byte != 0))

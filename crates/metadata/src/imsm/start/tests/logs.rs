@@ -35,7 +35,7 @@ fn a_dirty_volume_is_replayed_and_needs_no_resync() {
     let mpb = crashed(logged());
     assert_eq!(mpb.volumes[0].dirty, 3);
     assert_eq!(mode(&mpb), replaying(SyncWork::None, vec![]));
-    // Also where the second bit was forgotten.
+    // The same holds if the bit that says that the log is valid is missing.
     assert_eq!(mode(&dirty(logged())), replaying(SyncWork::None, vec![]));
     let resync = SyncWork::Resync { from_sector: 0 };
     assert_eq!(useless(&mpb, NOTHING_ACCEPTED), read_write(resync, vec![]));
@@ -50,7 +50,7 @@ fn a_dirty_volume_without_a_member_is_what_the_log_is_for() {
         start_mode(&missing, 0, &[true; 3], DEGRADED_ACCEPTED),
         replaying(SyncWork::None, vec![3])
     );
-    // A log that says nothing is none.
+    // If the log cannot be used, the volume is treated as one without a log.
     assert_eq!(
         useless(&mpb, NOTHING_ACCEPTED),
         refused(
@@ -66,7 +66,7 @@ fn a_dirty_volume_without_a_member_is_what_the_log_is_for() {
 
 #[test]
 fn what_was_in_progress_keeps_its_rules() {
-    // Parity is right where writes were interrupted, but not where a repair has not come yet.
+    // The replay makes parity right where writes were interrupted, but not where the repair has not been yet.
     let mpb = crashed(repairing(logged(), 18));
     let resync = SyncWork::Resync { from_sector: 0 };
     assert_eq!(mode(&mpb), replaying(resync, vec![]));
@@ -81,7 +81,7 @@ fn what_was_in_progress_keeps_its_rules() {
     let mpb = crashed(initialising(logged(), 18));
     let sync = SyncWork::InitialSync { from_sector: 0 };
     assert_eq!(mode(&mpb), replaying(sync, vec![]));
-    // It would only be read, and a replay writes.
+    // The volume would be read-only, but a replay has to write.
     let degraded = without_slot(mpb, 3);
     assert_eq!(
         start_mode(&degraded, 0, &ALL, UNSYNCED_ACCEPTED),
@@ -111,7 +111,7 @@ fn the_small_log_is_replayed_and_replaced() {
     assert_eq!(mode(&single), switch(false, WriteHolePolicy::Log));
     let mpb = crashed(single.clone());
     assert_eq!(mode(&mpb), switch(true, WriteHolePolicy::Log));
-    // Without room for the large one it is given up.
+    // If there is no room for the large log, the volume continues without a log.
     let crowded = with(mpb, |mpb| crowd(mpb, 300));
     assert_eq!(mode(&crowded), switch(true, WriteHolePolicy::Off));
     let crowded = with(single, |mpb| crowd(mpb, 300));
@@ -127,7 +127,7 @@ fn a_log_without_room_is_none() {
     assert_eq!(mode(&mpb), replaying(SyncWork::None, vec![]));
 }
 
-/// Puts another volume so many sectors behind the first.
+/// Puts another volume behind the first, with this number of sectors between them.
 fn crowd(mpb: &mut Mpb, gap_sectors: u64) {
     let mut next = mpb.volumes[0].clone();
     next.name = VolumeName::new("next").unwrap();

@@ -7,7 +7,7 @@ fn a_marked_member_may_be_away() {
     for mpb in [golden::raid1(), golden::raid10(), golden::raid5()] {
         let mpb = without_slot(mpb, 1);
         assert_eq!(mode(&mpb), read_write(SyncWork::None, vec![1]));
-        // Also when the drive itself is here: the mark counts.
+        // The mark also counts if the drive itself is present.
         assert_eq!(
             start_mode(&mpb, 0, &[true, false, true, true], NOTHING_ACCEPTED),
             mode(&mpb)
@@ -15,7 +15,7 @@ fn a_marked_member_may_be_away() {
     }
 }
 
-/// The mark in the disk table is the decision, also where a volume has waited for the drive and its slot is in sync.
+/// The mark in the disk table decides, even if a volume has waited for the drive and the slot is in sync.
 #[test]
 fn a_slot_whose_drive_is_marked_failed_is_lost_though_it_is_in_sync() {
     let mpb = with(golden::raid5(), |mpb| {
@@ -31,7 +31,7 @@ fn a_slot_whose_drive_is_marked_failed_is_lost_though_it_is_in_sync() {
     assert_eq!(mode(&mpb), read_write(SyncWork::None, vec![2]));
 }
 
-/// One of two lost drives has been replaced, and the other is here, outdated but not marked failed.
+/// One of two lost drives is being replaced. The other is present and outdated, but not marked failed.
 #[test]
 fn a_slot_out_of_sync_is_lost_unless_it_is_being_rebuilt() {
     let mut mpb = golden::raid1();
@@ -64,7 +64,7 @@ fn an_unmarked_missing_member_needs_a_decision() {
         start_mode(&mpb, 0, &present, DEGRADED_ACCEPTED),
         read_write(SyncWork::None, vec![2])
     );
-    // Rows beyond the list are absent.
+    // Rows beyond the end of the list count as absent.
     assert_eq!(
         start_mode(&mpb, 0, &[true; 3], DEGRADED_ACCEPTED),
         read_write(SyncWork::None, vec![3])
@@ -105,7 +105,7 @@ fn too_many_lost_members_are_fatal_whatever_is_accepted() {
         Level::Raid5,
         vec![1, 2],
     );
-    // A drive that is being rebuilt does not count.
+    // A drive that is being rebuilt counts as lost.
     let mpb = rebuilding(golden::raid5(), 0, 7);
     fatal(&mpb, &[false, true, true, true], Level::Raid5, vec![0, 1]);
     let present = [true, false, false, true];
@@ -144,7 +144,7 @@ fn a_dirty_raid5_without_a_member_is_refused() {
         read_write(sync, vec![])
     );
 
-    // Mirrors have no such problem; the pair that is whole is compared.
+    // Mirrors have no write hole. The pair that has both drives is resynchronised.
     let mpb = dirty(without_slot(golden::raid1(), 0));
     assert_eq!(mode(&mpb), read_write(SyncWork::None, vec![0]));
     let mpb = dirty(without_slot(golden::raid10(), 0));
@@ -192,7 +192,7 @@ fn an_unsynchronised_raid5_without_a_member_is_only_read_and_only_if_accepted() 
         lost_slots: vec![1],
     };
     assert_eq!(start_mode(&mpb, 0, &ALL, UNSYNCED_ACCEPTED), read_only);
-    // Mirrors: what is left is right.
+    // In mirrors the remaining copy is right.
     let mirror = without_slot(initialising(golden::raid1(), 18), 1);
     assert_eq!(mode(&mirror), read_write(SyncWork::None, vec![1]));
     let mirrors = without_slot(initialising(golden::raid10(), 3), 1);
