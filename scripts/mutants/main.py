@@ -27,6 +27,7 @@ page, or if the page names a mutant that does not exist.
 """
 import argparse
 import collections
+import functools
 import hashlib
 import json
 import os
@@ -51,6 +52,7 @@ DOCUMENT = ROOT / "docs" / "mutants.md"
 MARKS = ("<!-- table: make test-mutants ARGS=--write -->", "<!-- end of table -->")
 PLACE = ROOT / "target" / "mutants"
 TREE, RESULTS = PLACE / "tree", PLACE / "results.json"
+FIRST_FAILURE = ROOT / "scripts" / "mutants" / "first_failure.py"
 OUTCOMES = ROOT / "scripts" / "mutants" / "outcomes.json"
 MOST = 600
 NEWEST_COMMITS = 5
@@ -67,6 +69,8 @@ TESTS = {
     "drives": [("drives", ["--lib"]), ("exports", ["--lib"])],
     "exports": [("exports", ["--lib"])],
 }
+# Their tests leave nothing behind when they are killed. Those of the others have files, mounts and loop devices.
+ENDED_EARLY = ["engine", "assembly", "metadata", "sim"]
 
 
 def say(text):
@@ -142,6 +146,14 @@ def drawn(mutants, results):
     return [mutant for mutant in order if mutant["package"] == order[0]["package"]]
 
 
+@functools.cache
+def runner_variable():
+    """The variable that names the program through which cargo starts tests on this machine."""
+    said = subprocess.run(["rustc", "-vV"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    target = re.search(r"^host: (\S+)$", said, re.M)[1]
+    return f"CARGO_TARGET_{target.upper().replace('-', '_')}_RUNNER"
+
+
 def try_batch(batch, package, tests, end):
     """Results of the mutants of one crate with one package's tests, by key. Mutants that ran out of time are
     missing."""
@@ -154,6 +166,8 @@ def try_batch(batch, package, tests, end):
     shutil.rmtree(output, ignore_errors=True)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "build"), "CARGO_INCREMENTAL": "1",
                    "RUST_BACKTRACE": "0", "INSTA_UPDATE": "no"}
+    if package in ENDED_EARLY:
+        environment[runner_variable()] = str(FIRST_FAILURE)
     arguments = ["--in-place", "--baseline", "skip", "--profile", "mutants", "--cap-lints", "true",
                  "--output", str(output), "--timeout", str(TEST_SECONDS), "--build-timeout", str(BUILD_SECONDS), "-p", batch[0]["package"],
                  "--test-package", package, *places, "--", *tests]
