@@ -20,6 +20,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(1, str(ROOT / "scripts"))
 import clean_tree  # noqa: E402
+import marked  # noqa: E402
 
 PROGRAM = pathlib.Path(os.environ.get("FULLSTRIPE", ROOT / "target/release/fullstripe"))
 KERNEL_SPEED = ROOT / "target/release/examples/kernel_speed"
@@ -309,9 +310,7 @@ class Comparison:
 
 def write_table(path, marker, table):
     """Replaces the text between the markers of a table in a document."""
-    text = path.read_text("utf-8")
-    line = f"<!-- {marker} -->"
-    between = re.compile(f"({re.escape(line)}\n).*?(<!-- end -->)", re.DOTALL)
-    if not between.search(text):
-        raise Failed(f"{path} has no place for this table: write the lines '{line}' and '<!-- end -->'")
-    path.write_text(between.sub(lambda found: found[1] + table + "\n" + found[2], text), "utf-8")
+    try:
+        marked.replace(path, f"<!-- {marker} -->", "<!-- end -->", table)
+    except ValueError as error:
+        raise Failed(str(error)) from error

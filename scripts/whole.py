@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs whole lanes by name, and keeps what came of each in docs/lanes.md.
 
-usage: scripts/whole.py [--list] LANE...
+usage: scripts/whole.py [LANE...]     (without a lane: their names and commands)
 
 Continuous integration runs a bounded part of most lanes (.ci/run). A whole lane takes from minutes to hours and is run by
 name, before a release and after a change of what it tests. Each run writes its lane's row, also where it fails: the commit,
@@ -18,12 +18,13 @@ import time
 
 sys.dont_write_bytecode = True
 import clean_tree  # noqa: E402
+import marked  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "lanes.md"
 MARKS = ("<!-- table: scripts/whole.py -->", "<!-- end of table -->")
 HEADING = ["| lane | command | commit and date | took | last line |", "|---|---|---|---|---|"]
-NEVER = "not run whole since this table is kept"
+NEVER = "not yet run by this script"
 LANES = {
     "tests": "make test",
     "interop": "make test-interop ARGS=--long",
@@ -70,12 +71,11 @@ def row(lane, when, took, said):
 
 def write_row(lane, new):
     """Replaces the lane's row. A lane without one gets one that says so; a row of a lane that is gone goes too."""
-    before, rest = PAGE.read_text().split(MARKS[0])
-    table, after = rest.split(MARKS[1])
+    _, table, _ = marked.split(PAGE, *MARKS)
     rows = {line.split("|")[1].strip(): line for line in table.splitlines()[3:] if line.startswith("|")}
     rows[lane] = new
     lines = [rows.get(name) or row(name, "", "", NEVER) for name in LANES]
-    PAGE.write_text("\n".join([before + MARKS[0], *HEADING, *lines, MARKS[1] + after]))
+    marked.replace(PAGE, *MARKS, "\n".join([*HEADING, *lines]))
 
 
 def run_whole(lane):
@@ -92,12 +92,11 @@ def run_whole(lane):
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
-    parser.add_argument("--list", action="store_true")
     parser.add_argument("lanes", nargs="*", metavar="LANE")
     arguments = parser.parse_args()
     if unknown := [lane for lane in arguments.lanes if lane not in LANES]:
         sys.exit(f"error: there is no lane '{unknown[0]}': name some of {', '.join(LANES)}.")
-    if arguments.list or not arguments.lanes:
+    if not arguments.lanes:
         print("\n".join(f"{lane:12} {command}" for lane, command in LANES.items()))
         return
     clean_tree.require()

@@ -1,4 +1,5 @@
 """The table of cases, on the screen and in the documents."""
+import marked
 
 HEAD = f"{'GROUP':<9} {'ARRAY':<44} {'MADE BY':<8} {'TIME':>6}  OUTCOME"
 BEGIN = "<!-- cases: begin (written by scripts/interop) -->"
@@ -18,9 +19,4 @@ def write(path, outcomes):
         case = outcome.case
         words = "**failed**" if outcome.failed else f"holds: {outcome.text}"
         rows.append(f"| {case.group} | {case.name} | {case.started_by} | {outcome.fields} | {words} |")
-    with open(path) as file:
-        text = file.read()
-    head, rest = text.split(BEGIN)
-    tail = rest.split(END)[1]
-    with open(path, "w") as file:
-        file.write(head + BEGIN + "\n" + "\n".join(rows) + "\n" + END + tail)
+    marked.replace(path, BEGIN, END, "\n".join(rows))

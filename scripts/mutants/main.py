@@ -44,6 +44,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent))
 import clean_tree  # noqa: E402
 import copies  # noqa: E402
+import marked  # noqa: E402
 from progress import Progress  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -285,10 +286,7 @@ def known_outcomes():
 def write_down(mutants, results):
     keys = sorted(mutant["key"] for mutant in mutants if mutant["key"] in results)
     OUTCOMES.write_text(json.dumps({key: results[key] for key in keys}, indent=1) + "\n")
-    text = DOCUMENT.read_text()
-    before, rest = text.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    DOCUMENT.write_text(f"{before}{MARKS[0]}\n{table(mutants, results)}\n{MARKS[1]}{after}")
+    marked.replace(DOCUMENT, *MARKS, table(mutants, results))
 
 
 def selected(arguments, everything, results):

@@ -32,6 +32,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(1, str(pathlib.Path(__file__).resolve().parent.parent))
 import clean_tree  # noqa: E402
 import copies  # noqa: E402
+import marked  # noqa: E402
 from progress import Progress  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -365,10 +366,7 @@ def main():
     text = table(rows, rules)
     print(text)
     if arguments.write:
-        document = arguments.write.read_text()
-        before, rest = document.split(MARKS[0])
-        after = rest.split(MARKS[1])[1]
-        arguments.write.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}")
+        marked.replace(arguments.write, *MARKS, text)
     if lost:
         say(f"found by nobody: {', '.join(lost)}")
     print(f"{len(bugs) - len(lost)} passed, {len(lost)} failed")

@@ -4,12 +4,12 @@
 
 use crate::backup::Backup;
 use crate::backup::place::keep;
-use crate::named::{names, volume_index};
+use crate::named::{no_volume, volume_index};
 use crate::probe::{Member, Probed};
 use crate::refusal::refused;
 use crate::state_folder;
 use crate::write::{erase_shadow, finish_update, write_record};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::choose::{Assembly, MemberState, Unfinished, choose};
 use metadata::imsm::place::{Found, encode_image};
@@ -133,11 +133,7 @@ pub fn plan(name: &str, drives: &[Probed], force: bool) -> Result<Plan> {
     let damaged = drives.iter().any(|probed| probed.found.is_err());
     let may_be_here = named_here || (force && damaged);
     if !may_be_here {
-        bail!(
-            "no volume {} on {}; `fullstripe list` shows what is there",
-            name,
-            names(drives).join(", ")
-        );
+        return Err(no_volume(name, drives));
     }
     if force {
         return erase_all(name, drives);
@@ -148,9 +144,8 @@ pub fn plan(name: &str, drives: &[Probed], force: bool) -> Result<Plan> {
         .find_map(|found| found.outcome.as_ref().err());
     let why = refusal.map_or(String::new(), |refusal| format!(": {refusal}"));
     Err(refused(format!(
-        "the container of volume {} cannot be assembled{why}; --force erases the metadata of all \
-         drives named",
-        name
+        "the container of volume {name} cannot be assembled{why}; --force erases the metadata of all \
+         drives named"
     )))
 }
 

@@ -1,4 +1,4 @@
-//! Volumes and drives by their names.
+//! Volumes by their names.
 
 use crate::probe::Probed;
 use metadata::imsm::Mpb;
@@ -11,8 +11,12 @@ pub fn volume_index(mpb: &Mpb, name: &str) -> Option<usize> {
         .position(|volume| volume.name.to_string() == name)
 }
 
-/// What messages call the drives.
+/// The error that says that no drive of these has volume `name`.
 #[must_use]
-pub fn names(drives: &[Probed]) -> Vec<&str> {
-    drives.iter().map(|probed| probed.drive.name()).collect()
+pub fn no_volume(name: &str, drives: &[Probed]) -> anyhow::Error {
+    let drives: Vec<&str> = drives.iter().map(|probed| probed.drive.name()).collect();
+    anyhow::anyhow!(
+        "no volume {name} on {}; `fullstripe list` shows what is there",
+        drives.join(", ")
+    )
 }

@@ -7,7 +7,7 @@ use crate::backup::Backup;
 use crate::backup::place::keep;
 use crate::bitmap::{new_bitmap, write_all};
 use crate::log::{initialise_all, logged_volume};
-use crate::named::{names, volume_index};
+use crate::named::{no_volume, volume_index};
 use crate::probe::{Member, Probed};
 use crate::refusal::refused;
 use crate::write::{finish_update, write_record};
@@ -107,10 +107,7 @@ fn find(name: &str, drives: &[Probed]) -> Result<(Assembly, usize)> {
     if let Some(why) = refusal {
         return Err(refused(why.to_string()));
     }
-    bail!(
-        "no volume {name} on {}; `fullstripe list` shows what is there",
-        names(drives).join(", ")
-    )
+    Err(no_volume(name, drives))
 }
 
 fn serving(assembly: &Assembly) -> impl Iterator<Item = usize> {

@@ -226,10 +226,10 @@ impl Point {
             (_, Level::Single) => 0,
             // md has a thread of its own for RAID 5.
             (MD_2018, level) => u8::from(level == Level::Raid5),
-            // `Setup::check` allows far fewer cores than a `u8` can hold.
-            _ => setup
-                .engine_cores
-                .map_or(SHARDS, |cores| u8::try_from(cores).unwrap_or(u8::MAX)),
+            _ => setup.engine_cores.map_or(SHARDS, |cores| {
+                u8::try_from(cores)
+                    .expect("a checked setup names no more cores than the engine has shards")
+            }),
         }
     }
 

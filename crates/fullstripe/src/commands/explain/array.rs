@@ -3,7 +3,7 @@
 use super::cut::{Background, State};
 use anyhow::{Result, anyhow, bail};
 use container::assemble::geometry_of;
-use container::named::volume_index;
+use container::named::{no_volume, volume_index};
 use container::open::to_look;
 use container::probe::{Member, Probed};
 use engine::layout::{Geometry, Level};
@@ -81,10 +81,7 @@ impl Array {
         }
         match refusal {
             Some(refusal) => Err(anyhow!("{refusal}")),
-            None => bail!(
-                "no volume {name} on {}; `fullstripe list` shows what is there",
-                specs.join(", ")
-            ),
+            None => Err(no_volume(name, &drives)),
         }
     }
 

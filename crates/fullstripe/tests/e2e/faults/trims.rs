@@ -61,7 +61,6 @@ fn a_member_that_cannot_discard_leaves_copies_and_parity_right() {
         fill(&mut client);
         trim_and_write(&mut client);
         assert_eq!(server.volume_state(0), "optimal");
-        eprintln!("{:#?}", server.events());
         losing_a_member_changes_nothing(&server, &mut client, "data:0");
         server.stop();
     }
