@@ -6,5 +6,6 @@ mod dispatch;
 mod exchanged;
 mod failing;
 mod hold;
+mod overdue;
 mod run;
 mod settle;

@@ -1,11 +1,11 @@
 //! What failed drives still hold: commands that nobody waits for any more, and the memory they may use.
 //!
 //! A member that hangs is failed at its deadline, but its commands may never come back. After a grace period
-//! ([`ABANDON_AFTER`]) work continues as if they had come back with an error: what was to be read comes from other
-//! members, what was to be written counts as missed and is acknowledged when the failure is on record. The drive may
-//! still carry the command out at any time. That harms no data: nothing reads from a failed member, and it does not
-//! return to service without being filled anew, which the world does not let begin while the member holds commands.
-//! What has to be kept is memory:
+//! ([`crate::limits::ABANDON_AFTER`]) work continues as if they had come back with an error
+//! ([`crate::shard::plans::overdue`]): what was to be read comes from other members, what was to be written counts as
+//! missed and is acknowledged when the failure is on record. The drive may still carry the command out at any time.
+//! That harms no data: nothing reads from a failed member, and it does not return to service without being filled
+//! anew, which the world does not let begin while the member holds commands. What has to be kept is memory:
 //!
 //! - scratch memory stays out of use until the last command of its plan is back;
 //! - a client's memory is pinned ([`crate::world::World::pin`]), so that its owner does not use it again before it is
@@ -16,17 +16,16 @@
 //! commands.
 
 use crate::control::message::Message;
-use crate::flight::leftovers::{Pins, Room, StillOut};
+use crate::flight::leftovers::{Pins, StillOut};
 use crate::flight::running::Work;
 use crate::flight::scratch::ScratchBlock;
-use crate::limits::{ABANDON_AFTER, BAND_BYTES_MAX};
+use crate::limits::BAND_BYTES_MAX;
 use crate::order::ranges::{NONE, PartKind};
 use crate::output::Output;
-use crate::plan::Step;
 use crate::request::{Failure, Operation};
 use crate::shard::Engine;
 use crate::token::Token;
-use crate::units::{Buffer, MemberId, MemberSet};
+use crate::units::{Buffer, MemberSet};
 
 impl Engine {
     /// Commands that failed members have not given back and that nobody waits for, and those members.
@@ -41,75 +40,7 @@ impl Engine {
         found
     }
 
-    /// Stops waiting for what failed members have held for too long. Called while no output is queued,
-    /// because an output may name a command that goes here.
-    pub(crate) fn abandon_overdue(&mut self) {
-        if !self.flight.take_abandon_due() {
-            return;
-        }
-        let overdue = |member: &MemberId| {
-            self.members.failed_for(*member, self.desk.now()) >= ABANDON_AFTER
-                && self.members.in_flight(*member) > 0
-        };
-        let members: MemberSet = self.members.failed().iter().filter(overdue).collect();
-        if members.is_empty() {
-            return;
-        }
-        for index in 0..self.flight.running.capacity() as u32 {
-            if self.flight.running[index].outstanding() > 0 {
-                self.abandon_commands(index, members);
-            }
-        }
-        self.abandon_units(members);
-    }
-
-    fn abandon_commands(&mut self, index: u32, members: MemberSet) {
-        for at in 0..self.flight.running[index].states.len() {
-            let running = &self.flight.running[index];
-            let state = running.states[at];
-            let is_theirs = state.is_with_drive() && members.has(MemberId(state.member));
-            if !is_theirs {
-                continue;
-            }
-            if running.left() == 0 && !self.promise_room(index) {
-                // Too much has been left behind already: this plan waits for its commands.
-                return;
-            }
-            let touches = self.touches_payload(index, &self.flight.running[index].plan.steps()[at]);
-            let running = &mut self.flight.running[index];
-            running.leave(MemberId(state.member), touches);
-            self.members.answered(MemberId(state.member));
-            self.desk.stats.abandoned += 1;
-            self.step_lost(index, at, false);
-        }
-        if self.flight.running[index].left() > 0 && self.flight.running[index].outstanding() == 0 {
-            self.advance(index);
-        }
-    }
-
-    /// Keeps room for what the plan may leave behind when it goes; false if there is not enough.
-    fn promise_room(&mut self, index: u32) -> bool {
-        let parts = self
-            .order
-            .ranges
-            .chain(self.flight.running[index].work.parts());
-        let room = Room::of_plan(1 + parts.count());
-        self.flight.running[index].promise(room);
-        self.flight.leftovers.promise(room)
-    }
-
-    /// Whether a step reads from or writes to memory of clients.
-    fn touches_payload(&self, index: u32, step: &Step) -> bool {
-        let running = &self.flight.running[index];
-        running.plan.segments_of(step).any(|segment| {
-            let own = running
-                .scratch
-                .is_some_and(|block| block.holds(segment.buffer));
-            !own && !self.is_zeros(segment.buffer)
-        })
-    }
-
-    fn is_zeros(&self, buffer: Buffer) -> bool {
+    pub(crate) fn is_zeros(&self, buffer: Buffer) -> bool {
         (self.desk.zeros().0..self.desk.zeros().0 + u64::from(BAND_BYTES_MAX)).contains(&buffer.0)
     }
 

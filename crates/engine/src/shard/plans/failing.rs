@@ -2,11 +2,9 @@
 //! without what could not be read.
 
 use crate::control::message::Message;
-use crate::event::Event;
 use crate::flight::running::Work;
 use crate::flight::states::Progress;
 use crate::limits::RETRIES_MAX;
-use crate::order::ranges::NONE;
 use crate::output::Output;
 use crate::policy::{Asked, ErrorClass, MemberError, Reaction, reaction};
 use crate::shard::Engine;
@@ -124,44 +122,12 @@ impl Engine {
         }
     }
 
-    /// Fails members whose I/O has been outstanding for too long, and asks for early answers to all that
-    /// failed members have. What does not come back after that is given up ([`crate::shard::plans::abandon`]).
-    pub(crate) fn check_deadlines(&mut self) {
-        self.plan_overdue_singles();
-        let mut late = self.overdue_units();
-        for index in 0..self.flight.running.capacity() as u32 {
-            let running = &self.flight.running[index];
-            let is_late =
-                self.desk.now().since(running.started) >= self.desk.options().member_deadline;
-            if running.outstanding() == 0 || (!is_late && self.members.failed().is_empty()) {
-                continue;
-            }
-            for at in 0..running.states.len() {
-                let state = self.flight.running[index].states[at];
-                let member = MemberId(state.member);
-                let waits = state.is_with_drive();
-                if waits && !state.cancelled && (is_late || self.members.failed().has(member)) {
-                    late.insert(member);
-                    self.flight.running[index].states[at].cancelled = true;
-                    let token = self.name_of(index, at);
-                    self.desk.ask(Output::Cancel(token));
-                }
-            }
-        }
-        for member in MemberSet(late.0 & !self.members.failed().0).iter() {
-            self.desk.emit(Event::MemberOverdue(member));
-            self.fail_member(member, ErrorClass::Path, 110);
-        }
-        self.flight
-            .set_abandon_due(!self.members.failed().is_empty());
-    }
-
-    /// The name that a command of a plan went out with.
-    fn name_of(&self, index: u32, at: usize) -> Token {
-        let running = &self.flight.running[index];
-        let single = Some(running.single).filter(|&single| single != NONE);
-        single
-            .and_then(|single| self.flight.singles[single].name_of(single, at as u8))
-            .unwrap_or(Token::new(index, running.generation, at))
+    /// Works out which members need a second look: failed ones, those with recorded ranges, and those that are
+    /// being filled.
+    #[cold]
+    pub(crate) fn watch_members(&mut self) {
+        let recorded = self.volumes.view.bad_blocks.members();
+        let watched = MemberSet(recorded.0 | self.being_filled().0);
+        self.members.watch(watched);
     }
 }

@@ -27,7 +27,7 @@ use crate::plan::{Step, StepKind};
 use crate::policy::{ErrorClass, MemberError};
 use crate::shard::Engine;
 use crate::token::Token;
-use crate::units::{MemberId, MemberSet, Slot, SlotSet, VolumeId};
+use crate::units::{MemberId, Slot, SlotSet, VolumeId};
 use crate::world::Io;
 
 /// ENOSPC: the log has no room to say which part of a range is good again.
@@ -37,15 +37,6 @@ const LOG_FULL: MemberError = MemberError {
 };
 
 impl Engine {
-    /// Works out which members need a second look: failed ones, those with recorded ranges, and those that are
-    /// being filled.
-    #[cold]
-    pub(crate) fn watch_members(&mut self) {
-        let recorded = self.volumes.view.bad_blocks.members();
-        let watched = MemberSet(recorded.0 | self.being_filled().0);
-        self.members.watch(watched);
-    }
-
     /// Looks closer at a step of a watched member. Returns the drive if the command may go to it; otherwise the
     /// step's progress says already how it ended.
     #[cold]
