@@ -1,14 +1,12 @@
 //! Parts become plans: for every band with waiting work, take what no held lock overlaps, in arrival
 //! order, merge what belongs together, and plan it against the row's present state.
 
-use crate::event::Event;
 use crate::flight::piecewise::{PieceParity, Piecewise};
 use crate::flight::running::Work;
 use crate::order::ranges::{ALL_CHUNKS, BandKey, NONE, Part, PartKind};
 use crate::plan::{NotEnoughMembers, PIECES_MAX, Piece, Range, StepKind, mirror, parity};
-use crate::request::Failure;
 use crate::shard::Engine;
-use crate::units::{Slot, SlotSet, VolumeId};
+use crate::units::{Slot, SlotSet};
 
 /// How many ranges that must keep waiting are remembered while a queue is searched.
 const SKIPPED_MAX: usize = 16;
@@ -373,41 +371,6 @@ impl Engine {
                 parity::parity_reconstruct(plan, shape, slot, range, &view, part.buffer)
             }
         }
-    }
-
-    /// Ends a chain of parts and reports the outcome to their requests.
-    #[inline]
-    pub(crate) fn parts_done(&mut self, parts: u32, lost: bool) {
-        let mut at = parts;
-        while at != NONE {
-            let (part, next) = self.order.ranges.end(at);
-            at = next;
-            assert!(part.request != NONE, "a part of a job answers no request");
-            let result = if lost {
-                Err(self.part_lost(&part))
-            } else {
-                Ok(())
-            };
-            self.piece_done(part.request, result);
-        }
-    }
-
-    fn part_lost(&mut self, part: &Part) -> Failure {
-        let request = *self.admission[part.request].request();
-        let volume: VolumeId = request.volume;
-        let offset_bytes = if request.operation == crate::request::Operation::Read
-            || request.operation == crate::request::Operation::Write
-        {
-            // The payload's place in the request's buffer gives its place in the volume.
-            request.offset_bytes + part.buffer.0.wrapping_sub(request.buffer.0)
-        } else {
-            request.offset_bytes
-        };
-        self.desk.emit(Event::Unrecoverable {
-            volume,
-            offset_bytes,
-        });
-        Failure::Unrecoverable { offset_bytes }
     }
 }
 

@@ -3,9 +3,11 @@
 use crate::admission::Origin;
 use crate::control::message::Message;
 use crate::event::Event;
+use crate::order::ranges::{NONE, Part};
 use crate::output::Output;
 use crate::request::{Completion, Failure};
 use crate::shard::Engine;
+use crate::units::VolumeId;
 
 impl Engine {
     /// A plan, part or forward of a request has ended.
@@ -57,6 +59,41 @@ impl Engine {
     pub(crate) fn loss(&mut self, request: u32) -> Failure {
         let request = self.admission[request].request();
         let (volume, offset_bytes) = (request.volume, request.offset_bytes);
+        self.desk.emit(Event::Unrecoverable {
+            volume,
+            offset_bytes,
+        });
+        Failure::Unrecoverable { offset_bytes }
+    }
+
+    /// Ends a chain of parts and reports the outcome to their requests.
+    #[inline]
+    pub(crate) fn parts_done(&mut self, parts: u32, lost: bool) {
+        let mut at = parts;
+        while at != NONE {
+            let (part, next) = self.order.ranges.end(at);
+            at = next;
+            assert!(part.request != NONE, "a part of a job answers no request");
+            let result = if lost {
+                Err(self.part_lost(&part))
+            } else {
+                Ok(())
+            };
+            self.piece_done(part.request, result);
+        }
+    }
+
+    fn part_lost(&mut self, part: &Part) -> Failure {
+        let request = *self.admission[part.request].request();
+        let volume: VolumeId = request.volume;
+        let offset_bytes = if request.operation == crate::request::Operation::Read
+            || request.operation == crate::request::Operation::Write
+        {
+            // The payload's place in the request's buffer gives its place in the volume.
+            request.offset_bytes + part.buffer.0.wrapping_sub(request.buffer.0)
+        } else {
+            request.offset_bytes
+        };
         self.desk.emit(Event::Unrecoverable {
             volume,
             offset_bytes,
