@@ -22,7 +22,7 @@ use crate::flight::scratch::ScratchBlock;
 use crate::limits::BAND_BYTES_MAX;
 use crate::order::ranges::{NONE, PartKind};
 use crate::output::Output;
-use crate::request::{Failure, Operation};
+use crate::request::Operation;
 use crate::shard::Engine;
 use crate::token::Token;
 use crate::units::{Buffer, MemberSet};
@@ -152,33 +152,5 @@ impl Engine {
                 Output::Send(home, Message::Release(buffer))
             });
         }
-    }
-
-    /// Answers a read whose own memory a drive that hangs may still use; false if the plan is no such read.
-    pub(crate) fn read_elsewhere(&mut self, index: u32) -> bool {
-        if !self.flight.running[index].is_payload_left() {
-            return false;
-        }
-        match self.flight.running[index].work {
-            Work::Direct { request } => {
-                self.release(index);
-                self.piece_done(request, Err(Failure::BufferHeld));
-            }
-            Work::Reconstruct { part } => {
-                let request = self.order.ranges[part].request;
-                self.admission[request].fail(Failure::BufferHeld);
-                self.release(index);
-                self.parts_done(part, false);
-            }
-            // These read into scratch memory only.
-            Work::Write { .. }
-            | Work::Background { .. }
-            | Work::ControlFlush { .. }
-            | Work::LogFlush { .. }
-            | Work::Bitmap { .. } => {
-                return false;
-            }
-        }
-        true
     }
 }

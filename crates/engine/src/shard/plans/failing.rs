@@ -1,8 +1,8 @@
-//! When members fail: what an error of a step means, by the table in [`crate::policy`], and how work continues
-//! without what could not be read.
+//! When members fail: what an error of a step means, by the table in [`crate::policy`], and who has to know of a
+//! member that is used no more. How work continues without what could not be read is decided in
+//! [`crate::shard::repair::recover`].
 
 use crate::control::message::Message;
-use crate::flight::running::Work;
 use crate::flight::states::Progress;
 use crate::limits::RETRIES_MAX;
 use crate::output::Output;
@@ -100,25 +100,6 @@ impl Engine {
     pub(crate) fn refresh_volumes(&mut self) {
         for volume in self.volumes.iter_mut() {
             volume.refresh(self.members.failed(), self.members.durable_failed());
-        }
-    }
-
-    /// A stage has ended, and some of its reads have failed.
-    pub(crate) fn reads_failed(&mut self, index: u32) {
-        if self.read_elsewhere(index) {
-            return;
-        }
-        match self.flight.running[index].work {
-            Work::Direct { .. } => {
-                self.flight.wait_to_recover(index);
-                self.continue_recovering();
-            }
-            Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
-                self.go_around(index);
-            }
-            Work::ControlFlush { .. } | Work::LogFlush { .. } | Work::Bitmap { .. } => {
-                unreachable!("a flush or a bitmap's write reads nothing")
-            }
         }
     }
 

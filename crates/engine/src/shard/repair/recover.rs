@@ -1,5 +1,7 @@
-//! Failed reads: the failed steps of a direct plan become pieces that are read again alone, reconstructed, or sent to
-//! the shard that can do so.
+//! Failed reads, by what they were for. Work under a lock goes around what could not be read
+//! ([`crate::shard::repair::piecewise`]). The failed steps of a direct plan become pieces that are read again alone,
+//! reconstructed, or sent to the shard that can do so. A read whose own memory a drive that hangs may still use is
+//! answered with an error.
 
 use crate::event::Event;
 use crate::flight::running::Work;
@@ -163,5 +165,52 @@ impl Engine {
             buffer,
         };
         (cut, buffer)
+    }
+
+    /// A stage has ended, and some of its reads have failed.
+    pub(crate) fn reads_failed(&mut self, index: u32) {
+        if self.read_elsewhere(index) {
+            return;
+        }
+        match self.flight.running[index].work {
+            Work::Direct { .. } => {
+                self.flight.wait_to_recover(index);
+                self.continue_recovering();
+            }
+            Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
+                self.go_around(index);
+            }
+            Work::ControlFlush { .. } | Work::LogFlush { .. } | Work::Bitmap { .. } => {
+                unreachable!("a flush or a bitmap's write reads nothing")
+            }
+        }
+    }
+
+    /// Answers a read whose own memory a drive that hangs may still use; false if the plan is no such read.
+    pub(crate) fn read_elsewhere(&mut self, index: u32) -> bool {
+        if !self.flight.running[index].is_payload_left() {
+            return false;
+        }
+        match self.flight.running[index].work {
+            Work::Direct { request } => {
+                self.release(index);
+                self.piece_done(request, Err(Failure::BufferHeld));
+            }
+            Work::Reconstruct { part } => {
+                let request = self.order.ranges[part].request;
+                self.admission[request].fail(Failure::BufferHeld);
+                self.release(index);
+                self.parts_done(part, false);
+            }
+            // These read into scratch memory only.
+            Work::Write { .. }
+            | Work::Background { .. }
+            | Work::ControlFlush { .. }
+            | Work::LogFlush { .. }
+            | Work::Bitmap { .. } => {
+                return false;
+            }
+        }
+        true
     }
 }
