@@ -3,5 +3,6 @@
 mod answers;
 mod check;
 mod exchanged;
+mod plans;
 mod units;
 mod unrecorded;

@@ -6,6 +6,7 @@
 
 use crate::flight::states::Progress;
 use crate::log::slot::COPIES;
+use crate::order::ranges::NONE;
 use crate::output::Output;
 use crate::policy::MemberError;
 use crate::shard::Engine;
@@ -104,5 +105,22 @@ impl Engine {
             }
         }
         self.hole_logs[index].put_back(plans);
+    }
+
+    /// A plan cannot be logged any more because its volume has failed: it ends without writing.
+    pub(crate) fn give_up_unlogged(&mut self, plan: u32) {
+        let running = &mut self.flight.running[plan];
+        running.answer_log_steps(Progress::Missed);
+        let slot = self.hole_logs[running.log as usize].slot();
+        let volume = &self.volumes[running.volume as usize];
+        if let Some(member) = volume.member(slot, false) {
+            running.miss(member);
+        }
+        running.log = NONE;
+        let is_over = running.outstanding() == 0;
+        self.give_up_writing(plan);
+        if is_over {
+            self.advance(plan);
+        }
     }
 }
