@@ -3,6 +3,7 @@
 
 mod abandon;
 mod dispatch;
+mod end;
 mod exchanged;
 mod failing;
 mod hold;
