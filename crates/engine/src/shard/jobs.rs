@@ -2,3 +2,4 @@
 
 mod background;
 mod inspect;
+mod walk;

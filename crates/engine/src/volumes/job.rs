@@ -1,4 +1,4 @@
-//! How far a job is on one shard: see [`crate::shard::jobs::background`].
+//! How far a job is on one shard: see [`crate::shard::jobs::walk`].
 
 mod check;
 

@@ -1,93 +1,20 @@
 //! Rebuild, resync, replace and scrub: requests of the array to itself, on the same path as clients'.
 //!
-//! A job walks the bands that its shard owns, a few bands at a time. Each band is a part under
-//! the band's lock, so client writes and the job never meet. [`JobRunner::is_done`] is the high-water
-//! mark: all bands below the cursor, and single ones above it. The controller takes the minimum over
-//! shards, has new drives flushed, and persists the checkpoint.
+//! A job walks the bands that its shard owns ([`crate::shard::jobs::walk`]). Each band is a part under the band's lock,
+//! so client writes and the job never meet. Here a band is planned, corrected and ended.
 
-use crate::control::message::Message;
 use crate::control::record::JobKind;
 use crate::event::Event;
 use crate::flight::piecewise::Piecewise;
 use crate::flight::running::Work;
 use crate::inspection::{Inspection, is_inspection};
-use crate::limits::{PARTS_RESERVED, PLANS_RESERVED};
-use crate::order::ranges::{BandKey, Part};
+use crate::order::ranges::BandKey;
 use crate::plan::{NotEnoughMembers, Range, StepKind, maintain};
 use crate::shard::Engine;
-use crate::units::{Buffer, SlotSet, VolumeId};
+use crate::units::{Buffer, SlotSet};
 use crate::volumes::job::JobRunner;
 
-/// Bands in flight while no client's request is under way.
-const DEPTH_IDLE: u32 = 32;
-
-/// Bands in flight while clients' requests are under way.
-const DEPTH_BUSY: u32 = 8;
-
 impl Engine {
-    /// Starts as many bands of all jobs as their depth, rate and the pools allow.
-    #[inline]
-    pub(crate) fn run_background(&mut self) {
-        for at in 0..self.volumes.len() {
-            if self.volumes[at].job.is_some() {
-                self.run_job(at);
-            }
-        }
-    }
-
-    fn run_job(&mut self, at: usize) {
-        let depth = if self.admission.slots_used() + self.flight.singles.used() > 0 {
-            DEPTH_BUSY
-        } else {
-            DEPTH_IDLE
-        };
-        if let Some(JobKind::Rebuild(slot)) =
-            self.volumes[at].job.as_ref().map(|job| job.view().kind)
-            && self.is_log_to_be_emptied(at, slot)
-        {
-            return;
-        }
-        loop {
-            let plans_available = self.flight.plans_available();
-            let volume = &mut self.volumes[at];
-            let job = volume.job.as_mut().expect("its job is run");
-            if !job.may_start(depth, self.desk.now()) {
-                break;
-            }
-            let band = job.next_band();
-            let (row, low, high) = volume.band_range(band);
-            let mine = volume.shape.owner(row, self.desk.shards()) == self.desk.id();
-            let in_doubt = volume.next_band_in_doubt(band);
-            let job = volume.job.as_mut().expect("its job is run");
-            if in_doubt > band && job.pass(in_doubt) {
-                continue;
-            }
-            if !mine || low == high || in_doubt > band {
-                job.skip_next();
-                continue;
-            }
-            if self.order.ranges.parts_available() <= PARTS_RESERVED
-                || plans_available <= PLANS_RESERVED
-            {
-                break;
-            }
-            job.start_next(u64::from(high - low), self.desk.now());
-            // A part can outlive its job when the view changes, so it carries the job's number.
-            let job_id = Buffer(u64::from(job.view().id));
-            let key = BandKey {
-                volume: at as u8,
-                band,
-            };
-            let part = Part::background((low, high), job_id);
-            self.order.ranges.add(key, part);
-        }
-        self.dispatch_ready();
-        let job = self.volumes[at].job.as_ref();
-        if job.is_some_and(JobRunner::is_over) {
-            self.report_progress();
-        }
-    }
-
     /// Plans a band of its volume's job; the plan stays empty if the job does not exist any more.
     pub(crate) fn plan_background(
         &mut self,
@@ -312,27 +239,5 @@ impl Engine {
         }
         self.release(index);
         self.order.ranges.end(part);
-    }
-
-    /// Tells the controller how far the jobs are, if that has changed.
-    pub(crate) fn report_progress(&mut self) {
-        for at in 0..self.volumes.len() {
-            let Some(job) = &mut self.volumes[at].job else {
-                continue;
-            };
-            let Some(progress) = job.news() else {
-                continue;
-            };
-            let message = Message::Progress {
-                shard: self.desk.id(),
-                volume: VolumeId(at as u8),
-                job: job.view().id,
-                band: progress.band,
-                mismatches: progress.mismatches,
-                failures: progress.failures,
-                given_up: progress.given_up,
-            };
-            self.desk.tell_controller(message);
-        }
     }
 }
