@@ -45,19 +45,4 @@ impl Engine {
         self.finished(index);
         true
     }
-
-    /// Continues plans whose members' failures are on record, or never will be.
-    pub(crate) fn settle_unlogged(&mut self) {
-        for _ in 0..self.hole_logs.waiting_for_record().len() {
-            let index = self.hole_logs.take_first_recorded();
-            let running = &mut self.flight.running[index];
-            let volume = &self.volumes[running.volume as usize];
-            // These members miss this write, if the plan writes at all.
-            running.miss_all(volume.unrecorded);
-            if volume.records_nothing && !volume.unrecorded.is_empty() {
-                self.give_up_writing(index);
-            }
-            self.advance(index);
-        }
-    }
 }

@@ -28,25 +28,6 @@ impl Engine {
         self.settle(index);
     }
 
-    /// Settles held plans if the failures of all members that missed them are durable now.
-    pub(crate) fn settle_held(&mut self) {
-        self.settle_logs();
-        self.settle_unlogged();
-        let mut at = 0;
-        while let Some(index) = self.flight.held_at(at) {
-            if self.flight.running[index]
-                .missed()
-                .within(self.members.durable_failed())
-                || self.hopeless(index)
-            {
-                self.flight.release_held(at);
-                self.settle(index);
-            } else {
-                at += 1;
-            }
-        }
-    }
-
     /// Whether a plan that members missed has to wait until their failure is on record. It need not if the volume
     /// cannot do without them, as one without redundancy. (It can do without a drive that is being copied to, and
     /// then the plan waits: an update that names that drive may be on some members already.) Nor need a flush of a
@@ -65,7 +46,7 @@ impl Engine {
 
     /// Whether a held plan can never be acknowledged, because nothing is recorded of its volume any more: the volume
     /// has failed, or the metadata cannot express what would have to be recorded.
-    fn hopeless(&self, index: u32) -> bool {
+    pub(crate) fn hopeless(&self, index: u32) -> bool {
         self.volumes
             .get(self.flight.running[index].volume as usize)
             .is_some_and(|volume| volume.records_nothing)
@@ -74,7 +55,7 @@ impl Engine {
     /// Reports a finished plan's outcome to the request, job, log, bitmap or controller that it was for, and frees
     /// the plan.
     #[inline]
-    fn settle(&mut self, index: u32) {
+    pub(crate) fn settle(&mut self, index: u32) {
         let running = &self.flight.running[index];
         let lost = !running.missed().is_empty() && !self.still_protected(index);
         let work = running.work;
