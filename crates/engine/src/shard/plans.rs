@@ -7,6 +7,7 @@ mod end;
 mod exchanged;
 mod failing;
 mod hold;
+mod make;
 mod overdue;
 mod run;
 mod settle;
