@@ -5,4 +5,4 @@ mod check;
 mod exchanged;
 mod plans;
 mod units;
-mod unrecorded;
+pub(super) mod unrecorded;

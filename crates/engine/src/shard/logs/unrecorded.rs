@@ -8,25 +8,37 @@
 use crate::flight::running::Work;
 use crate::shard::Engine;
 
+/// What becomes of a plan's next stage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NextStage {
+    /// It may begin.
+    MayBegin,
+    /// It waits for the record; the plan is advanced when it may begin.
+    Waits,
+    /// It never begins, nor does one after it: the plan has come to its end.
+    GivenUp,
+}
+
 impl Engine {
-    /// Whether a plan has to wait before its next stage; it is advanced when it may continue.
+    /// Whether a plan has to wait before its next stage.
     #[inline]
-    pub(crate) fn waits_for_record(&mut self, index: u32) -> bool {
+    pub(crate) fn next_stage(&mut self, index: u32) -> NextStage {
         let running = &self.flight.running[index];
         if running.has_written() || !matches!(running.work, Work::Write { .. }) {
-            return false;
+            return NextStage::MayBegin;
         }
         let volume = &self.volumes[running.volume as usize];
         if volume.unrecorded.is_empty() || !volume.view.row.logged {
-            return false;
+            return NextStage::MayBegin;
         }
         if volume.records_nothing {
             // The failure will never be on record, and the drive may come back: in rows that a rebuild has passed,
             // enough drives are left to write to, but not to keep parity true.
-            return self.give_up_unrecorded(index);
+            self.give_up_writing(index);
+            return NextStage::GivenUp;
         }
         self.hole_logs.wait_for_record(index);
-        true
+        NextStage::Waits
     }
 
     /// Ends a plan without the writes that it has not issued yet: its volume has lost too many members, or their
@@ -37,12 +49,5 @@ impl Engine {
         let running = &mut self.flight.running[index];
         running.miss_all(self.volumes[running.volume as usize].unrecorded);
         running.write_nothing_more();
-    }
-
-    #[cold]
-    fn give_up_unrecorded(&mut self, index: u32) -> bool {
-        self.give_up_writing(index);
-        self.finished(index);
-        true
     }
 }

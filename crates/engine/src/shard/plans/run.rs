@@ -13,6 +13,7 @@ use crate::output::Output;
 use crate::plan::{Step, StepKind};
 use crate::policy::MemberError;
 use crate::shard::Engine;
+use crate::shard::logs::unrecorded::NextStage;
 use crate::token::Token;
 use crate::units::{MemberId, MemberSet, Slot};
 use crate::world::Io;
@@ -63,10 +64,11 @@ impl Engine {
                 return self.finished(index);
             }
             running.started = self.desk.now();
-            if self.waits_for_record(index) {
-                return;
+            match self.next_stage(index) {
+                NextStage::MayBegin => self.issue_stage(index),
+                NextStage::Waits => return,
+                NextStage::GivenUp => continue,
             }
-            self.issue_stage(index);
             if self.flight.running[index].outstanding() > 0 {
                 return;
             }
