@@ -34,7 +34,10 @@ impl Engine {
                 token,
                 change,
                 outcome,
-            } => self.bad_blocks_settled(token, change, outcome),
+            } => {
+                self.bad_blocks_settled(token, change, outcome);
+                self.answered(token.index());
+            }
             Message::WantRegions {
                 shard,
                 volume,

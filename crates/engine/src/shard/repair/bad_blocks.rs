@@ -114,7 +114,8 @@ impl Engine {
         true
     }
 
-    /// The controller has recorded a change, or could not.
+    /// The controller has recorded a change, or could not: how that ends the step that waited. The step is to be
+    /// counted as answered after that.
     #[cold]
     pub(crate) fn bad_blocks_settled(
         &mut self,
@@ -162,7 +163,6 @@ impl Engine {
                 }
             }
         }
-        self.answered(index);
     }
 
     /// Records a piece of a band that cannot be reconstructed as lost on the drive that is being filled. Returns
