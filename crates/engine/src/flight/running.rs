@@ -41,6 +41,18 @@ impl Work {
     }
 }
 
+/// How a plan continues whose reads have failed, or one piece of whose work is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Next {
+    /// With other steps, which are to be started.
+    Start,
+    /// Not now: it waits for the record, or its work waits elsewhere and it is gone.
+    Nothing,
+    /// It does not: its work has been done as far as it can be, and is to be reported.
+    End,
+}
+
 /// A plan under way. Its first cache line has all that most answers change, the next two what its end needs.
 #[derive(Debug)]
 #[repr(C, align(64))]

@@ -210,12 +210,15 @@ impl Engine {
         };
         match planned {
             Ok(()) => self.start(index),
-            Err(NotEnoughMembers) if self.split_chain(index) || self.zero_in_turn(index) => {}
-            Err(NotEnoughMembers) if part.kind == PartKind::Background => self.band_failed(index),
-            Err(NotEnoughMembers) => {
-                self.release(index);
-                self.parts_done(chosen.first, true);
-            }
+            Err(NotEnoughMembers) if self.split_chain(index) => {}
+            Err(NotEnoughMembers) => match self.zero_in_turn(index) {
+                Some(next) => self.go_on(index, next),
+                None if part.kind == PartKind::Background => self.band_failed(index),
+                None => {
+                    self.release(index);
+                    self.parts_done(chosen.first, true);
+                }
+            },
         }
     }
 }

@@ -6,7 +6,7 @@
 //! other writes of the plan run on, and the plan is acknowledged once the failure is on record.
 
 use crate::control::message::{FlushOutcome, Message};
-use crate::flight::running::Work;
+use crate::flight::running::{Next, Work};
 use crate::flight::states::Progress;
 use crate::order::ranges::NONE;
 use crate::output::Output;
@@ -58,10 +58,11 @@ impl Engine {
         loop {
             let running = &mut self.flight.running[index];
             if running.has_failed_reads() {
-                return self.reads_failed(index);
+                let next = self.reads_failed(index);
+                return self.go_on(index, next);
             }
             if running.next_step().is_none() {
-                return self.finished(index);
+                return self.finish(index);
             }
             running.started = self.desk.now();
             match self.next_stage(index) {
@@ -72,6 +73,24 @@ impl Engine {
             if self.flight.running[index].outstanding() > 0 {
                 return;
             }
+        }
+    }
+
+    /// Continues a plan that could not go on as it was planned.
+    #[cold]
+    pub(crate) fn go_on(&mut self, index: u32, next: Next) {
+        match next {
+            Next::Start => self.start(index),
+            Next::Nothing => {}
+            Next::End => self.finish(index),
+        }
+    }
+
+    /// Ends a plan whose steps are done, and starts the plan that follows from that, if there is one.
+    #[inline]
+    fn finish(&mut self, index: u32) {
+        if let Some(next) = self.finished(index) {
+            self.go_on(next, Next::Start);
         }
     }
 

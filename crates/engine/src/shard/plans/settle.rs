@@ -5,7 +5,7 @@
 //! stale member back as if it were current.
 
 use crate::control::message::{FlushOutcome, Message};
-use crate::flight::running::Work;
+use crate::flight::running::{Next, Work};
 use crate::flight::states::Progress;
 use crate::layout::Redundancy;
 use crate::plan::StepKind;
@@ -13,19 +13,24 @@ use crate::shard::Engine;
 use crate::units::MemberId;
 
 impl Engine {
-    /// All steps of a plan are done.
+    /// All steps of a plan are done. Returns the plan that is to be started now, if there is one.
     #[inline]
-    pub(crate) fn finished(&mut self, index: u32) {
-        if self.flight.running[index].piecewise.is_some() && self.next_piece(index) {
-            return;
+    pub(crate) fn finished(&mut self, index: u32) -> Option<u32> {
+        if self.flight.running[index].piecewise.is_some() {
+            match self.next_piece(index) {
+                Next::Start => return Some(index),
+                Next::Nothing => return None,
+                Next::End => {}
+            }
         }
         let running = &self.flight.running[index];
         let recorded = running.missed().within(self.members.durable_failed());
         if !recorded && self.is_to_be_held(index) {
             self.flight.hold(index);
-            return;
+            return None;
         }
         self.settle(index);
+        None
     }
 
     /// Whether a plan that members missed has to wait until their failure is on record. It need not if the volume

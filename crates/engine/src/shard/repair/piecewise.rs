@@ -11,7 +11,7 @@
 
 use crate::event::Event;
 use crate::flight::piecewise::{IN_PIECES, PieceParity, Piecewise};
-use crate::flight::running::Work;
+use crate::flight::running::{Next, Work};
 use crate::flight::states::Progress;
 use crate::layout::Location;
 use crate::order::ranges::{BandKey, NONE, Part, PartKind};
@@ -23,7 +23,7 @@ use crate::units::{MemberId, SlotSet, VolumeId};
 
 impl Engine {
     /// Reads of a plan under a lock have failed: continues without what could not be read.
-    pub(crate) fn go_around(&mut self, index: u32) {
+    pub(crate) fn go_around(&mut self, index: u32) -> Next {
         self.desk.stats.replans += 1;
         let running = &self.flight.running[index];
         assert!(
@@ -38,20 +38,21 @@ impl Engine {
         }
         let mut piecewise = match running.piecewise {
             // A member has failed: all of it is planned again, without that member.
-            None if unreadable == SlotSet(0) => return self.plan_again(index),
+            None if unreadable == SlotSet(0) => {
+                self.plan_again(index);
+                return Next::Nothing;
+            }
             None => Piecewise::new(self.range_of(running.work.parts())),
             Some(piecewise) => piecewise,
         };
         if self.split_chain(index) {
-            return;
+            return Next::Nothing;
         }
         if unreadable != SlotSet(0) {
             piecewise.narrow(unreadable);
         }
         self.flight.running[index].piecewise = Some(piecewise);
-        if !self.plan_piece(index) {
-            self.finished(index);
-        }
+        self.plan_piece(index)
     }
 
     /// Some merged writes cannot be planned together where a log protects them: a chunk that their plan changes or
@@ -72,32 +73,29 @@ impl Engine {
     }
 
     /// A row that has lost a data chunk cannot be zeroed at once where a log protects it: zeroes it chunk by chunk,
-    /// as writes. A trim is dropped, since what it leaves is old data or zeros anyway. False if the plan is not of
+    /// as writes. A trim is dropped, since what it leaves is old data or zeros anyway. `None` if the plan is not of
     /// that kind.
-    pub(crate) fn zero_in_turn(&mut self, index: u32) -> bool {
+    pub(crate) fn zero_in_turn(&mut self, index: u32) -> Option<Next> {
         let running = &self.flight.running[index];
         let volume = &self.volumes[running.volume as usize];
         let Work::Write { parts } = running.work else {
-            return false;
+            return None;
         };
         let PartKind::Zero { discard, .. } = self.order.ranges[parts].kind else {
-            return false;
+            return None;
         };
         if volume.logs.is_empty() || volume.is_lost() {
-            return false;
+            return None;
         }
         if discard {
             self.release(index);
             self.parts_done(parts, false);
-            return true;
+            return Some(Next::Nothing);
         }
         let chunks = volume.shape.data_members();
         self.flight.running[index].piecewise =
             Some(Piecewise::of_chunks(self.range_of(parts), chunks));
-        if !self.plan_piece(index) {
-            self.finished(index);
-        }
-        true
+        Some(self.plan_piece(index))
     }
 
     /// Gives a plan up and puts its parts back at the head of their queue.
@@ -122,8 +120,8 @@ impl Engine {
         })
     }
 
-    /// The piece under way is done: starts the next one, or returns false when there is none.
-    pub(crate) fn next_piece(&mut self, index: u32) -> bool {
+    /// The piece under way is done: plans the next one.
+    pub(crate) fn next_piece(&mut self, index: u32) -> Next {
         self.tell_repairs(index);
         let is_lost = match self.parity_of_piece(index) {
             PieceParity::Kept => false,
@@ -132,7 +130,11 @@ impl Engine {
             PieceParity::NotRecorded => true,
         };
         if is_lost {
-            return self.pass_piece(index) && self.plan_piece(index);
+            return if self.pass_piece(index) {
+                self.plan_piece(index)
+            } else {
+                Next::End
+            };
         }
         let scrubs = self.scrubs(index);
         let piecewise = self.flight.running[index]
@@ -142,7 +144,7 @@ impl Engine {
         let more = scrubs && piecewise.heal();
         if !more && !piecewise.step() {
             self.end_pieces(index);
-            return false;
+            return Next::End;
         }
         self.plan_piece(index)
     }
@@ -152,25 +154,24 @@ impl Engine {
         self.flight.running[index].piecewise = None;
     }
 
-    /// Starts the piece under way, or the first one behind it that can be done; false if there is none.
-    fn plan_piece(&mut self, index: u32) -> bool {
+    /// Plans the piece under way, or the first one behind it that can be done.
+    fn plan_piece(&mut self, index: u32) -> Next {
         loop {
             self.renew(index);
             let running = &self.flight.running[index];
             let piecewise = running.piecewise.expect(IN_PIECES);
             let key = self.order.ranges.key_of_lock(running.lock);
             if self.plan_range(index, key, &piecewise).is_ok() {
-                self.start(index);
-                return true;
+                return Next::Start;
             }
             if self.record_loss(index, key, &piecewise) {
-                return true;
+                return Next::Nothing;
             }
             match self.give_parity_up(index, key, &piecewise) {
                 Instead::PlanAgain => {}
-                Instead::Recording => return true,
+                Instead::Recording => return Next::Nothing,
                 Instead::Nothing if self.pass_piece(index) => {}
-                Instead::Nothing => return false,
+                Instead::Nothing => return Next::End,
             }
         }
     }

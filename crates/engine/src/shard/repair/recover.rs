@@ -4,7 +4,7 @@
 //! answered with an error.
 
 use crate::event::Event;
-use crate::flight::running::Work;
+use crate::flight::running::{Next, Work};
 use crate::flight::states::Progress;
 use crate::layout::Location;
 use crate::limits::RECONSTRUCTIONS_LEAVE;
@@ -168,17 +168,18 @@ impl Engine {
     }
 
     /// A stage has ended, and some of its reads have failed.
-    pub(crate) fn reads_failed(&mut self, index: u32) {
+    pub(crate) fn reads_failed(&mut self, index: u32) -> Next {
         if self.read_elsewhere(index) {
-            return;
+            return Next::Nothing;
         }
         match self.flight.running[index].work {
             Work::Direct { .. } => {
                 self.flight.wait_to_recover(index);
                 self.continue_recovering();
+                Next::Nothing
             }
             Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
-                self.go_around(index);
+                self.go_around(index)
             }
             Work::ControlFlush { .. } | Work::LogFlush { .. } | Work::Bitmap { .. } => {
                 unreachable!("a flush or a bitmap's write reads nothing")
@@ -187,7 +188,7 @@ impl Engine {
     }
 
     /// Answers a read whose own memory a drive that hangs may still use; false if the plan is no such read.
-    pub(crate) fn read_elsewhere(&mut self, index: u32) -> bool {
+    fn read_elsewhere(&mut self, index: u32) -> bool {
         if !self.flight.running[index].is_payload_left() {
             return false;
         }
