@@ -17,7 +17,8 @@ impl Engine {
                 || self.hopeless(index)
             {
                 self.flight.release_held(at);
-                self.settle(index);
+                let next = self.settle(index);
+                self.start_next(next);
             } else {
                 at += 1;
             }

@@ -71,8 +71,9 @@ impl Engine {
             .as_mut()
     }
 
-    /// A band's plan has run to its end.
-    pub(crate) fn background_done(&mut self, index: u32) {
+    /// A band's plan has run to its end. Returns whether it has been planned anew, to correct the band: then it is to
+    /// be started.
+    pub(crate) fn background_done(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
         let Work::Background { part, band, repair } = running.work else {
             unreachable!("{:?} is no job's", running.work);
@@ -85,10 +86,10 @@ impl Engine {
                     self.order.ranges.end(part);
                 }
             }
-            return;
+            return false;
         }
         if running.has_differences() && !repair && self.band_differs(index, band) {
-            return;
+            return true;
         }
         let missed = !self.flight.running[index].missed().is_empty();
         if missed
@@ -101,9 +102,10 @@ impl Engine {
             self.flight.running[index].fail_band();
         }
         self.end_band(index);
+        false
     }
 
-    /// Redundancy does not match the data; returns whether the plan continues by correcting that.
+    /// Redundancy does not match the data; returns whether the plan has been planned anew, to correct that.
     fn band_differs(&mut self, index: u32, band: u64) -> bool {
         let Some(job) = self.job_of_mut(index) else {
             return false;
@@ -154,7 +156,7 @@ impl Engine {
         }
     }
 
-    /// Continues under the same lock with a plan that makes redundancy match the data.
+    /// Plans the band anew, under the same lock, so that redundancy will match the data; false if that cannot be done.
     fn plan_repair(&mut self, index: u32, band: u64) -> bool {
         let part = self.flight.running[index].work.parts();
         let key = BandKey {
@@ -169,11 +171,7 @@ impl Engine {
             band,
             repair: true,
         };
-        if self.plan_background(index, key).is_err() {
-            return false;
-        }
-        self.start(index);
-        true
+        self.plan_background(index, key).is_ok()
     }
 
     /// Too few members are left for a band, and therefore for all other bands.

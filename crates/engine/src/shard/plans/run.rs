@@ -89,8 +89,15 @@ impl Engine {
     /// Ends a plan whose steps are done, and starts the plan that follows from that, if there is one.
     #[inline]
     fn finish(&mut self, index: u32) {
-        if let Some(next) = self.finished(index) {
-            self.go_on(next, Next::Start);
+        let next = self.finished(index);
+        self.start_next(next);
+    }
+
+    /// Starts the plan that follows from the end of another, if there is one.
+    #[inline]
+    pub(crate) fn start_next(&mut self, next: Option<u32>) {
+        if let Some(plan) = next {
+            self.go_on(plan, Next::Start);
         }
     }
 

@@ -29,8 +29,7 @@ impl Engine {
             self.flight.hold(index);
             return None;
         }
-        self.settle(index);
-        None
+        self.settle(index)
     }
 
     /// Whether a plan that members missed has to wait until their failure is on record. It need not if the volume
@@ -58,9 +57,9 @@ impl Engine {
     }
 
     /// Reports a finished plan's outcome to the request, job, log, bitmap or controller that it was for, and frees
-    /// the plan.
+    /// the plan. Returns the plan that is to be started now, if there is one.
     #[inline]
-    pub(crate) fn settle(&mut self, index: u32) {
+    pub(crate) fn settle(&mut self, index: u32) -> Option<u32> {
         let running = &self.flight.running[index];
         let lost = !running.missed().is_empty() && !self.still_protected(index);
         let work = running.work;
@@ -87,7 +86,11 @@ impl Engine {
                 self.release(index);
                 self.parts_done(part, unequal);
             }
-            Work::Background { .. } => self.background_done(index),
+            Work::Background { .. } => {
+                if self.background_done(index) {
+                    return Some(index);
+                }
+            }
             Work::LogFlush { log } => {
                 let missed = self.flight.running[index].missed();
                 self.release(index);
@@ -109,6 +112,7 @@ impl Engine {
                     .tell_controller(Message::Flushed { ticket, outcome });
             }
         }
+        None
     }
 
     /// Whether what a plan wrote can still be read although some members missed it.
