@@ -70,23 +70,25 @@ impl Engine {
             let message = Message::RegionsMarked { volume, regions };
             return self.desk.send(shard, message);
         }
-        self.write_bits(index);
+        let plan = self.write_bits(index);
+        self.start_next(plan);
     }
 
-    /// Starts the next write, if there is something to write and nothing under way.
-    fn write_bits(&mut self, index: usize) {
+    /// Plans the next write, if there is something to write and nothing under way.
+    fn write_bits(&mut self, index: usize) -> Option<u32> {
         let keeper = &mut self.keepers[index];
-        if keeper.wants_write()
+        let writes = keeper.wants_write()
             && self.flight.plans_available() > 0
-            && !self.volumes[keeper.volume()].records_nothing
-        {
-            keeper.begin_write();
-            self.issue_bits(index);
+            && !self.volumes[keeper.volume()].records_nothing;
+        if !writes {
+            return None;
         }
+        keeper.begin_write();
+        Some(self.issue_bits(index))
     }
 
-    /// Writes what has changed to every drive that carries the bitmap.
-    fn issue_bits(&mut self, index: usize) {
+    /// Plans a write of what has changed to every drive that carries the bitmap.
+    fn issue_bits(&mut self, index: usize) -> u32 {
         let keeper = &mut self.keepers[index];
         let (from, to) = keeper.take_changed();
         let volume = keeper.volume() as u8;
@@ -106,7 +108,7 @@ impl Engine {
         let words = (from as u32, to as u32);
         let volume = VolumeId(volume);
         self.desk.ask(Output::Bitmap { volume, words });
-        self.start(plan);
+        plan
     }
 
     /// The bits from the first of `words` to before the second, and the memory for them.
@@ -117,16 +119,17 @@ impl Engine {
         (keeper.words(words), buffer)
     }
 
-    /// A plan for a bitmap has ended, and what drives missed of it is on record.
-    pub(crate) fn bitmap_done(&mut self, volume: u8) {
+    /// A plan for a bitmap has ended, and what drives missed of it is on record. Returns the plan that is to be started
+    /// now, if there is one.
+    pub(crate) fn bitmap_done(&mut self, volume: u8) -> Option<u32> {
         let index = self.own_keeper(volume as usize);
         match self.keepers[index].end() {
             Stage::Writing => self.grant(index),
             Stage::Flushing => return self.clear_bits(index),
             Stage::Idle => unreachable!("no plan of the bitmap is under way"),
         }
-        self.write_bits(index);
-        self.go_on_clearing(index);
+        self.write_bits(index)
+            .or_else(|| self.go_on_clearing(index))
     }
 
     /// Tells all shards of bits that have become durable.
@@ -146,11 +149,13 @@ impl Engine {
     /// Called now and then: takes up writes of bits that had to wait, and begins to clear bits.
     pub(crate) fn keep_bitmaps(&mut self) {
         for index in 0..self.keepers.len() {
-            self.write_bits(index);
+            let plan = self.write_bits(index);
+            self.start_next(plan);
             let keeper = &self.keepers[index];
             let at = keeper.volume();
             if !keeper.is_round_due(self.desk.now()) || !self.is_whole(at) {
-                self.go_on_clearing(index);
+                let plan = self.go_on_clearing(index);
+                self.start_next(plan);
                 continue;
             }
             let next_round = self.next_round();
@@ -171,19 +176,21 @@ impl Engine {
     pub(crate) fn regions_closed(&mut self, shard: ShardId, volume: VolumeId, busy: &Arc<[u64]>) {
         let index = self.own_keeper(volume.0 as usize);
         self.keepers[index].hear(shard, busy);
-        self.go_on_clearing(index);
+        let plan = self.go_on_clearing(index);
+        self.start_next(plan);
     }
 
-    /// All shards have answered: what was written in regions at rest is made durable before their bits go.
-    fn go_on_clearing(&mut self, index: usize) {
+    /// All shards have answered: what was written in regions at rest is made durable before their bits go. Returns the
+    /// plan for the next step, if there is one.
+    fn go_on_clearing(&mut self, index: usize) -> Option<u32> {
         let keeper = &self.keepers[index];
         if !keeper.may_clear() {
-            return;
+            return None;
         }
         let at = keeper.volume();
         if !keeper.has_to_clear() || !self.is_whole(at) {
             self.keepers[index].end_round();
-            return;
+            return None;
         }
         let (slots, shadows) =
             self.volumes[at].to_flush(self.members.volatile(), self.members.failed());
@@ -191,18 +198,18 @@ impl Engine {
             return self.clear_bits(index);
         }
         if self.flight.plans_available() == 0 {
-            return;
+            return None;
         }
         let work = Work::Bitmap { volume: at as u8 };
         let plan = self.flight.take_plan(work, at as u8, NONE);
         mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
         self.keepers[index].begin_flush();
-        self.start(plan);
+        Some(plan)
     }
 
     /// Everything written in the regions is durable on all drives. If the volume is still whole, their bits are
-    /// cleared.
-    fn clear_bits(&mut self, index: usize) {
+    /// cleared. Returns the plan of the next write, if there is one.
+    fn clear_bits(&mut self, index: usize) -> Option<u32> {
         let at = self.keepers[index].volume();
         if self.is_whole(at) && self.flight.plans_available() > 0 {
             let message = Message::RegionsCleared {
@@ -212,9 +219,9 @@ impl Engine {
             self.desk.tell_shards(&message);
         }
         if self.keepers[index].end_round() {
-            return self.issue_bits(index);
+            return Some(self.issue_bits(index));
         }
-        self.write_bits(index);
+        self.write_bits(index)
     }
 
     /// The drives of a volume may have changed: one that joins gets the whole bitmap.
@@ -223,7 +230,8 @@ impl Engine {
             return;
         };
         if self.keepers[index].follow(&self.volumes[at].view.slots) {
-            self.write_bits(index);
+            let plan = self.write_bits(index);
+            self.start_next(plan);
         }
     }
 }

@@ -98,7 +98,7 @@ impl Engine {
             }
             Work::Bitmap { volume } => {
                 self.release(index);
-                self.bitmap_done(volume);
+                return self.bitmap_done(volume);
             }
             Work::ControlFlush { ticket } => {
                 let missed = self.flight.running[index].missed();
