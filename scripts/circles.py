@@ -4,9 +4,8 @@
 Files import each other. Circles of imports are not allowed: a component must not know the engine that it is part of
 (ARCHITECTURE.md, "The rooms of a shard").
 
-The files with an `impl Engine` also call each other's methods. Those that call each other in a circle are listed in
-scripts/circles.txt. The list may only become shorter: a file that is not listed must not join a circle, and a file that
-has left its circle has to be removed from the list.
+The files with an `impl Engine` also call each other's methods. Circles of calls are not allowed either: a file that is
+called says what is to be done next, and the caller does it.
 
 Prints each finding as 'file: what, what to do'. Tests are not checked.
 """
@@ -17,7 +16,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "crates/engine/src"
-LIST = ROOT / "scripts/circles.txt"
 
 
 def production_code(path: Path) -> str:
@@ -96,25 +94,17 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 def main() -> None:
     modules = read_modules()
     assert len(modules) > 50, f"{SOURCE} has only {len(modules)} modules"
+    importing = {module: imports(module, code, modules) for module, (_, code) in modules.items()}
+    calling = calls(modules)
+    assert len(calling) > 30, f"only {len(calling)} files in {SOURCE} have methods of the engine"
 
-    def where(module: str) -> Path:
-        return modules[module][0].relative_to(ROOT)
+    def report(graph: dict[str, set[str]], what: str, advice: str) -> None:
+        for group in circles(graph):
+            files = [str(modules[module][0].relative_to(ROOT)) for module in group]
+            print(f"{files[0]}: these files {what} each other in a circle: {', '.join(files)}. {advice}")
 
-    graph = {module: imports(module, code, modules) for module, (_, code) in modules.items()}
-    for group in circles(graph):
-        files = ", ".join(str(where(module)) for module in group)
-        print(
-            f"{where(group[0])}: these files import each other in a circle: {files}."
-            " Move what they share into a file below them."
-        )
-
-    calling = {module for group in circles(calls(modules)) for module in group}
-    assert calling, "no file of the engine calls another in a circle: delete the list and this check"
-    listed = {line for line in LIST.read_text().splitlines() if line and not line.startswith("#")}
-    for module in sorted(calling - listed):
-        print(f"{where(module)}: calls other files in a circle that call it back: return what is to be done instead.")
-    for module in sorted(listed - calling):
-        print(f"scripts/circles.txt: {module} is in no circle any more: take it off the list.")
+    report(importing, "import", "Move what they share into a file below them.")
+    report(calling, "call", "Return what is to be done instead of calling back, or move functions to where they belong.")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 #   - `unsafe` occurs only where memory is shared with the kernel (drives) or parity is computed (engine::xor)
 #   - no file names a folder of one particular machine
 #   - no file is larger than 512 KiB
-#   - files of the engine do not import each other in a circle, nor call each other in an unlisted one (circles.py)
+#   - files of the engine neither import nor call each other in a circle (circles.py)
 #   - every dependency has its reason in deny.toml; data-path crates do not depend on frameworks
 #
 # Checks the files that git tracks or would add. Prints each finding as 'file:line: what, what to do'.
