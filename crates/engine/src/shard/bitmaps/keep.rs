@@ -1,5 +1,5 @@
-//! The keeper, on the controller's shard: what shards, the controller and time ask of it. How it writes the bitmap is in
-//! [`crate::shard::bitmaps::bits`].
+//! The keeper, on the controller's shard: what shards, the controller and time ask of it. How it writes the bitmap is
+//! in [`crate::shard::bitmaps::bits`].
 
 use crate::bitmap::Bitmap;
 use crate::bitmap::keeper::Keeper;

@@ -9,7 +9,8 @@
 //!
 //! - scratch memory stays out of use until the last command of its plan is back;
 //! - a client's memory is pinned ([`crate::world::World::pin`]), so that its owner does not use it again before it is
-//!   released. A read into such memory is answered [`Failure::BufferHeld`], and asked again with other memory.
+//!   released. A read into such memory is answered [`crate::request::Failure::BufferHeld`], and asked again with other
+//!   memory.
 //!
 //! Plans, locks and request slots are free for other work at once. A generation in the commands' names tells late
 //! answers from those to later commands. How much can be left behind is limited; beyond that a plan waits for its

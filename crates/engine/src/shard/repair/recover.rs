@@ -17,6 +17,54 @@ use crate::units::{Buffer, MemberId};
 use crate::volumes::volume::Volume;
 
 impl Engine {
+    /// A stage has ended, and some of its reads have failed.
+    pub(crate) fn reads_failed(&mut self, index: u32) -> Next {
+        if self.read_elsewhere(index) {
+            return Next::Nothing;
+        }
+        match self.flight.running[index].work {
+            Work::Direct { .. } => {
+                self.flight.wait_to_recover(index);
+                self.continue_recovering();
+                Next::Nothing
+            }
+            Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
+                self.go_around(index)
+            }
+            Work::ControlFlush { .. } | Work::LogFlush { .. } | Work::Bitmap { .. } => {
+                unreachable!("a flush or a bitmap's write reads nothing")
+            }
+        }
+    }
+
+    /// Answers a read whose own memory a drive that hangs may still use; false if the plan is no such read.
+    fn read_elsewhere(&mut self, index: u32) -> bool {
+        if !self.flight.running[index].is_payload_left() {
+            return false;
+        }
+        match self.flight.running[index].work {
+            Work::Direct { request } => {
+                self.release(index);
+                self.piece_done(request, Err(Failure::BufferHeld));
+            }
+            Work::Reconstruct { part } => {
+                let request = self.order.ranges[part].request;
+                self.admission[request].fail(Failure::BufferHeld);
+                self.release(index);
+                self.parts_done(part, false);
+            }
+            // These read into scratch memory only.
+            Work::Write { .. }
+            | Work::Background { .. }
+            | Work::ControlFlush { .. }
+            | Work::LogFlush { .. }
+            | Work::Bitmap { .. } => {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Has a piece reconstructed, here or by the owner of its row: no slot can deliver it, or it `repairs` what the
     /// drive that was `tried` could not read. Returns false if too few parts are free.
     pub(crate) fn recover_cut(
@@ -165,53 +213,5 @@ impl Engine {
             buffer,
         };
         (cut, buffer)
-    }
-
-    /// A stage has ended, and some of its reads have failed.
-    pub(crate) fn reads_failed(&mut self, index: u32) -> Next {
-        if self.read_elsewhere(index) {
-            return Next::Nothing;
-        }
-        match self.flight.running[index].work {
-            Work::Direct { .. } => {
-                self.flight.wait_to_recover(index);
-                self.continue_recovering();
-                Next::Nothing
-            }
-            Work::Write { .. } | Work::Reconstruct { .. } | Work::Background { .. } => {
-                self.go_around(index)
-            }
-            Work::ControlFlush { .. } | Work::LogFlush { .. } | Work::Bitmap { .. } => {
-                unreachable!("a flush or a bitmap's write reads nothing")
-            }
-        }
-    }
-
-    /// Answers a read whose own memory a drive that hangs may still use; false if the plan is no such read.
-    fn read_elsewhere(&mut self, index: u32) -> bool {
-        if !self.flight.running[index].is_payload_left() {
-            return false;
-        }
-        match self.flight.running[index].work {
-            Work::Direct { request } => {
-                self.release(index);
-                self.piece_done(request, Err(Failure::BufferHeld));
-            }
-            Work::Reconstruct { part } => {
-                let request = self.order.ranges[part].request;
-                self.admission[request].fail(Failure::BufferHeld);
-                self.release(index);
-                self.parts_done(part, false);
-            }
-            // These read into scratch memory only.
-            Work::Write { .. }
-            | Work::Background { .. }
-            | Work::ControlFlush { .. }
-            | Work::LogFlush { .. }
-            | Work::Bitmap { .. } => {
-                return false;
-            }
-        }
-        true
     }
 }
