@@ -1,27 +1,19 @@
 //! `explain`: the plan of one request: which drives are read and written, in which order, and why.
 //!
-//! The plans come from the engine's own planners, which get the same input as in the engine ([`cut`]). The array is
+//! The plans come from the engine's own planners, which get the same input as in the engine ([`explain::cut`]). The array is
 //! that on the given drives, in its present state, or an imaginary one.
 
-mod array;
-mod cut;
 mod text;
-mod why;
-
-#[cfg(test)]
-mod tests;
 
 use crate::commands::arguments::parse_chunk;
 use crate::commands::arguments::{parse_level, parse_size};
 use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, bail};
-use array::Array;
-use cut::{Asked, Work};
 use engine::layout::Level;
-use engine::plan::StepKind;
-use engine::units::Slot;
-use serde::Serialize;
+use explain::array::Array;
+use explain::cut::{self, Asked};
+use explain::report::report;
 use std::process::ExitCode;
 use words::exact_size;
 
@@ -66,59 +58,6 @@ pub struct ExplainArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// A request and its plans.
-#[derive(Serialize)]
-struct Explanation {
-    /// Version of this schema: 1.
-    version: u32,
-    volume: Option<String>,
-    level: u8,
-    members: usize,
-    chunk_bytes: u32,
-    /// `read` or `write`.
-    operation: &'static str,
-    offset_bytes: u64,
-    length_bytes: u64,
-    /// Slots that cannot be used.
-    failed: Vec<u8>,
-    plans: Vec<PlanReport>,
-    totals: Totals,
-}
-
-#[derive(Serialize)]
-struct PlanReport {
-    /// Row of the volume, where the plan belongs to one.
-    row: Option<u64>,
-    /// Slot with the row's parity.
-    parity_slot: Option<u8>,
-    why: String,
-    steps: Vec<StepReport>,
-}
-
-#[derive(Serialize)]
-struct StepReport {
-    /// Steps of a stage run together, after those of the stage before.
-    stage: u8,
-    /// `read`, `write` or `xor`.
-    kind: &'static str,
-    /// Absent for `xor`.
-    slot: Option<u8>,
-    /// What the drive is called.
-    drive: Option<String>,
-    /// On the drive; absent for `xor`.
-    offset_bytes: Option<u64>,
-    length_bytes: u64,
-}
-
-/// Member I/O of all plans.
-#[derive(Clone, Copy, Default, Serialize)]
-struct Totals {
-    reads: u64,
-    read_bytes: u64,
-    writes: u64,
-    write_bytes: u64,
 }
 
 /// Runs `explain`.
@@ -191,68 +130,4 @@ fn asked(args: &ExplainArgs, array: &Array) -> Result<Asked> {
         offset_bytes,
         length_bytes,
     })
-}
-
-fn report(array: &Array, asked: Asked, works: &[Work]) -> Explanation {
-    let shape = &array.shape;
-    let plans: Vec<PlanReport> = works.iter().map(|work| plan_report(array, work)).collect();
-    Explanation {
-        version: 1,
-        volume: array.name.clone(),
-        level: shape.level.number(),
-        members: usize::from(shape.members),
-        chunk_bytes: array.chunk_bytes(),
-        operation: if asked.is_write { "write" } else { "read" },
-        offset_bytes: asked.offset_bytes,
-        length_bytes: asked.length_bytes,
-        failed: array.state.lost.iter().map(|slot| slot.0).collect(),
-        totals: totals(&plans),
-        plans,
-    }
-}
-
-fn plan_report(array: &Array, work: &Work) -> PlanReport {
-    let step = |step: &engine::plan::Step| {
-        let kind = match step.kind {
-            StepKind::Read => "read",
-            StepKind::Write { .. } => "write",
-            _ => "xor",
-        };
-        let on_drive = kind != "xor";
-        StepReport {
-            stage: step.stage,
-            kind,
-            slot: on_drive.then_some(step.slot.0),
-            drive: on_drive.then(|| array.drive_name(step.slot)),
-            offset_bytes: on_drive.then_some(step.offset_bytes),
-            length_bytes: step.length_bytes,
-        }
-    };
-    PlanReport {
-        row: work.row,
-        parity_slot: work
-            .row
-            .and_then(|row| array.shape.parity_slot(row))
-            .map(|Slot(slot)| slot),
-        why: why::why(array, work),
-        steps: work.plan.steps().iter().map(step).collect(),
-    }
-}
-
-fn totals(plans: &[PlanReport]) -> Totals {
-    let mut totals = Totals::default();
-    for step in plans.iter().flat_map(|plan| &plan.steps) {
-        match step.kind {
-            "read" => {
-                totals.reads += 1;
-                totals.read_bytes += step.length_bytes;
-            }
-            "write" => {
-                totals.writes += 1;
-                totals.write_bytes += step.length_bytes;
-            }
-            _ => {}
-        }
-    }
-    totals
 }

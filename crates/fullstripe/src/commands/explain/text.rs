@@ -1,10 +1,11 @@
 //! A request and its plans as text.
 
-use super::array::Array;
-use super::cut::{Asked, Background, Work};
-use super::{Explanation, why};
 use engine::layout::Level;
 use engine::plan::text::render;
+use explain::array::Array;
+use explain::cut::{Asked, Background, Work};
+use explain::report::Explanation;
+use explain::why;
 use std::fmt::Write as _;
 use words::exact_size;
 use words::{count, size};

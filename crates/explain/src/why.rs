@@ -1,7 +1,7 @@
 //! The reason for a plan in one sentence, derived from its steps.
 
-use super::array::Array;
-use super::cut::{Work, WorkKind};
+use crate::array::Array;
+use crate::cut::{Work, WorkKind};
 use engine::layout::Level;
 use engine::plan::StepKind;
 use engine::units::{Slot, SlotSet};

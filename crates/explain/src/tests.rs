@@ -1,7 +1,7 @@
 //! `explain` shows what the engine submits: the same requests go through a real engine, in memory, and both lists
 //! of member I/O must be equal.
 
-use super::cut::{Asked, Background, State, plans};
+use crate::cut::{Asked, Background, State, plans};
 use engine::claims::Claims;
 use engine::control::bad_blocks::BadBlocks;
 use engine::control::record::{

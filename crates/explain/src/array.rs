@@ -1,6 +1,6 @@
 //! The array that a request is explained for: its shape, its drives' names, and their state.
 
-use super::cut::{Background, State};
+use crate::cut::{Background, State};
 use anyhow::{Result, anyhow, bail};
 use container::assemble::geometry_of;
 use container::named::{no_volume, volume_index};
