@@ -1,7 +1,7 @@
 //! `explain`: the plan of one request: which drives are read and written, in which order, and why.
 //!
-//! The plans come from the engine's own planners, which get the same input as in the engine ([`explain::cut`]). The array is
-//! that on the given drives, in its present state, or an imaginary one.
+//! The plans come from the engine's own planners, which get the same input as in the engine ([`explain::report`]). The
+//! array is that on the given drives, in its present state, or an imaginary one.
 
 mod text;
 
@@ -9,16 +9,13 @@ use crate::commands::arguments::parse_chunk;
 use crate::commands::arguments::{parse_level, parse_size};
 use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_text};
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use engine::layout::Level;
+use explain::Asked;
 use explain::array::Array;
-use explain::cut::{self, Asked};
-use explain::report::report;
+use explain::report::{self, REQUEST_BYTES_MAX, Unexplained};
 use std::process::ExitCode;
-use words::exact_size;
-
-/// Largest request explained; the plans of larger ones only repeat.
-const REQUEST_BYTES_MAX: u64 = 64 << 20;
+use words::{exact_size, typed_size};
 
 /// Blanks before the continuation of a folded line, so that a step continues beside its drive.
 const HANGING: usize = 4;
@@ -76,32 +73,27 @@ fn explain(args: &ExplainArgs) -> Result<ExitCode> {
     for &slot in &args.failed {
         array.fail(slot)?;
     }
-    let asked = asked(args, &array)?;
-    let works = cut::plans(&array.shape, &array.state, asked).map_err(|_| {
-        anyhow::anyhow!(
-            "this request cannot be carried out: {} does not survive the loss of {}",
-            array.shape.level,
-            array.lost_in_words()
-        )
-    })?;
-    let explanation = report(&array, asked, &works);
+    let (is_write, request) = match (&args.read, &args.write) {
+        (Some(request), _) => (false, request),
+        (None, Some(request)) => (true, request),
+        (None, None) => bail!("name a request with --read or --write"),
+    };
+    let asked = parse_request(is_write, request)?;
+    let explanation = report::explain(&array, asked)
+        .map_err(|why| anyhow!(unexplained_in_words(why, request, &array)))?;
     if args.json {
         print_json(&explanation)?;
     } else {
-        let text = text::of(&array, asked, &works, &explanation);
+        let text = text::of(&array, &explanation);
         print_text(&Paper::output().fold(&text, HANGING))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn asked(args: &ExplainArgs, array: &Array) -> Result<Asked> {
-    let (is_write, text) = match (&args.read, &args.write) {
-        (Some(text), _) => (false, text),
-        (None, Some(text)) => (true, text),
-        (None, None) => bail!("name a request with --read or --write"),
-    };
-    let Some((size, offset)) = text.split_once('@') else {
-        bail!("\"{text}\" is no request; write SIZE@OFFSET, like 12k@1m");
+/// A request as the user writes it: `12k@1m`.
+fn parse_request(is_write: bool, request: &str) -> Result<Asked> {
+    let Some((size, offset)) = request.split_once('@') else {
+        bail!("\"{request}\" is no request; write SIZE@OFFSET, like 12k@1m");
     };
     let length_bytes = parse_size(size).map_err(anyhow::Error::msg)?;
     let offset_bytes = if offset == "0" {
@@ -109,25 +101,30 @@ fn asked(args: &ExplainArgs, array: &Array) -> Result<Asked> {
     } else {
         parse_size(offset).map_err(anyhow::Error::msg)?
     };
-    let block_bytes = u64::from(array.shape.block_bytes);
-    if !length_bytes.is_multiple_of(block_bytes) || !offset_bytes.is_multiple_of(block_bytes) {
-        bail!(
-            "\"{text}\": size and offset must be multiples of the block size, {block_bytes} bytes"
-        );
-    }
-    if length_bytes > REQUEST_BYTES_MAX {
-        bail!("\"{text}\" is too large to explain; ask for at most 64m");
-    }
-    let end = offset_bytes.checked_add(length_bytes);
-    if end.is_none_or(|end| end > array.shape.size_bytes) {
-        bail!(
-            "\"{text}\" ends past the volume, which has {}",
-            exact_size(array.shape.size_bytes)
-        );
-    }
     Ok(Asked {
         is_write,
         offset_bytes,
         length_bytes,
     })
+}
+
+fn unexplained_in_words(why: Unexplained, request: &str, array: &Array) -> String {
+    match why {
+        Unexplained::NotInBlocks { block_bytes } => format!(
+            "\"{request}\": size and offset must be multiples of the block size, {block_bytes} bytes"
+        ),
+        Unexplained::TooLong => format!(
+            "\"{request}\" is too large to explain; ask for at most {}",
+            typed_size(REQUEST_BYTES_MAX)
+        ),
+        Unexplained::PastEnd { volume_bytes } => format!(
+            "\"{request}\" ends past the volume, which has {}",
+            exact_size(volume_bytes)
+        ),
+        Unexplained::NotEnoughMembers => format!(
+            "this request cannot be carried out: {} does not survive the loss of {}",
+            array.shape.level,
+            array.lost_in_words()
+        ),
+    }
 }

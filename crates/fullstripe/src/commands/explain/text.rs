@@ -2,10 +2,10 @@
 
 use engine::layout::Level;
 use engine::plan::text::render;
+use engine::units::Slot;
+use explain::Background;
 use explain::array::Array;
-use explain::cut::{Asked, Background, Work};
-use explain::report::Explanation;
-use explain::why;
+use explain::report::{Explanation, Operation};
 use std::fmt::Write as _;
 use words::exact_size;
 use words::{count, size};
@@ -14,24 +14,25 @@ use words::{count, size};
 const PLANS_SHOWN: usize = 8;
 
 /// The whole text.
-pub fn of(array: &Array, asked: Asked, works: &[Work], explanation: &Explanation) -> String {
-    let mut text = head(array, asked);
-    for work in works.iter().take(PLANS_SHOWN) {
+pub fn of(array: &Array, explanation: &Explanation) -> String {
+    let mut text = head(array, explanation);
+    let plans = &explanation.plans;
+    for report in plans.iter().take(PLANS_SHOWN) {
         text.push('\n');
-        if let Some(row) = work.row {
-            let parity = array.shape.parity_slot(row).map_or(String::new(), |slot| {
-                format!(", parity on {}", array.drive_name(slot))
+        if let Some(row) = report.row {
+            let parity = report.parity_slot.map_or(String::new(), |slot| {
+                format!(", parity on {}", array.drive_name(Slot(slot)))
             });
             let _ = writeln!(text, "row {row}{parity}");
         }
-        let _ = writeln!(text, "{}", why::why(array, work));
+        let _ = writeln!(text, "{}", report.why);
         let names = |slot, _shadow| array.drive_name(slot);
-        let steps = render(&work.plan, &array.shape, names).to_string();
+        let steps = render(&report.plan, &array.shape, names).to_string();
         for line in steps.lines() {
             let _ = writeln!(text, "  {line}");
         }
     }
-    let hidden = works.len().saturating_sub(PLANS_SHOWN);
+    let hidden = plans.len().saturating_sub(PLANS_SHOWN);
     if hidden > 0 {
         let _ = writeln!(
             text,
@@ -43,13 +44,13 @@ pub fn of(array: &Array, asked: Asked, works: &[Work], explanation: &Explanation
     let _ = writeln!(
         text,
         "\nIn all {}: {} ({}), {} ({}).",
-        count(works.len(), "plan"),
+        count(plans.len(), "plan"),
         count(totals.reads as usize, "member read"),
         size(totals.read_bytes),
         count(totals.writes as usize, "member write"),
         size(totals.write_bytes)
     );
-    if asked.is_write && array.shape.level != Level::Raid0 {
+    if explanation.operation == Operation::Write && array.shape.level != Level::Raid0 {
         text.push_str(
             "The first write after a pause also marks the volume dirty on every member, before it.\n",
         );
@@ -57,9 +58,12 @@ pub fn of(array: &Array, asked: Asked, works: &[Work], explanation: &Explanation
     text
 }
 
-fn head(array: &Array, asked: Asked) -> String {
+fn head(array: &Array, explanation: &Explanation) -> String {
     let shape = &array.shape;
-    let verb = if asked.is_write { "Write" } else { "Read" };
+    let verb = match explanation.operation {
+        Operation::Read => "Read",
+        Operation::Write => "Write",
+    };
     let chunk = match array.chunk_bytes() {
         0 => String::new(),
         bytes => format!(", chunk {}", size(bytes.into())),
@@ -70,8 +74,8 @@ fn head(array: &Array, asked: Asked) -> String {
         .map_or("of a".to_owned(), |name| format!("of volume {name},"));
     let mut text = format!(
         "{verb} {} at offset {} {volume} {} of {}{chunk}.\n",
-        exact_size(asked.length_bytes),
-        exact_size(asked.offset_bytes),
+        exact_size(explanation.length_bytes),
+        exact_size(explanation.offset_bytes),
         shape.level,
         count(usize::from(shape.members), "drive")
     );
