@@ -4,14 +4,14 @@
 
 use crate::backup::Backup;
 use crate::backup::place::keep;
-use crate::named::{no_volume, volume_index};
-use crate::probe::{Member, Probed};
+use crate::named::{find, no_volume, volume_index};
+use crate::probe::Probed;
 use crate::refusal::refused;
 use crate::state_folder;
 use crate::write::{erase_shadow, finish_update, write_record};
 use anyhow::{Context, Result};
 use metadata::imsm::SECTOR_BYTES;
-use metadata::imsm::choose::{Assembly, MemberState, Unfinished, choose};
+use metadata::imsm::choose::{Assembly, MemberState, Unfinished};
 use metadata::imsm::place::{Found, encode_image};
 use metadata::imsm::{Mpb, Uuid, notes};
 use std::path::{Path, PathBuf};
@@ -114,19 +114,11 @@ fn remembered(drives: &[&Probed]) -> Vec<PathBuf> {
 /// There is no such volume. A container that cannot be assembled is a refusal without `force`, and so is a drive of a
 /// container that lacks the volume.
 pub fn plan(name: &str, drives: &[Probed], force: bool) -> Result<Plan> {
-    let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
-    let choice = choose(&candidates);
+    let refusal = match find(name, drives) {
+        Ok((assembly, index)) => return remove(name, drives, &assembly, index),
+        Err(refusal) => refusal,
+    };
     let has_volume = |mpb: &Mpb| volume_index(mpb, name).is_some();
-    let assembled = choice.containers.iter().find_map(|found| {
-        found
-            .outcome
-            .as_ref()
-            .ok()
-            .filter(|found| has_volume(&found.mpb))
-    });
-    if let Some(assembly) = assembled {
-        return remove(name, drives, assembly);
-    }
     let named_here = drives
         .iter()
         .any(|probed| matches!(&probed.found, Ok(Some(found)) if has_volume(&found.mpb)));
@@ -138,10 +130,6 @@ pub fn plan(name: &str, drives: &[Probed], force: bool) -> Result<Plan> {
     if force {
         return erase_all(name, drives);
     }
-    let refusal = choice
-        .containers
-        .iter()
-        .find_map(|found| found.outcome.as_ref().err());
     let why = refusal.map_or(String::new(), |refusal| format!(": {refusal}"));
     Err(refused(format!(
         "the container of volume {name} cannot be assembled{why}; --force erases the metadata of all \
@@ -149,9 +137,8 @@ pub fn plan(name: &str, drives: &[Probed], force: bool) -> Result<Plan> {
     )))
 }
 
-fn remove(name: &str, drives: &[Probed], assembly: &Assembly) -> Result<Plan> {
+fn remove(name: &str, drives: &[Probed], assembly: &Assembly, index: usize) -> Result<Plan> {
     let mut mpb = assembly.mpb.clone();
-    let index = volume_index(&mpb, name).context("the volume has gone")?;
     let volume = &mpb.volumes[index];
     let level = volume
         .map

@@ -2,6 +2,7 @@
 
 mod bitmaps;
 mod logs;
+mod named;
 mod recorded;
 mod shadows;
 

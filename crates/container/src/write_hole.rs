@@ -7,12 +7,12 @@ use crate::backup::Backup;
 use crate::backup::place::keep;
 use crate::bitmap::{new_bitmap, write_all};
 use crate::log::{initialise_all, logged_volume};
-use crate::named::{no_volume, volume_index};
-use crate::probe::{Member, Probed};
+use crate::named::{find, no_volume};
+use crate::probe::Probed;
 use crate::refusal::refused;
 use crate::write::{finish_update, write_record};
 use anyhow::{Result, bail};
-use metadata::imsm::choose::{Assembly, MemberState, choose};
+use metadata::imsm::choose::{Assembly, MemberState};
 use metadata::imsm::geometry::Level;
 use metadata::imsm::{Mpb, WRITE_HOLE_LOG_SECTORS, WriteHolePolicy};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,10 @@ pub fn switch(
     wanted: WriteHolePolicy,
     backup_folder: Option<&Path>,
 ) -> Result<Option<PathBuf>> {
-    let (assembly, at) = find(name, drives)?;
+    let (assembly, at) = find(name, drives).map_err(|why| match why {
+        Some(why) => refused(why.to_string()),
+        None => no_volume(name, drives),
+    })?;
     require_switchable(&assembly, at, wanted)?;
     if is_same(assembly.mpb.volumes[at].write_hole_policy, wanted) {
         return Ok(None);
@@ -85,29 +88,6 @@ pub fn switch(
 /// Whether a volume with the policy `has` need not be changed to have the policy `wanted`.
 fn is_same(has: WriteHolePolicy, wanted: WriteHolePolicy) -> bool {
     has == wanted || wanted == WriteHolePolicy::Off && has == WriteHolePolicy::OffOld
-}
-
-/// The container of volume `name` on `drives`, and the number of the volume in it.
-///
-/// # Errors
-/// There is no such volume. A container that cannot be assembled is a refusal.
-fn find(name: &str, drives: &[Probed]) -> Result<(Assembly, usize)> {
-    let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
-    let mut refusal = None;
-    for found in choose(&candidates).containers {
-        match found.outcome {
-            Ok(assembly) => {
-                if let Some(at) = volume_index(&assembly.mpb, name) {
-                    return Ok((assembly, at));
-                }
-            }
-            Err(why) => refusal = Some(why),
-        }
-    }
-    if let Some(why) = refusal {
-        return Err(refused(why.to_string()));
-    }
-    Err(no_volume(name, drives))
 }
 
 fn serving(assembly: &Assembly) -> impl Iterator<Item = usize> {

@@ -3,12 +3,12 @@
 use crate::cut::{Background, State};
 use anyhow::{Result, anyhow, bail};
 use container::assemble::geometry_of;
-use container::named::{no_volume, volume_index};
+use container::named::{find, no_volume};
 use container::open::to_look;
-use container::probe::{Member, Probed};
+use container::probe::Probed;
 use engine::layout::{Geometry, Level};
 use engine::units::{Slot, SlotSet};
-use metadata::imsm::choose::{Assembly, choose};
+use metadata::imsm::choose::Assembly;
 use metadata::imsm::start::{StartMode, StartOptions, SyncWork, start_mode};
 
 const SECTOR_BYTES: u64 = 512;
@@ -67,21 +67,10 @@ impl Array {
             );
         }
         let drives = to_look(specs)?;
-        let candidates: Vec<_> = drives.iter().map(Member::candidate).collect();
-        let mut refusal = None;
-        for found in choose(&candidates).containers {
-            match found.outcome {
-                Err(error) => refusal = Some(error),
-                Ok(assembly) => {
-                    if let Some(at) = volume_index(&assembly.mpb, name) {
-                        return Array::of_volume(&assembly, at, &drives);
-                    }
-                }
-            }
-        }
-        match refusal {
-            Some(refusal) => Err(anyhow!("{refusal}")),
-            None => Err(no_volume(name, &drives)),
+        match find(name, &drives) {
+            Ok((assembly, at)) => Array::of_volume(&assembly, at, &drives),
+            Err(Some(refusal)) => Err(anyhow!("{refusal}")),
+            Err(None) => Err(no_volume(name, &drives)),
         }
     }
 
