@@ -3,6 +3,7 @@
 use super::fabric::DriveLink;
 use super::processor::Cores;
 use super::{Kind, Machine, SCHEMA};
+use crate::nearest::nearest;
 use crate::port::raw_bytes_per_s;
 use crate::tables::{self, FigureError};
 use alloc::format;
@@ -383,30 +384,4 @@ impl<'a> Tree<'a> {
         }
         Ok(at)
     }
-}
-
-/// Number of names offered instead of an unknown one.
-const OFFERED: usize = 3;
-
-/// The known names that are most similar to this one.
-pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let mut known: Vec<&str> = known.collect();
-    known.sort_by_key(|other| (distance(name, other), *other));
-    known.truncate(OFFERED);
-    known.join(", ")
-}
-
-/// Number of letters to add, remove or change to turn one name into the other.
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, wanted) in other.bytes().enumerate() {
-            let changed = diagonal + usize::from(letter != wanted);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
 }

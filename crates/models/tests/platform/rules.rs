@@ -79,13 +79,13 @@ fn a_wrong_number_or_name_is_told_in_one_sentence() {
     lost.bays[0].parent = "retimr".to_string();
     assert_eq!(
         lost.graph().unwrap_err().to_string(),
-        "s2600wft-6154-x16: bay.parent is \"retimr\", which no node before it is called; nearest: retimer, stack, vmd"
+        "s2600wft-6154-x16: bay.parent is \"retimr\", which no node before it is called; nearest: \"retimer\", \"stack\" or \"vmd\""
     );
     let mut lost = machine("s2600wft-6154-x16");
     lost.nodes[0].parent = "socket-2".to_string();
     assert_eq!(
         lost.graph().unwrap_err().to_string(),
-        "s2600wft-6154-x16: stack.parent is \"socket-2\", which is no socket; nearest: socket-0, socket-1"
+        "s2600wft-6154-x16: stack.parent is \"socket-2\", which is no socket; nearest: \"socket-0\" or \"socket-1\""
     );
     let graph = graph("s2600wft-6154-x16");
     let crowd = Platform::new(&graph, &[X4; 5], Buffers::Local).unwrap_err();
@@ -100,7 +100,7 @@ fn a_wrong_number_or_name_is_told_in_one_sentence() {
     );
     assert_eq!(
         graph.bays_of("stak").unwrap_err().to_string(),
-        "s2600wft-6154-x16: node \"stak\" is not known; nearest: stack, bay-0, bay-1"
+        "s2600wft-6154-x16: node \"stak\" is not known; nearest: \"stack\", \"bay-0\" or \"bay-1\""
     );
     assert_eq!(graph.bays_of("stack").unwrap(), [0, 1, 2, 3]);
     let mut file = host("linux-4.13");
