@@ -11,6 +11,7 @@ mod attach;
 mod linger;
 mod log;
 mod metadata;
+mod options;
 mod payload;
 mod ram;
 mod ready;
@@ -20,15 +21,13 @@ mod wait;
 
 pub use log::{HEADER_BYTES as LOG_HEADER_BYTES, LogEncoder};
 
-use crate::arena::{Arena, ArenaError, ArenaOptions, Pool};
+use crate::arena::{Arena, ArenaOptions, Pool};
 use crate::completion::CompletionMode;
 use crate::drive::Backing;
 use crate::held::{Answer, HeldAnswers};
 use crate::mailbox::{Mail, Mailbox};
 use crate::port::Port;
-use crate::ring::{
-    CLASS_INTERNAL, CLASS_MEMBER, Completed, Ring, RingError, RingOptions, RingReport,
-};
+use crate::ring::{CLASS_INTERNAL, CLASS_MEMBER, Completed, Ring, RingReport};
 use crate::transfer::{GONE, MISUSE, Payload, Transfer, Transfers, Way};
 use attach::{Attachments, Serving};
 use engine::control::message::Message;
@@ -44,11 +43,11 @@ use engine::world::{Input, Io, World};
 use linger::Linger;
 use metadata::Metadata;
 pub use metadata::{Encode, Encoder, NotExpressible, Parts};
+pub use options::{WorldError, WorldOptions};
 use payload::{gather, with_addresses};
 use ram::RamIo;
 use ready::ReadyAnswers;
 use rustix::time::ClockId;
-use std::sync::Arc;
 
 /// The initial capacity for I/O in flight.
 const TRANSFERS: usize = 8192;
@@ -59,37 +58,6 @@ const METADATA_BYTES: usize = 7 << 20;
 /// Identifies the watch on the mailbox among the internal completions.
 const WATCH_MAILBOX: u64 = 0;
 const ECANCELED: i32 = 125;
-
-/// What a world is made of. Can be sent to the thread that will create the world.
-pub struct WorldOptions<P> {
-    /// All payload memory; shared by the shards.
-    pub arena: Arc<Arena>,
-    /// Sizes of the ring.
-    pub ring: RingOptions,
-    /// How the thread learns of completions when it has nothing to do.
-    pub completion: CompletionMode,
-    /// This shard's mailbox, and its way to the other shards.
-    pub mailbox: Mailbox,
-    /// The clients.
-    pub port: P,
-    /// Encodes metadata.
-    pub encoder: Encoder,
-    /// Encodes headers of write-hole logs.
-    pub log_encoder: LogEncoder,
-    /// Called with each event.
-    pub on_event: Box<dyn FnMut(Event) + Send>,
-}
-
-/// Why a world could not be created.
-#[derive(Debug, thiserror::Error)]
-pub enum WorldError {
-    /// No io_uring.
-    #[error(transparent)]
-    Ring(#[from] RingError),
-    /// No memory.
-    #[error(transparent)]
-    Memory(#[from] ArenaError),
-}
 
 /// See the module's documentation.
 pub struct RingWorld<P: Port> {

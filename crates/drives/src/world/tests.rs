@@ -1,12 +1,13 @@
 use super::*;
 use crate::drive::{Access, Drive, IoPath};
 use crate::mailbox;
-use crate::ring::RingMode;
+use crate::ring::{RingMode, RingOptions};
 use engine::plan::{Plan, Step, StepKind};
 use engine::policy::{ErrorClass, MemberError};
 use engine::request::Request;
 use engine::units::{Slot, VolumeId};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod durable;
