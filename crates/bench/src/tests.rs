@@ -294,3 +294,25 @@ fn a_number_of_requests_is_the_same_work_every_time() {
     let nothing = counted::measure(&config(Level::Raid0, "ram:4m", 2), 0).unwrap_err();
     assert!(nothing.to_string().contains("give at least 1"));
 }
+
+/// Members in memory answer while a request is carried out, and its next stage then begins in the same turn.
+#[test]
+fn a_request_over_members_in_memory_takes_one_turn() {
+    for (level, member) in [(Level::Raid0, "null:1g"), (Level::Raid5, "ram:16m")] {
+        let requests = 1000;
+        let config = Config {
+            workload: Workload {
+                read_percent: 0,
+                random: true,
+            },
+            queue_depth: 1,
+            ..config(level, member, 4)
+        };
+        let counters = counted::measure(&config, requests).unwrap().stats;
+        let turns = counters.sum(&["turns"]);
+        assert!(
+            (requests..requests + 20).contains(&turns),
+            "{level:?}: {turns} turns"
+        );
+    }
+}

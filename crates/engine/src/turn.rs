@@ -16,6 +16,10 @@ use alloc::vec::Vec;
 /// come from another core, and late enough that it is still in the cache.
 const EXPECTED_AHEAD: usize = 4;
 
+/// How often one turn goes on with answers that are there at once: after the reads of a small RAID 5 write, and after
+/// its writes. There is a limit so that a job on members in memory does not keep clients and messages waiting.
+const ROUNDS_MAX: usize = 2;
+
 /// The loop of one core: an engine in a world.
 pub struct Shard<W: World> {
     /// The state machine.
@@ -44,6 +48,17 @@ impl<W: World> Shard<W> {
         self.world.reap(&mut self.inputs);
         let now = self.world.now();
         let busy = !self.inputs.is_empty();
+        self.hand_in(now);
+        self.engine.tick(now, busy);
+        let did_something = self.drain() || busy;
+        self.go_on_with_answers(now);
+        self.engine.count_turn(did_something);
+        self.world.submit();
+        did_something
+    }
+
+    #[inline]
+    fn hand_in(&mut self, now: Nanos) {
         if self.engine.shards() == 1 {
             for input in self.inputs.drain(..) {
                 self.engine.handle(input, now);
@@ -51,11 +66,20 @@ impl<W: World> Shard<W> {
         } else {
             self.handle_ahead(now);
         }
-        self.engine.tick(now, busy);
-        let did_something = self.drain() || busy;
-        self.engine.count_turn(did_something);
-        self.world.submit();
-        did_something
+    }
+
+    /// Goes on with I/O that was answered while it was started, as members in memory do. Otherwise each stage of a
+    /// plan would take a turn of its own.
+    #[inline]
+    fn go_on_with_answers(&mut self, now: Nanos) {
+        for _ in 0..ROUNDS_MAX {
+            self.world.reap_answered(&mut self.inputs);
+            if self.inputs.is_empty() {
+                return;
+            }
+            self.hand_in(now);
+            self.drain();
+        }
     }
 
     /// Hands in the inputs where there are several shards, and announces requests to the engine a little ahead.

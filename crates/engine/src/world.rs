@@ -61,11 +61,16 @@ pub struct Io {
 
 /// Everything outside the engine, for one shard.
 pub trait World {
-    /// The monotonic clock.
+    /// The monotonic clock. After [`World::reap`] it may be the time at which that was called.
     fn now(&mut self) -> Nanos;
 
     /// Appends what has happened, at most about [`crate::limits::REAP_MAX`] inputs; does not block.
     fn reap(&mut self, inputs: &mut Vec<Input>);
+
+    /// Appends answers to I/O that was answered while it was started, at most about [`crate::limits::REAP_MAX`].
+    /// A world need not have such answers: it may give all of them in [`World::reap`].
+    #[inline]
+    fn reap_answered(&mut self, _inputs: &mut Vec<Input>) {}
 
     /// Starts a member I/O. `memory` lists the payload in order; its lengths add up to
     /// `io.length_bytes` for reads and writes, and it means nothing otherwise. The memory stays valid until
