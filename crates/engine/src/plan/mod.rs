@@ -255,14 +255,20 @@ impl Plan {
             self.extend(index, buffer, length_bytes);
         } else {
             self.latest[wanted.drive()] = self.steps.len() as u16;
-            let position = self.new_segment(buffer, length_bytes);
-            self.add(Step {
-                first: position,
-                last: position,
-                segments: 1,
-                ..wanted
-            });
+            self.transfer_apart(wanted, buffer);
         }
+    }
+
+    /// As [`Plan::transfer`] for one that has no neighbours, before it or after it.
+    #[inline]
+    pub(crate) fn transfer_apart(&mut self, wanted: Step, buffer: Buffer) {
+        let position = self.new_segment(buffer, wanted.length_bytes as u32);
+        self.add(Step {
+            first: position,
+            last: position,
+            segments: 1,
+            ..wanted
+        });
     }
 
     /// Adds a step without memory over a range (zero, discard), joined to its neighbour like a transfer.
@@ -327,6 +333,34 @@ impl Plan {
     pub fn add_source(&mut self, buffer: Buffer) {
         let index = self.steps.len() - 1;
         self.append_segment(index, buffer, self.steps[index].length_bytes as u32);
+    }
+
+    /// Adds a computation with all its sources, of which there is at least one.
+    #[inline]
+    pub(crate) fn compute(
+        &mut self,
+        (kind, stage): (StepKind, u8),
+        length_bytes: u32,
+        sources: impl Iterator<Item = Buffer>,
+    ) {
+        let first = self.segments.len();
+        self.segments
+            .extend(sources.map(|buffer| Segment::alone(buffer, length_bytes)));
+        let end = self.segments.len();
+        assert!(
+            first < end && end <= usize::from(NO_SEGMENT),
+            "a computation has no sources, or a plan too many pieces of memory"
+        );
+        let last = end - 1;
+        for (at, segment) in (first..last).zip(&mut self.segments[first..]) {
+            segment.next = at as u16 + 1;
+        }
+        self.add(Step {
+            first: first as u16,
+            last: last as u16,
+            segments: (end - first) as u16,
+            ..Step::compute(kind, stage, length_bytes)
+        });
     }
 
     /// Adds a segment that belongs to no step yet, and returns its index.

@@ -18,6 +18,7 @@ use crate::layout::Geometry;
 use crate::units::{Buffer, Slot, SlotSet};
 
 pub(super) mod logged;
+mod piece;
 
 /// Writes of up to this many pieces are planned on a smaller stack frame: clearing the largest one costs
 /// more than planning a small write.
@@ -45,7 +46,11 @@ pub fn parity_write(
         pieces.len()
     );
     let write = RowWrite::new(shape, row, view, fua)?;
-    if pieces.len() <= FEW_PIECES {
+    if let [piece] = pieces
+        && write.is_plain()
+    {
+        write.plan_piece(plan, piece)
+    } else if pieces.len() <= FEW_PIECES {
         write.plan::<{ 2 * FEW_PIECES }>(plan, pieces)
     } else if pieces.len() <= SOME_PIECES {
         write.plan::<{ 2 * SOME_PIECES }>(plan, pieces)
@@ -444,23 +449,19 @@ pub fn parity_reconstruct(
         return Err(NotEnoughMembers);
     }
     // The first source is read into the target; the others need scratch.
-    let first = Slot(others.0.trailing_zeros() as u8);
     let length_bytes = range.length_bytes();
-    let scratch = Shares::new(plan, others.without(first), length_bytes);
-    let place = |other: Slot| {
-        if other == first {
-            target
-        } else {
-            scratch.of(other, 0)
-        }
+    let sources = others.count();
+    let scratch = plan.scratch((sources - 1) * length_bytes);
+    let place = |number| match number {
+        0 => target,
+        _ => scratch.at((number - 1) * length_bytes),
     };
-    for other in others.iter() {
-        plan.read(shape, 0, other, range, place(other));
+    let read = range.step(shape, StepKind::Read, 0, slot);
+    for (number, slot) in (0..).zip(others.iter()) {
+        plan.transfer_apart(Step { slot, ..read }, place(number));
     }
-    plan.push(Step::compute(StepKind::Xor { target }, 1, length_bytes));
-    for other in others.iter() {
-        plan.add_source(place(other));
-    }
+    let sum = (StepKind::Xor { target }, 1);
+    plan.compute(sum, length_bytes, (0..sources).map(place));
     Ok(())
 }
 

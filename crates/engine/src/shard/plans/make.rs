@@ -9,7 +9,24 @@ use crate::units::{Slot, SlotSet};
 
 impl Engine {
     /// Plans a chain of writes, as much of it as lies in one piece.
+    #[inline]
     pub(crate) fn plan_write(
+        &mut self,
+        index: u32,
+        key: BandKey,
+        parts: u32,
+        piecewise: Option<&Piecewise>,
+    ) -> Result<(), NotEnoughMembers> {
+        // To clear a list for the longest chain takes as long as to plan a single write.
+        if self.order.ranges.has_several(parts) {
+            self.plan_writes::<PIECES_MAX>(index, key, parts, piecewise)
+        } else {
+            self.plan_writes::<1>(index, key, parts, piecewise)
+        }
+    }
+
+    /// The same for a chain of at most so many parts.
+    fn plan_writes<const PARTS: usize>(
         &mut self,
         index: u32,
         key: BandKey,
@@ -24,7 +41,7 @@ impl Engine {
         }
         let volume = &self.volumes[key.volume as usize];
         let row = volume.band_range(key.band).0;
-        let mut pieces = [Piece::EMPTY; PIECES_MAX];
+        let mut pieces = [Piece::EMPTY; PARTS];
         let (mut count, mut fua_any) = (0, false);
         for part in self.order.ranges.chain(parts) {
             let whole = (part.low, part.high);
