@@ -60,7 +60,9 @@ impl Engine {
     // A function of its own: turns without work under a lock must not pay for what it needs.
     #[inline(never)]
     fn dispatch(&mut self, entry: u32) {
-        while let Some(chosen) = self.choose(entry) {
+        while self.order.ranges.first_waiting(entry) != NONE
+            && let Some(chosen) = self.choose(entry)
+        {
             if self.flight.plans_available() <= PLANS_FOR_DISPATCH {
                 let key = self.order.ranges.key(entry);
                 self.order.ranges.requeue(key, chosen.first);

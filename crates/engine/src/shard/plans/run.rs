@@ -106,75 +106,83 @@ impl Engine {
 
     #[inline]
     fn issue_stage(&mut self, index: u32) {
-        let first = self.flight.running[index].next_step();
+        let running = &self.flight.running[index];
+        let first = running.next_step();
         let first = first.expect("a plan without steps to come is at its end");
-        let stage = self.flight.running[index].plan.steps()[first].stage;
-        let generation = self.flight.running[index].generation;
-        let (mut at, mut may_write) = (first, true);
-        while let Some(step) = self.flight.running[index].plan.steps().get(at) {
-            if step.stage != stage {
-                assert!(
-                    step.stage > stage,
-                    "plan {index} goes back to stage {}",
-                    step.stage
-                );
-                break;
+        let steps = running.plan.steps();
+        let stage = steps[first].stage;
+        let others = steps[first..].iter().position(|step| step.stage != stage);
+        let end = others.map_or(steps.len(), |others| first + others);
+        assert!(
+            end == steps.len() || steps[end].stage > stage,
+            "plan {index} goes back to stage {}",
+            steps[end].stage
+        );
+        let mut may_write = true;
+        for at in first..end {
+            match self.flight.running[index].plan.steps()[at].kind {
+                StepKind::Xor { .. } | StepKind::Compare => self.issue_computation(index, at),
+                StepKind::Log { .. } => may_write &= self.log_step(index, at),
+                _ => self.issue_io(index, at),
             }
-            if matches!(step.kind, StepKind::Xor { .. } | StepKind::Compare) {
-                self.desk.stats.xors += 1;
-                self.desk.stats.xor_bytes += step.length_bytes * u64::from(step.segments);
-                if step.kind != StepKind::Compare {
-                    self.desk.stats.xor_written_bytes += step.length_bytes;
-                }
-                let running = &mut self.flight.running[index];
-                running.step_goes_out(at);
-                self.desk
-                    .ask(Output::Compute(Token::new(index, generation, at)));
-            } else if matches!(step.kind, StepKind::Log { .. }) {
-                may_write &= self.log_step(index, at);
-            } else {
-                self.issue_io(index, at);
-            }
-            at += 1;
         }
-        self.flight.running[index].stage_is_out(at);
+        self.flight.running[index].stage_is_out(end);
         if !may_write {
             self.give_up_writing(index);
         }
     }
 
     #[inline]
+    fn issue_computation(&mut self, index: u32, at: usize) {
+        let (running, stats) = (&mut self.flight.running[index], &mut self.desk.stats);
+        let step = &running.plan.steps()[at];
+        stats.xors += 1;
+        stats.xor_bytes += step.length_bytes * u64::from(step.segments);
+        if !matches!(step.kind, StepKind::Compare) {
+            stats.xor_written_bytes += step.length_bytes;
+        }
+        running.step_goes_out(at);
+        let token = Token::new(index, running.generation, at);
+        self.desk.ask(Output::Compute(token));
+    }
+
+    #[inline]
     fn issue_io(&mut self, index: u32, at: usize) {
-        let running = &mut self.flight.running[index];
-        let step = running.plan.steps()[at];
+        let running = &self.flight.running[index];
+        let step = &running.plan.steps()[at];
         let member = match running.work {
             // The controller flushes drives, not slots.
             Work::ControlFlush { .. } => Some(MemberId(step.slot.0)),
             _ => self.volumes[running.volume as usize].member(step.slot, step.shadow),
         };
         let member = match member {
-            Some(member) if !self.members.watched().has(member) => member,
-            _ => match self.second_look(index, at, member) {
-                Some(member) => member,
-                None => return,
-            },
+            Some(member) if !self.members.watched().has(member) => Some(member),
+            _ => self.second_look(index, at, member),
         };
+        if let Some(member) = member {
+            self.send_io(index, at, member);
+        }
+    }
+
+    #[inline]
+    fn send_io(&mut self, index: u32, at: usize, member: MemberId) {
         let running = &mut self.flight.running[index];
-        let is_read = step.kind == StepKind::Read;
+        let step = &running.plan.steps()[at];
+        let (kind, offset_bytes, length_bytes) = (step.kind, step.offset_bytes, step.length_bytes);
         running.states[at].member = member.0;
         running.step_goes_out(at);
-        if !is_read && step.kind != StepKind::Flush {
+        if !matches!(kind, StepKind::Read | StepKind::Flush) {
             running.write_goes_out();
         }
         let token = Token::new(index, running.generation, at);
-        self.count_io(step.kind, step.length_bytes);
+        self.count_io(kind, length_bytes);
         self.members.sent(member);
         self.desk.ask(Output::Io(Io {
             token,
             member,
-            kind: step.kind,
-            offset_bytes: step.offset_bytes,
-            length_bytes: step.length_bytes,
+            kind,
+            offset_bytes,
+            length_bytes,
         }));
     }
 
