@@ -239,7 +239,7 @@ impl Ranges {
     }
 
     pub fn key_of_lock(&self, lock: u32) -> BandKey {
-        self.entries[self.locks[lock].entry].key
+        self.locks[lock].key
     }
 
     /// The first waiting part of a band; follow [`Ranges::next_waiting`].
@@ -392,7 +392,13 @@ impl Ranges {
     /// Gives a lock back and returns its band's key.
     #[inline]
     pub fn unlock(&mut self, lock: u32) -> BandKey {
-        let Lock { entry, next, .. } = self.locks[lock];
+        let Lock {
+            key, entry, next, ..
+        } = self.locks[lock];
+        if entry == NONE {
+            self.unlock_quiet(lock);
+            return key;
+        }
         if self.entries[entry].first_lock == lock {
             self.entries[entry].first_lock = next;
         } else {
@@ -403,7 +409,6 @@ impl Ranges {
             self.locks[before].next = next;
         }
         self.locks.give(lock);
-        let key = self.entries[entry].key;
         self.unclaim(key);
         if self.entries[entry].first_waiting != NONE {
             self.mark_ready(entry);

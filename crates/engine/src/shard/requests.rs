@@ -6,6 +6,7 @@ pub(super) mod cut;
 mod expect;
 mod issue;
 mod pieces;
+mod reconstruct;
 pub(super) mod single;
 mod slots;
 mod trouble;

@@ -4,6 +4,7 @@
 mod content;
 mod life;
 mod losing;
+mod reconstructing;
 
 use crate::memory::geometry;
 use engine::layout::Level;

@@ -41,7 +41,9 @@ impl Engine {
         let request = *self.admission[index].request();
         let volume = &self.volumes[request.volume.0 as usize];
         let issued = match request.operation {
-            Operation::Read => Issued::from_all(self.issue_direct(index, StepKind::Read)),
+            Operation::Read => Issued::from_all(
+                self.reconstruct_at_once(index) || self.issue_direct(index, StepKind::Read),
+            ),
             // While a job copies a drive it locks the bands that it works on, so writes need locks, too.
             Operation::Write if !volume.shape.redundant() && volume.job.is_none() => {
                 let kind = StepKind::Write { fua: request.fua };
