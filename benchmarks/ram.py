@@ -19,6 +19,15 @@ def roofline(members, copied, computed):
     return measure
 
 
+def moved(*shares):
+    """Bytes of requests per second at which one core moves what 4 KiB requests move, without an array. `shares` are
+    kernels and the share of the requests that each stands for."""
+    def measure():
+        seconds = sum(share / kernel_rates(kernel, 4096, "cold", 0.2)[0] for kernel, share in shares)
+        return {"bytes_per_s": 1 / seconds}
+    return measure
+
+
 def comparison(options):
     table = Comparison("ram", "Members in RAM, one core:", options, [
         Column("ours, GB/s", lambda r: r["ours"]["bytes_per_s"] / 1e9),
@@ -44,12 +53,15 @@ def comparison(options):
                       ours=bench(seconds, level=level, member="ram:256m", count=count, rw=rw, qd=64),
                       SPDK=spdk.bdevperf(seconds, "malloc", count, peer, rw, depth=64))
     table.row("RAID 5 of 4, 4 KiB read, QD 64", Aim(RATIO, least=1.0),
-              ours=bench(seconds, level=5, member="ram:256m", count=4, qd=64),
+              ours=bench(seconds, level=5, member="ram:256m", count=4, qd=64), cold=moved(("read", 1)),
               SPDK=spdk.bdevperf(seconds, "malloc", 4, "raid5f", "randread", depth=64))
     table.row("RAID 5 of 4, 4 KiB read, degraded, QD 64",
-              ours=bench(seconds, level=5, member="ram:256m", count=4, qd=64, failed=1))
+              ours=bench(seconds, level=5, member="ram:256m", count=4, qd=64, failed=1),
+              cold=moved(("read", 0.75), ("reconstruct:3", 0.25)))
     table.row("RAID 5 of 4, 4 KiB write, QD 32", Aim(K_IOPS, least=500),
-              ours=bench(seconds, level=5, member="ram:256m", count=4, rw="randwrite", qd=32))
-    table.note("Rooflines, GB/s: parity and copies of whole chunks by our kernels, in the same round. SPDK's RAID 5 "
-               "refuses writes of less than a stripe.")
+              ours=bench(seconds, level=5, member="ram:256m", count=4, rw="randwrite", qd=32),
+              cold=moved(("small-write", 1)))
+    table.note("Rooflines, GB/s: parity and copies of whole chunks by our kernels, in the same round; for 4 KiB "
+               "requests, what a request moves from and to random places. SPDK's RAID 5 refuses writes of less than a "
+               "stripe.")
     return table

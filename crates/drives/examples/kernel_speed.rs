@@ -1,10 +1,17 @@
 //! Measures the parity and copy kernels alone on this machine: one figure per thread, in bytes per second.
 //!
 //! usage: kernel_speed xor:SOURCES|copy|stream BYTES warm|cold|cached-source SECONDS [CORE...]
+//!        kernel_speed read|reconstruct:SOURCES|small-write BYTES cold SECONDS [CORE...]
 //!
 //! `xor:4` computes the parity of four sources and counts all bytes of sources and target. `copy`, and `stream`, which
 //! bypasses the caches, count the copied bytes once. A warm run uses the same buffers all the time. A cold run moves
 //! through 512 MiB per thread, on huge pages if the kernel grants them. With a cached source, only the target moves.
+//!
+//! The second line moves the bytes of one request over members in RAM, and nothing else: a read copies from a random
+//! place to one of 64 warm buffers, a reconstruction reads from so many random places and computes their parity, and a
+//! small write of RAID 5 reads two places, computes the new parity, and writes both. The bytes of the request are
+//! counted. The first lines of the next call's places are prefetched, as members in RAM do.
+//!
 //! One thread runs on each given core, all at the same time; without a core, one thread runs anywhere.
 //!
 //! `benchmarks/run xor` compares it with ISA-L and the C library, and the benchmarks show a two-thread run beside every
@@ -28,6 +35,17 @@ enum Kernel {
     Xor { sources: usize },
     Copy,
     Stream,
+    Request(Request),
+}
+
+/// The bytes of a request over members in RAM.
+#[derive(Clone, Copy)]
+enum Request {
+    /// Computed from so many places; a plain read if it is one.
+    Read {
+        sources: usize,
+    },
+    SmallWrite,
 }
 
 impl Kernel {
@@ -35,19 +53,25 @@ impl Kernel {
         match text {
             "copy" => return Some(Kernel::Copy),
             "stream" => return Some(Kernel::Stream),
+            "read" => return Some(Kernel::Request(Request::Read { sources: 1 })),
+            "small-write" => return Some(Kernel::Request(Request::SmallWrite)),
             _ => {}
         }
-        let sources: usize = text.strip_prefix("xor:")?.parse().ok()?;
-        (1..=SOURCES_MAX)
-            .contains(&sources)
-            .then_some(Kernel::Xor { sources })
+        let (name, sources) = text.split_once(':')?;
+        let sources: usize = sources.parse().ok()?;
+        match name {
+            _ if !(1..=SOURCES_MAX).contains(&sources) => None,
+            "xor" => Some(Kernel::Xor { sources }),
+            "reconstruct" => Some(Kernel::Request(Request::Read { sources })),
+            _ => None,
+        }
     }
 
     /// Buffers of one call.
     fn buffers(self) -> usize {
         match self {
             Kernel::Xor { sources } => sources + 1,
-            Kernel::Copy | Kernel::Stream => 2,
+            Kernel::Copy | Kernel::Stream | Kernel::Request(_) => 2,
         }
     }
 
@@ -55,7 +79,7 @@ impl Kernel {
     fn counted_bytes(self, length: usize) -> usize {
         match self {
             Kernel::Xor { sources } => (sources + 1) * length,
-            Kernel::Copy | Kernel::Stream => length,
+            Kernel::Copy | Kernel::Stream | Kernel::Request(_) => length,
         }
     }
 
@@ -77,7 +101,115 @@ impl Kernel {
                 }
                 Kernel::Copy => std::ptr::copy_nonoverlapping(from, target, length),
                 Kernel::Stream => engine::xor::copy_streaming(target, from, length),
+                Kernel::Request(_) => unreachable!("requests are measured apart"),
             }
+        }
+    }
+}
+
+/// Warm buffers of clients.
+const CLIENTS: usize = 64;
+
+impl Request {
+    /// Places on members that one call uses.
+    fn places(self) -> usize {
+        match self {
+            Request::Read { sources } => sources,
+            Request::SmallWrite => 2,
+        }
+    }
+
+    /// One call.
+    ///
+    /// # Safety
+    ///
+    /// All addresses belong to the caller alone and have `length` bytes each; `scratch` has that for each place.
+    unsafe fn run(self, places: &[*mut u8], client: *mut u8, scratch: *mut u8, length: usize) {
+        let copy = |from: *mut u8, to: *mut u8| {
+            // SAFETY: the caller's promise.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, length) }
+        };
+        let old = |number: usize| scratch.wrapping_add(number * length);
+        match self {
+            Request::Read { .. } => {
+                let mut sources = [client.cast_const(); SOURCES_MAX];
+                copy(places[0], client);
+                for (number, &place) in places.iter().enumerate().skip(1) {
+                    copy(place, old(number));
+                    sources[number] = old(number);
+                }
+                if places.len() > 1 {
+                    // SAFETY: the caller's promise.
+                    unsafe { engine::xor::xor_into(client, &sources[..places.len()], length) }
+                }
+            }
+            Request::SmallWrite => {
+                copy(places[0], old(0));
+                copy(places[1], old(1));
+                let sources = [old(0), old(1), client].map(<*mut u8>::cast_const);
+                // SAFETY: the caller's promise.
+                unsafe { engine::xor::xor_into(old(1), &sources, length) }
+                copy(client, places[0]);
+                copy(old(1), places[1]);
+            }
+        }
+    }
+
+    /// As [`Asked::measure`].
+    fn measure(self, asked: Asked, meeting: &Barrier) -> f64 {
+        let length = asked.length;
+        let arena = |length_bytes| {
+            let arena = Arena::new(ArenaOptions {
+                length_bytes,
+                prefault: true,
+                lock: false,
+            })
+            .expect("there is memory for the buffers");
+            arena.fill(arena.start(), length_bytes as u64, 0x5A);
+            let first = std::ptr::with_exposed_provenance_mut::<u8>(arena.start().0 as usize);
+            (arena, first)
+        };
+        let count = COLD_BYTES / length;
+        let (_members, members) = arena(count * length);
+        let (_warm, warm) = arena((CLIENTS + self.places()) * length);
+        let scratch = warm.wrapping_add(CLIENTS * length);
+        // Multiples of the golden ratio spread over all places, and no prefetcher foresees them.
+        let place = |number: usize| {
+            let mixed = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            members.wrapping_add((mixed >> 32) as usize % count * length)
+        };
+        let each = self.places();
+        meeting.wait();
+        let begin = Instant::now();
+        let mut calls = 0;
+        loop {
+            for _ in 0..BATCH_BYTES.div_ceil(length) {
+                let mut places = [members; SOURCES_MAX];
+                for (at, address) in places[..each].iter_mut().enumerate() {
+                    *address = place(calls * each + at);
+                    fetch(place((calls + 1) * each + at), length);
+                }
+                let client = warm.wrapping_add(calls % CLIENTS * length);
+                // SAFETY: the arenas belong to this thread alone and hold all places.
+                unsafe { self.run(&places[..each], client, scratch, length) }
+                calls += 1;
+            }
+            let passed = begin.elapsed();
+            if passed >= asked.time {
+                return (calls * length) as f64 / passed.as_secs_f64();
+            }
+        }
+    }
+}
+
+/// Prefetches the first KiB of a place, where Rust offers an instruction for it.
+fn fetch(place: *const u8, length: usize) {
+    for at in (0..length.min(1024)).step_by(64) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint that accesses no memory, whatever the address.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch(place.wrapping_add(at).cast(), _MM_HINT_T0);
         }
     }
 }
@@ -116,12 +248,19 @@ impl Asked {
             cache,
             time: Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?,
         };
+        let is_request = matches!(asked.kernel, Kernel::Request(_));
+        if is_request && asked.cache != Cache::Cold {
+            return None;
+        }
         let cores = cores.iter().map(|core| core.parse().ok());
         Some((asked, cores.collect::<Option<Vec<usize>>>()?))
     }
 
     /// Bytes per second on the calling thread, measured from the moment when all threads are ready.
     fn measure(self, meeting: &Barrier) -> f64 {
+        if let Kernel::Request(request) = self.kernel {
+            return request.measure(self, meeting);
+        }
         let sources_bytes = (self.kernel.buffers() - 1) * self.length;
         // How far the sources and the target move from call to call.
         let (from_step, target_step) = match self.cache {
@@ -167,7 +306,8 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let Some((asked, cores)) = Asked::parse(&words) else {
         eprintln!(
-            "usage: kernel_speed xor:SOURCES|copy|stream BYTES warm|cold|cached-source SECONDS [CORE...]"
+            "usage: kernel_speed xor:SOURCES|copy|stream BYTES warm|cold|cached-source SECONDS [CORE...]\n       \
+             kernel_speed read|reconstruct:SOURCES|small-write BYTES cold SECONDS [CORE...]"
         );
         return ExitCode::from(2);
     };
