@@ -17,6 +17,7 @@ use crate::units::{Slot, VolumeId};
 
 impl Engine {
     /// Plans the next write, if there is something to write and nothing under way.
+    #[must_use = "the plan in it is to be started"]
     pub(crate) fn write_bits(&mut self, index: usize) -> Option<u32> {
         let keeper = &mut self.keepers[index];
         let writes = keeper.wants_write()
@@ -30,6 +31,7 @@ impl Engine {
     }
 
     /// Plans a write of what has changed to every drive that carries the bitmap.
+    #[must_use = "this plan is to be started"]
     fn issue_bits(&mut self, index: usize) -> u32 {
         let keeper = &mut self.keepers[index];
         let (from, to) = keeper.take_changed();
@@ -55,6 +57,7 @@ impl Engine {
 
     /// A plan for a bitmap has ended, and what drives missed of it is on record. Returns the plan that is to be started
     /// now, if there is one.
+    #[must_use = "the plan in it is to be started"]
     pub(crate) fn bitmap_done(&mut self, volume: u8) -> Option<u32> {
         let index = self.own_keeper(volume as usize);
         match self.keepers[index].end() {
@@ -82,6 +85,7 @@ impl Engine {
 
     /// All shards have answered: what was written in regions at rest is made durable before their bits go. Returns the
     /// plan for the next step, if there is one.
+    #[must_use = "the plan in it is to be started"]
     pub(crate) fn go_on_clearing(&mut self, index: usize) -> Option<u32> {
         let keeper = &self.keepers[index];
         if !keeper.may_clear() {
@@ -109,6 +113,7 @@ impl Engine {
 
     /// Everything written in the regions is durable on all drives. If the volume is still whole, their bits are
     /// cleared. Returns the plan of the next write, if there is one.
+    #[must_use = "the plan in it is to be started"]
     fn clear_bits(&mut self, index: usize) -> Option<u32> {
         let at = self.keepers[index].volume();
         if self.is_whole(at) && self.flight.plans_available() > 0 {

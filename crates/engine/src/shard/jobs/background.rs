@@ -73,6 +73,7 @@ impl Engine {
 
     /// A band's plan has run to its end. Returns whether it has been planned anew, to correct the band: then it is to
     /// be started.
+    #[must_use = "a plan that corrects the band is to be started"]
     pub(crate) fn background_done(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
         let Work::Background { part, band, repair } = running.work else {

@@ -10,6 +10,7 @@ use crate::shard::Engine;
 
 /// What becomes of a plan's next stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
 pub(crate) enum NextStage {
     /// It may begin.
     MayBegin,

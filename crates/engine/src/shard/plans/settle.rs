@@ -15,6 +15,7 @@ use crate::units::MemberId;
 impl Engine {
     /// All steps of a plan are done. Returns the plan that is to be started now, if there is one.
     #[inline]
+    #[must_use = "the plan in it is to be started"]
     pub(crate) fn finished(&mut self, index: u32) -> Option<u32> {
         if self.flight.running[index].piecewise.is_some() {
             match self.next_piece(index) {
@@ -59,6 +60,7 @@ impl Engine {
     /// Reports a finished plan's outcome to the request, job, log, bitmap or controller that it was for, and frees
     /// the plan. Returns the plan that is to be started now, if there is one.
     #[inline]
+    #[must_use = "the plan in it is to be started"]
     pub(crate) fn settle(&mut self, index: u32) -> Option<u32> {
         let running = &self.flight.running[index];
         let lost = !running.missed().is_empty() && !self.still_protected(index);

@@ -75,6 +75,7 @@ impl Engine {
     /// A row that has lost a data chunk cannot be zeroed at once where a log protects it: zeroes it chunk by chunk,
     /// as writes. A trim is dropped, since what it leaves is old data or zeros anyway. `None` if the plan is not of
     /// that kind.
+    #[must_use = "a plan that has begun to zero in turn continues as this says"]
     pub(crate) fn zero_in_turn(&mut self, index: u32) -> Option<Next> {
         let running = &self.flight.running[index];
         let volume = &self.volumes[running.volume as usize];
