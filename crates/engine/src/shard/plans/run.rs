@@ -79,7 +79,8 @@ impl Engine {
         }
     }
 
-    /// Continues a plan that could not go on as it was planned.
+    /// Does what comes next for a plan. This is rare, and a function of its own, so that `start` is not inlined into
+    /// `advance`.
     #[cold]
     pub(crate) fn go_on(&mut self, index: u32, next: Next) {
         match next {
@@ -100,6 +101,7 @@ impl Engine {
     #[inline]
     pub(crate) fn start_next(&mut self, next: Option<u32>) {
         if let Some(plan) = next {
+            // Not `start` itself, which would be inlined here and, with this, into `advance`.
             self.go_on(plan, Next::Start);
         }
     }
