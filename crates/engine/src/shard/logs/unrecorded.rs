@@ -21,9 +21,10 @@ pub(crate) enum NextStage {
 }
 
 impl Engine {
-    /// Whether a plan has to wait before its next stage.
+    /// Decides whether a plan's next stage may begin. If the stage has to wait for the record, the plan is queued for
+    /// that. If the record will never come, the plan gives up writing.
     #[inline]
-    pub(crate) fn next_stage(&mut self, index: u32) -> NextStage {
+    pub(crate) fn prepare_next_stage(&mut self, index: u32) -> NextStage {
         let running = &self.flight.running[index];
         if running.has_written() || !matches!(running.work, Work::Write { .. }) {
             return NextStage::MayBegin;

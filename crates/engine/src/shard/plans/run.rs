@@ -68,7 +68,7 @@ impl Engine {
                 return self.finish(index);
             }
             running.started = self.desk.now();
-            match self.next_stage(index) {
+            match self.prepare_next_stage(index) {
                 NextStage::MayBegin => self.issue_stage(index),
                 NextStage::Waits => return,
                 NextStage::GivenUp => continue,
@@ -93,7 +93,7 @@ impl Engine {
     /// Ends a plan whose steps are done, and starts the plan that follows from that, if there is one.
     #[inline]
     fn finish(&mut self, index: u32) {
-        let next = self.finished(index);
+        let next = self.end_or_continue(index);
         self.start_next(next);
     }
 

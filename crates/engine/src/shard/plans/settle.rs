@@ -13,10 +13,11 @@ use crate::shard::Engine;
 use crate::units::MemberId;
 
 impl Engine {
-    /// All steps of a plan are done. Returns the plan that is to be started now, if there is one.
+    /// All steps of a plan are done: it continues with its next piece, is held until the record names the members that
+    /// missed some of it, or is settled. Returns the plan that is to be started now, if there is one.
     #[inline]
     #[must_use = "the plan in it is to be started"]
-    pub(crate) fn finished(&mut self, index: u32) -> Option<u32> {
+    pub(crate) fn end_or_continue(&mut self, index: u32) -> Option<u32> {
         if self.flight.running[index].piecewise.is_some() {
             match self.next_piece(index) {
                 Next::Start => return Some(index),
