@@ -42,7 +42,7 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// One turn: reap, handle, poll, submit. Returns whether there was anything to do.
+    /// One turn: reap, handle, poll, go on with what was answered meanwhile, submit. Returns whether there was anything to do.
     #[inline]
     pub fn turn(&mut self) -> bool {
         self.world.reap(&mut self.inputs);

@@ -41,13 +41,16 @@ impl Work {
     }
 }
 
-/// How a plan continues whose reads have failed, or one piece of whose work is done.
+/// How a plan continues whose reads have failed, whose zeroing cannot be planned at once, or one piece of whose work is
+/// done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Next {
     /// With other steps, which are to be started.
     Start,
-    /// Not now: it waits for the record, or its work waits elsewhere and it is gone.
+    /// Nothing is to be done now. The plan waits for the record, or, as a direct read, until enough parts are free to
+    /// read again what has failed. Or it is gone: its work is queued again or has been handed on, its read has been
+    /// answered with an error, or it was a trim and has been dropped.
     Nothing,
     /// It does not: its work has been done as far as it can be, and is to be reported.
     End,

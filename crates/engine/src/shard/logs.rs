@@ -1,4 +1,4 @@
-//! The write-hole logs at work: units are written, answered, and retired.
+//! The write-hole logs at work: plans enter and leave them, and units are written, answered, and retired.
 
 mod answers;
 mod check;

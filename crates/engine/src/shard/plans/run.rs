@@ -1,8 +1,9 @@
 //! Running plans: steps go out stage by stage, and their answers come back here. What an error means is decided in
 //! [`crate::shard::plans::failing`].
 //!
-//! Work that continues in pieces, waits for the record, or corrects what a scrub has found does not run plans itself.
-//! It says what comes next ([`Next`], [`NextStage`], or the plan that is to be started), and that is done here.
+//! What is called from here starts no plan itself: work that continues in pieces, waits for the record, corrects what a
+//! scrub has found, or writes a bitmap. It says what comes next ([`Next`], [`NextStage`], or the plan that is to be
+//! started), and that is done here.
 //!
 //! Until its first write step has gone out a plan may be given up and made again with what has been
 //! learned. After that it may only finish from memory: a member that misses a write is failed, the

@@ -121,7 +121,8 @@ impl Engine {
         })
     }
 
-    /// The piece under way is done: plans the next one.
+    /// All steps planned for the piece under way are done. Plans what is still to be done about this piece, or else the
+    /// next one, and returns how the plan continues.
     pub(crate) fn next_piece(&mut self, index: u32) -> Next {
         self.tell_repairs(index);
         let is_lost = match self.parity_of_piece(index) {
