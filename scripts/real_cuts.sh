@@ -19,5 +19,7 @@ seed=${2:-$(($(fresh_seed) * 1000))}
 use_toolchain
 "$root/scripts/setup.sh" test
 say "$count cuts, lives from seed $seed on"
-REAL_CUTS_COUNT=$count REAL_CUTS_SEED=$seed cargo test "${cargo_lock_options[@]}" -p fullstripe --test e2e -- \
+# The whole workspace is named so that the program is the one that `make test` has built: a package alone may get
+# dependencies with fewer features, and is then built once more.
+REAL_CUTS_COUNT=$count REAL_CUTS_SEED=$seed cargo test "${cargo_lock_options[@]}" --workspace --test e2e -- \
     real_cuts::lives:: --nocapture

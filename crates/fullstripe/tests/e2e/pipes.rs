@@ -31,7 +31,7 @@ fn a_reader_of_the_output_who_stops_reading_is_no_failure() {
         "bench --help",
         "--version",
         "plan --drive p4510-2tb --platform s2600wft-6154-x8 --level 0 --op read --threads 1 --qd 4 --json",
-        "claims --only F",
+        "claims --only S",
         "doctor --json",
         "completions bash",
         "sim faults --seeds 1..2",
