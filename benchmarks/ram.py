@@ -62,6 +62,6 @@ def comparison(options):
               ours=bench(seconds, level=5, member="ram:256m", count=4, rw="randwrite", qd=32),
               cold=moved(("small-write", 1)))
     table.note("Rooflines, GB/s: parity and copies of whole chunks by our kernels, in the same round; for 4 KiB "
-               "requests, what a request moves from and to random places. SPDK's RAID 5 refuses writes of less than a "
+               "requests, what a request copies from and to random places, as a drive would, and its parity. SPDK's RAID 5 refuses writes of less than a "
                "stripe.")
     return table

@@ -10,7 +10,7 @@
 //! The second line moves the bytes of one request over members in RAM, and nothing else: a read copies from a random
 //! place to one of 64 warm buffers, a reconstruction reads from so many random places and computes their parity, and a
 //! small write of RAID 5 reads two places, computes the new parity, and writes both. The bytes of the request are
-//! counted. The first lines of the next call's places are prefetched, as members in RAM do.
+//! counted. What a drive would deliver is copied first. The first lines of the next call's places are prefetched.
 //!
 //! One thread runs on each given core, all at the same time; without a core, one thread runs anywhere.
 //!
@@ -173,9 +173,10 @@ impl Request {
         let (_members, members) = arena(count * length);
         let (_warm, warm) = arena((CLIENTS + self.places()) * length);
         let scratch = warm.wrapping_add(CLIENTS * length);
-        // Multiples of the golden ratio spread over all places, and no prefetcher foresees them.
+        // The mixing steps of SplitMix64: no prefetcher foresees the places.
         let place = |number: usize| {
-            let mixed = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let mut mixed = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
             members.wrapping_add((mixed >> 32) as usize % count * length)
         };
         let each = self.places();
@@ -249,7 +250,7 @@ impl Asked {
             time: Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?,
         };
         let is_request = matches!(asked.kernel, Kernel::Request(_));
-        if is_request && asked.cache != Cache::Cold {
+        if is_request && (asked.cache != Cache::Cold || asked.length > COLD_BYTES) {
             return None;
         }
         let cores = cores.iter().map(|core| core.parse().ok());

@@ -1,5 +1,5 @@
-//! The loop of one core, the same in every world: inputs go into the engine, and its outputs are carried out, once
-//! per turn.
+//! The loop of one core, the same in every world: in each turn inputs go into the engine and its outputs are carried
+//! out, and again for what was answered meanwhile.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 const EXPECTED_AHEAD: usize = 4;
 
 /// How often one turn goes on with answers that are there at once: after the reads of a small RAID 5 write, and after
-/// its writes. There is a limit so that a job on members in memory does not keep clients and messages waiting.
+/// its writes. There is a limit because clients, messages and commands for other drives wait meanwhile.
 const ROUNDS_MAX: usize = 2;
 
 /// The loop of one core: an engine in a world.
@@ -42,7 +42,8 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// One turn: reap, handle, poll, go on with what was answered meanwhile, submit. Returns whether there was anything to do.
+    /// One turn: reap, handle, poll, go on with what was answered meanwhile, submit. Returns whether there was anything
+    /// to do.
     #[inline]
     pub fn turn(&mut self) -> bool {
         self.world.reap(&mut self.inputs);

@@ -68,9 +68,8 @@ pub trait World {
     fn reap(&mut self, inputs: &mut Vec<Input>);
 
     /// Appends answers to I/O that was answered while it was started, at most about [`crate::limits::REAP_MAX`].
-    /// A world need not have such answers: it may give all of them in [`World::reap`].
-    #[inline]
-    fn reap_answered(&mut self, _inputs: &mut Vec<Input>) {}
+    /// A world may give all its answers in [`World::reap`], and none here.
+    fn reap_answered(&mut self, inputs: &mut Vec<Input>);
 
     /// Starts a member I/O. `memory` lists the payload in order; its lengths add up to
     /// `io.length_bytes` for reads and writes, and it means nothing otherwise. The memory stays valid until

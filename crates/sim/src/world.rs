@@ -38,6 +38,9 @@ impl World for SimWorld {
         self.machine.borrow_mut().reap(shard, inputs, REAP_MAX);
     }
 
+    // Drives take time here: every answer comes in a later turn.
+    fn reap_answered(&mut self, _: &mut Vec<Input>) {}
+
     fn io(&mut self, io: Io, memory: impl Iterator<Item = Segment>) {
         let shard = self.shard.0 as usize;
         self.machine.borrow_mut().start(shard, io, memory);

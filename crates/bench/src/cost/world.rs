@@ -192,6 +192,9 @@ impl World for CostWorld {
         }
     }
 
+    // Every stage takes a turn of its own, as it does over drives that take time.
+    fn reap_answered(&mut self, _: &mut Vec<Input>) {}
+
     #[inline]
     fn io(&mut self, io: Io, _: impl Iterator<Item = Segment>) {
         let is_bad = self.has_bad_blocks

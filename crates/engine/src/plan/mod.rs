@@ -249,7 +249,6 @@ impl Plan {
     /// why planners handle a drive's ranges in ascending order.
     #[inline]
     pub fn transfer(&mut self, wanted: Step, buffer: Buffer) {
-        debug_assert!(wanted.length_bytes > 0, "a transfer of nothing");
         let length_bytes = wanted.length_bytes as u32;
         if let Some(index) = self.neighbour(&wanted) {
             self.extend(index, buffer, length_bytes);
@@ -262,6 +261,7 @@ impl Plan {
     /// As [`Plan::transfer`] for one that has no neighbours, before it or after it.
     #[inline]
     pub(crate) fn transfer_apart(&mut self, wanted: Step, buffer: Buffer) {
+        debug_assert!(wanted.length_bytes > 0, "a transfer of nothing");
         let position = self.new_segment(buffer, wanted.length_bytes as u32);
         self.add(Step {
             first: position,

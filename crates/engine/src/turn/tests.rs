@@ -25,6 +25,7 @@ impl World for Nothing {
         Nanos(1)
     }
     fn reap(&mut self, _: &mut Vec<Input>) {}
+    fn reap_answered(&mut self, _: &mut Vec<Input>) {}
     fn io(&mut self, _: Io, _: impl Iterator<Item = Segment>) {}
     fn cancel(&mut self, _: Token) {}
     fn xor(&mut self, _: Buffer, _: u32, _: impl Iterator<Item = Segment>) {}

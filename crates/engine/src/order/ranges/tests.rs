@@ -30,6 +30,24 @@ fn locks_conflict_by_range_and_chunk() {
 }
 
 #[test]
+fn a_plan_gives_a_quiet_lock_back_and_wakes_what_came_meanwhile() {
+    let mut ranges = ranges();
+    let key = BandKey { volume: 0, band: 7 };
+    let lock = ranges.lock_if_quiet(key, ALL_CHUNKS, 0, 4096).unwrap();
+    assert_eq!(ranges.key_of_lock(lock), key);
+    let waiting = part(&mut ranges, 7, 0, 512);
+    let entry = ranges.next_ready().unwrap();
+    assert!(ranges.is_locked(entry, 0, 0, 512));
+    ranges.looked_at(entry);
+    assert!(ranges.next_ready().is_none());
+    assert_eq!(ranges.unlock(lock), key);
+    assert_eq!(ranges.next_ready(), Some(entry));
+    assert_eq!(ranges.first_waiting(entry), waiting);
+    assert!(!ranges.is_locked(entry, 0, 0, 512));
+    assert_eq!(ranges.locks_held(), 0);
+}
+
+#[test]
 fn queue_keeps_order_and_band_disappears_when_empty() {
     let mut ranges = ranges();
     let (a, b, c) = (

@@ -2,7 +2,8 @@
 //! a part under a lock, or a message to the shard that owns its row.
 //!
 //! Healthy reads and RAID 0 writes go straight to a plan on the shard where they arrive. Everything that needs a lock
-//! becomes parts on the shard that owns the row; pieces of other shards' rows are sent there.
+//! becomes parts on the shard that owns the row, except small reads of lost data where nothing else is at work
+//! ([`crate::shard::requests::reconstruct`]); pieces of other shards' rows are sent there.
 
 use crate::flight::running::Work;
 use crate::layout::Location;

@@ -2,7 +2,7 @@
 //!
 //! They need a lock, because a write of their row changes what they are computed from. In most bands there is no
 //! work, so they take a quiet lock ([`crate::order::ranges::Ranges::lock_if_quiet`]) and need not wait in a queue.
-//! All other reads of lost data are queued ([`Engine::recover_cut`]).
+//! All other reads of lost data are queued, or sent to the shard that owns their row ([`Engine::recover_cut`]).
 
 use crate::flight::running::Work;
 use crate::limits::{PARTS_RESERVED, PLANS_RESERVED};
@@ -12,8 +12,9 @@ use crate::shard::Engine;
 use crate::units::SlotSet;
 
 impl Engine {
-    /// Starts the plan of a read that has to be reconstructed. Returns false if the read needs no reconstruction, or
-    /// more than one plan, or has to wait for something.
+    /// Starts the plan of a read that has to be reconstructed. Returns false, and does nothing, if the read needs no
+    /// reconstruction, more than one plan, or a repair; if its row is another shard's, or the state of rows differs,
+    /// as during a rebuild; and if the read has to wait for a lock, a plan or a part.
     #[inline]
     pub(crate) fn reconstruct_at_once(&mut self, index: u32) -> bool {
         let state = &self.admission[index];

@@ -160,6 +160,12 @@ impl World for MemoryWorld {
         let answers = |(member, _): &mut (MemberId, Input)| !shared.disks[member.0 as usize].hung;
         let answered = self.hung_persists.extract_if(.., answers);
         inputs.extend(answered.map(|(_, input)| input));
+        drop(shared);
+        self.reap_answered(inputs);
+    }
+
+    fn reap_answered(&mut self, inputs: &mut Vec<Input>) {
+        let mut shared = self.shared.borrow_mut();
         let now = shared.now;
         let mut at = 0;
         while at < self.pending.len() {

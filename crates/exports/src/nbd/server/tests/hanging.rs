@@ -64,6 +64,10 @@ impl<P: Port> World for HangingWorld<P> {
         inputs.extend(self.records.drain(..).map(persisted));
     }
 
+    fn reap_answered(&mut self, inputs: &mut Vec<Input>) {
+        self.world.reap_answered(inputs);
+    }
+
     fn io(&mut self, io: Io, memory: impl Iterator<Item = Segment>) {
         if self.is_hung(io.member) {
             self.taken.push((io, memory.collect()));
