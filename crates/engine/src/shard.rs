@@ -25,7 +25,8 @@ use crate::flight::scratch::Scratch;
 use crate::inspection::Inspection;
 use crate::layout::Geometry;
 use crate::limits::{
-    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, REQUESTS_MAX, SHARDS_MAX, VOLUME_MEMBERS_MAX, VOLUMES_MAX,
+    CONTAINER_MEMBERS_MAX, FORWARDED_MAX, PLANS_RESERVED, REQUESTS_MAX, SHARDS_MAX,
+    VOLUME_MEMBERS_MAX, VOLUMES_MAX,
 };
 use crate::log::Logs;
 use crate::members::Members;
@@ -310,6 +311,12 @@ impl Engine {
     #[inline]
     pub fn shards(&self) -> u8 {
         self.desk.shards()
+    }
+
+    /// Whether requests have to wait for plans.
+    #[inline]
+    pub(crate) fn is_out_of_plans(&self) -> bool {
+        self.flight.plans_available() <= PLANS_RESERVED
     }
 
     /// A turn of the shard's loop has ended.

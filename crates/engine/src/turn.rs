@@ -70,10 +70,15 @@ impl<W: World> Shard<W> {
     }
 
     /// Goes on with I/O that was answered while it was started, as members in memory do. Otherwise each stage of a
-    /// plan would take a turn of its own.
+    /// plan would take a turn of its own. Where work waits for plans it would get those that are freed here, and the
+    /// requests that follow the answers would have to wait, too: then each turn takes its share of answers, as of
+    /// requests.
     #[inline]
     fn go_on_with_answers(&mut self, now: Nanos) {
         for _ in 0..ROUNDS_MAX {
+            if self.engine.is_out_of_plans() {
+                return;
+            }
             self.world.reap_answered(&mut self.inputs);
             if self.inputs.is_empty() {
                 return;
