@@ -56,7 +56,9 @@ pub enum Kind {
     Read,
     /// It writes to the drive's data.
     Write,
-    /// It does neither: it computes parity, or writes partial parity to a write-hole log.
+    /// It writes partial parity to the write-hole log on the drive.
+    Log,
+    /// It computes parity.
     Xor,
 }
 
@@ -114,7 +116,7 @@ pub struct StepReport {
     pub slot: Option<u8>,
     /// What the drive is called.
     pub drive: Option<String>,
-    /// On the drive; absent for `xor`.
+    /// On the drive; absent for `xor`, and for `log`, whose place the engine chooses when it writes.
     pub offset_bytes: Option<u64>,
     /// How much is read, written or computed.
     pub length_bytes: u64,
@@ -205,7 +207,9 @@ impl StepReport {
         let kind = match step.kind {
             StepKind::Read => Kind::Read,
             StepKind::Write { .. } => Kind::Write,
-            _ => Kind::Xor,
+            StepKind::Log { .. } => Kind::Log,
+            StepKind::Xor { .. } => Kind::Xor,
+            other => unreachable!("{other:?} is no step of a read or a write"),
         };
         let on_drive = kind != Kind::Xor;
         StepReport {
@@ -213,7 +217,7 @@ impl StepReport {
             kind,
             slot: on_drive.then_some(step.slot.0),
             drive: on_drive.then(|| array.drive_name(step.slot)),
-            offset_bytes: on_drive.then_some(step.offset_bytes),
+            offset_bytes: matches!(kind, Kind::Read | Kind::Write).then_some(step.offset_bytes),
             length_bytes: step.length_bytes,
         }
     }
@@ -232,7 +236,7 @@ impl Totals {
                     totals.writes += 1;
                     totals.write_bytes += step.length_bytes;
                 }
-                Kind::Xor => {}
+                Kind::Log | Kind::Xor => {}
             }
         }
         totals
@@ -273,6 +277,20 @@ mod tests {
         }
         assert!(explain(&array, write(0, 64 * MIB)).is_ok());
         assert!(explain(&array, write(volume_bytes - 512, 512)).is_ok());
+    }
+
+    #[test]
+    fn a_write_to_the_log_is_on_a_drive_and_in_no_total() {
+        let mut array = raid5();
+        let without = explain(&array, write(0, 4096)).unwrap().totals;
+        array.state.logged = true;
+        let explanation = explain(&array, write(0, 4096)).unwrap();
+        let steps = explanation.plans.iter().flat_map(|plan| &plan.steps);
+        let mut logs = steps.filter(|step| step.kind == Kind::Log);
+        let log = logs.next().unwrap();
+        assert!(log.slot.is_some() && log.drive.is_some() && log.offset_bytes.is_none());
+        assert!(logs.next().is_none());
+        assert_eq!(explanation.totals.writes, without.writes);
     }
 
     #[test]

@@ -65,10 +65,6 @@ pub struct ExplainArgs {
 /// # Errors
 /// There is no such volume, the request does not fit it, or the remaining drives cannot carry it out.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
-    explain(args)
-}
-
-fn explain(args: &ExplainArgs) -> Result<ExitCode> {
     let mut array = match args.level {
         Some(level) => Array::described(level, args.members.unwrap_or(0), args.chunk)?,
         None => Array::on_drives(args.volume.as_deref().unwrap_or_default(), &args.drives)?,
