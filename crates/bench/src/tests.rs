@@ -316,3 +316,26 @@ fn a_request_over_members_in_memory_takes_one_turn() {
         );
     }
 }
+
+/// Where requests wait for plans, a turn must not free plans faster than requests follow: queued writes would take them,
+/// and nearly all writes would need plans.
+#[test]
+fn mirrored_writes_need_few_plans_where_more_are_outstanding_than_there_are_plans() {
+    let config = Config {
+        workload: Workload {
+            read_percent: 0,
+            random: true,
+        },
+        queue_depth: 4096,
+        ..config(Level::Raid10, "null:64g", 4)
+    };
+    let requests = 100_000;
+    let planned = counted::measure(&config, requests)
+        .unwrap()
+        .stats
+        .sum(&["plans_write"]);
+    assert!(
+        planned < requests / 4,
+        "{planned} of {requests} writes were planned"
+    );
+}
