@@ -1,9 +1,7 @@
 //! The volumes of the container as one shard sees them, and the controller's view that they follow.
 
-mod differ;
 pub(crate) mod equal;
 pub(crate) mod job;
-mod marks;
 pub(crate) mod streams;
 pub(crate) mod volume;
 pub(crate) mod writes;

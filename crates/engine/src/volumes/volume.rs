@@ -1,6 +1,9 @@
 //! One volume as one shard sees it: shape, current view, background job, and what waits for the
 //! controller.
 
+mod differ;
+mod marks;
+
 use crate::bitmap::Bitmap;
 use crate::control::record::{JobKind, VolumeView};
 use crate::layout::Geometry;
