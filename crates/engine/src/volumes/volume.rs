@@ -7,6 +7,7 @@ mod marks;
 use crate::bitmap::Bitmap;
 use crate::control::record::{JobKind, VolumeView};
 use crate::layout::Geometry;
+use crate::order::ranges::NONE;
 use crate::plan::RowView;
 use crate::units::{MemberId, MemberSet, ShardId, Slot, SlotSet};
 use crate::volumes::equal::EqualRanges;
@@ -20,7 +21,7 @@ use alloc::vec::Vec;
 pub(crate) struct Volume {
     pub shape: Geometry,
     /// Bytes of a band: the part of a chunk that is locked and planned together.
-    pub band_bytes: u32,
+    band_bytes: u32,
     /// Bands per row, as a shift.
     band_shift: u32,
     pub view: VolumeView,
@@ -31,20 +32,20 @@ pub(crate) struct Volume {
     pub job: Option<JobRunner>,
     /// Members of this volume that failed and whose failure is not on record yet: no write that they
     /// missed may be acknowledged.
-    pub unrecorded: MemberSet,
+    unrecorded: MemberSet,
     /// Writes under way, and those that wait.
     pub writes: Writes,
-    /// By slot: the log that this shard writes, or [`crate::order::ranges::NONE`]; empty without a log.
-    pub logs: Vec<u32>,
+    /// By slot: the log that this shard writes, or [`NONE`]; empty without a log.
+    logs: Vec<u32>,
     /// The write-intent bitmap, if there is one.
     pub bitmap: Option<Bitmap>,
     /// Writes may begin without a look at anything else: they are allowed, and there is no bitmap.
-    pub writes_freely: bool,
+    writes_freely: bool,
     /// Writes to it are refused.
-    pub refuses_writes: bool,
+    refuses_writes: bool,
     /// Nothing more can be recorded of the volume, so waiting for that is in vain: too many members are lost, or the
     /// metadata cannot express it.
-    pub records_nothing: bool,
+    records_nothing: bool,
     /// Recognises sequential writing; see [`crate::shard::plans::hold`].
     pub streams: Streams,
     /// Where copies that may differ have been made equal.
@@ -91,6 +92,65 @@ impl Volume {
         self.writes_freely = false;
     }
 
+    /// Writes to the volume are logged from now on: by slot the number of the log if this shard writes it, or [`NONE`].
+    pub fn keep_logs(&mut self, logs: Vec<u32>) {
+        self.logs = logs;
+    }
+
+    /// Whether a write-hole log protects its rows.
+    pub fn has_log(&self) -> bool {
+        !self.logs.is_empty()
+    }
+
+    /// The number of the log on the drive in a slot, if this shard writes that log.
+    pub fn log_of(&self, slot: Slot) -> Option<u32> {
+        let log = self.logs.get(usize::from(slot.0)).copied();
+        log.filter(|&log| log != NONE)
+    }
+
+    /// The same for a slot with a log that is this shard's: it has the parity of a row that this shard owns.
+    pub fn own_log(&self, slot: Slot) -> u32 {
+        self.logs[slot.0 as usize]
+    }
+
+    /// Whether writes may begin without a look at anything else: they are allowed, and there is no bitmap.
+    #[inline]
+    pub fn writes_freely(&self) -> bool {
+        self.writes_freely
+    }
+
+    /// Whether writes to it are refused: it is only read, or its writes have been stopped for good.
+    #[inline]
+    pub fn refuses_writes(&self) -> bool {
+        self.refuses_writes
+    }
+
+    /// Whether nothing more can be recorded of it, so that waiting for the record is in vain: too many members are
+    /// lost, or the metadata cannot express it.
+    #[inline]
+    pub fn records_nothing(&self) -> bool {
+        self.records_nothing
+    }
+
+    /// Its members that have failed, and whose failure is not on record yet: no write that they missed may be
+    /// acknowledged.
+    #[inline]
+    pub fn unrecorded(&self) -> MemberSet {
+        self.unrecorded
+    }
+
+    /// Bytes of a band: the part of a chunk that is locked and planned together.
+    #[inline]
+    pub fn band_bytes(&self) -> u32 {
+        self.band_bytes
+    }
+
+    /// Bytes from a place in a chunk to the end of its band.
+    #[inline]
+    pub fn rest_of_band_bytes(&self, in_chunk_bytes: u32) -> u32 {
+        self.band_bytes - (in_chunk_bytes & (self.band_bytes - 1))
+    }
+
     /// Number of bands.
     pub fn bands(&self) -> u64 {
         self.shape.bands()
@@ -112,7 +172,7 @@ impl Volume {
     }
 
     /// Byte offset in each member's extent where a band begins.
-    pub fn band_bytes(&self, band: u64) -> u64 {
+    pub fn band_start_bytes(&self, band: u64) -> u64 {
         band * u64::from(self.band_bytes)
     }
 

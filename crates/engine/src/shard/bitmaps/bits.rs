@@ -22,7 +22,7 @@ impl Engine {
         let keeper = &mut self.keepers[index];
         let writes = keeper.wants_write()
             && self.flight.plans_available() > 0
-            && !self.volumes[keeper.volume()].records_nothing;
+            && !self.volumes[keeper.volume()].records_nothing();
         if !writes {
             return None;
         }
@@ -74,7 +74,7 @@ impl Engine {
         let keeper = &mut self.keepers[index];
         let at = keeper.volume();
         let volume = VolumeId(at as u8);
-        let is_on_record = !self.volumes[at].records_nothing;
+        let is_on_record = !self.volumes[at].records_nothing();
         keeper.grant(|regions| {
             if is_on_record {
                 let message = Message::RegionsMarked { volume, regions };

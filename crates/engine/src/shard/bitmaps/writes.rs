@@ -15,7 +15,7 @@ impl Engine {
     pub(crate) fn must_wait(&mut self, index: u32) -> bool {
         let request = *self.admission[index].request();
         let at = request.volume.0 as usize;
-        if self.volumes[at].refuses_writes {
+        if self.volumes[at].refuses_writes() {
             self.refuse(index, Failure::ReadOnly);
             return true;
         }

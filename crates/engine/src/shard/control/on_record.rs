@@ -32,8 +32,8 @@ impl Engine {
             let running = &mut self.flight.running[index];
             let volume = &self.volumes[running.volume as usize];
             // These members miss this write, if the plan writes at all.
-            running.miss_all(volume.unrecorded);
-            if volume.records_nothing && !volume.unrecorded.is_empty() {
+            running.miss_all(volume.unrecorded());
+            if volume.records_nothing() && !volume.unrecorded().is_empty() {
                 self.give_up_writing(index);
             }
             self.advance(index);

@@ -120,7 +120,7 @@ impl Engine {
         let event = Event::Mismatch {
             volume: self.volume_of(index),
             offset_bytes: row * volume.shape.row_bytes() + u64::from(low),
-            member_offset_bytes: volume.band_bytes(band),
+            member_offset_bytes: volume.band_start_bytes(band),
             slots,
             repaired: corrects,
         };

@@ -1,6 +1,5 @@
 //! Logs whose drive was exchanged: the new one is to be filled, and may have served here before.
 
-use crate::order::ranges::NONE;
 use crate::shard::Engine;
 use crate::units::Slot;
 
@@ -8,8 +7,7 @@ impl Engine {
     /// A drive that is to be filled has taken a slot. Before it is filled, a unit without entries is written to its
     /// log: the drive may have served there before, and what it logged then is outdated.
     pub(crate) fn empty_log(&mut self, at: usize, slot: Slot) {
-        let index = self.volumes[at].logs.get(usize::from(slot.0)).copied();
-        let Some(index) = index.filter(|&index| index != NONE) else {
+        let Some(index) = self.volumes[at].log_of(slot) else {
             return;
         };
         self.hole_logs.empty_next(index as usize);
@@ -17,8 +15,7 @@ impl Engine {
 
     /// Whether a log of this shard has still to be emptied before its drive may be filled.
     pub(crate) fn is_log_to_be_emptied(&self, at: usize, slot: Slot) -> bool {
-        let index = self.volumes[at].logs.get(usize::from(slot.0)).copied();
-        let index = index.filter(|&index| index != NONE);
+        let index = self.volumes[at].log_of(slot);
         index.is_some_and(|index| self.hole_logs[index as usize].is_to_be_emptied())
     }
 }

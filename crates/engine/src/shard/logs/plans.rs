@@ -31,7 +31,7 @@ impl Engine {
         let running = &mut self.flight.running[index];
         running.step_goes_out(at);
         if running.log == NONE {
-            running.log = volume.logs[slot.0 as usize];
+            running.log = volume.own_log(slot);
             self.hole_logs.wait(running.log, index);
         }
         true
@@ -70,7 +70,7 @@ impl Engine {
             if missed.within(self.members.durable_failed()) {
                 self.hole_logs.forgive(place);
                 self.left_log(index);
-            } else if self.volumes[volume.0 as usize].records_nothing {
+            } else if self.volumes[volume.0 as usize].records_nothing() {
                 self.hole_logs.forgive(place);
                 self.hole_logs[index as usize].stop();
             } else {
@@ -100,7 +100,7 @@ impl Engine {
     /// flushed. Until their failure is on record these may come back, without what was in their caches.
     pub(crate) fn log_flushed(&mut self, log: u32, missed: MemberSet) {
         let volume = &self.volumes[self.hole_logs[log as usize].volume().0 as usize];
-        let unflushed = MemberSet(missed.0 | volume.unrecorded.0 & self.members.volatile().0);
+        let unflushed = MemberSet(missed.0 | volume.unrecorded().0 & self.members.volatile().0);
         if unflushed.is_empty() {
             self.left_log(log);
         } else {

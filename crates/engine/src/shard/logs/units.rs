@@ -23,7 +23,7 @@ impl Engine {
             let is_mine =
                 |slot: &Slot| Geometry::log_owner(*slot, self.desk.shards()) == self.desk.id();
             let mine = (0..members).map(Slot).filter(is_mine);
-            self.volumes[at].logs = alloc::vec![NONE; members as usize];
+            let mut logs = alloc::vec![NONE; members as usize];
             for slot in mine {
                 let buffer = self
                     .flight
@@ -31,8 +31,9 @@ impl Engine {
                     .take_for_good(LOG_BUFFER_BYTES)
                     .expect("scratch memory is sized for the logs");
                 let log = SlotLog::new(VolumeId(at as u8), slot, area, buffer);
-                self.volumes[at].logs[slot.0 as usize] = self.hole_logs.open(log);
+                logs[slot.0 as usize] = self.hole_logs.open(log);
             }
+            self.volumes[at].keep_logs(logs);
         }
     }
 

@@ -30,10 +30,10 @@ impl Engine {
             return NextStage::MayBegin;
         }
         let volume = &self.volumes[running.volume as usize];
-        if volume.unrecorded.is_empty() || !volume.view.row.logged {
+        if volume.unrecorded().is_empty() || !volume.view.row.logged {
             return NextStage::MayBegin;
         }
-        if volume.records_nothing {
+        if volume.records_nothing() {
             // The failure will never be on record, and the drive may come back: in rows that a rebuild has passed,
             // enough drives are left to write to, but not to keep parity true.
             self.give_up_writing(index);
@@ -49,7 +49,7 @@ impl Engine {
     #[cold]
     pub(crate) fn give_up_writing(&mut self, index: u32) {
         let running = &mut self.flight.running[index];
-        running.miss_all(self.volumes[running.volume as usize].unrecorded);
+        running.miss_all(self.volumes[running.volume as usize].unrecorded());
         running.write_nothing_more();
     }
 }

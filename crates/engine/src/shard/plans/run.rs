@@ -32,7 +32,7 @@ impl Engine {
         self.desk.stats.plan_segments += running.plan.segments_count() as u64;
         if let Work::Write { .. } = running.work {
             // The plan was made without members whose failure is not on record: they miss this write.
-            running.miss_all(self.volumes[running.volume as usize].unrecorded);
+            running.miss_all(self.volumes[running.volume as usize].unrecorded());
         }
         if running.plan.scratch_bytes() > 0 && !self.flight.lend_scratch(index) {
             return;

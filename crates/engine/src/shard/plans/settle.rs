@@ -55,7 +55,7 @@ impl Engine {
     pub(crate) fn hopeless(&self, index: u32) -> bool {
         self.volumes
             .get(self.flight.running[index].volume as usize)
-            .is_some_and(|volume| volume.records_nothing)
+            .is_some_and(|volume| volume.records_nothing())
     }
 
     /// Reports a finished plan's outcome to the request, job, log, bitmap or controller that it was for, and frees
@@ -125,7 +125,7 @@ impl Engine {
             return true;
         };
         let is_recorded = running.missed().within(self.members.durable_failed());
-        if volume.view.failed || (volume.records_nothing && !is_recorded) {
+        if volume.view.failed || (volume.records_nothing() && !is_recorded) {
             return false;
         }
         match volume.shape.redundancy() {

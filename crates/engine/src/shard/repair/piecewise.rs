@@ -63,7 +63,7 @@ impl Engine {
         let Work::Write { parts } = running.work else {
             return false;
         };
-        let logged = !self.volumes[running.volume as usize].logs.is_empty();
+        let logged = self.volumes[running.volume as usize].has_log();
         if !logged || !self.order.ranges.has_several(parts) {
             return false;
         }
@@ -85,7 +85,7 @@ impl Engine {
         let PartKind::Zero { discard, .. } = self.order.ranges[parts].kind else {
             return None;
         };
-        if volume.logs.is_empty() || volume.is_lost() {
+        if !volume.has_log() || volume.is_lost() {
             return None;
         }
         if discard {

@@ -84,7 +84,7 @@ impl Engine {
             return true;
         }
         let kind = PartKind::Reconstruct { repairs };
-        let band_bytes = self.volumes[at].band_bytes;
+        let band_bytes = self.volumes[at].band_bytes();
         // All of its pieces or none: what has been queued cannot be taken back.
         let pieces = (cut.length / band_bytes) as usize + 2;
         if self.order.ranges.parts_available() <= RECONSTRUCTIONS_LEAVE + pieces {

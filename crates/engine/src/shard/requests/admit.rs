@@ -92,7 +92,7 @@ impl Engine {
         if length == 0 || (offset | length) & block != 0 || end > volume.shape.size_bytes {
             return Err(Failure::Misuse);
         }
-        if request.operation != Operation::Read && volume.refuses_writes {
+        if request.operation != Operation::Read && volume.refuses_writes() {
             return Err(Failure::ReadOnly);
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Engine {
             if volume.view.stopping {
                 return self.refuse(index, Failure::Stopping);
             }
-            if !volume.writes_freely && self.must_wait(index) {
+            if !volume.writes_freely() && self.must_wait(index) {
                 return;
             }
             self.note_writing(at);

@@ -81,7 +81,7 @@ impl Engine {
                 let unit_bytes = if volume.job.is_none() {
                     volume.shape.chunk_bytes
                 } else {
-                    volume.band_bytes
+                    volume.band_bytes()
                 };
                 let Some(cut) = self.cut(index, unit_bytes) else {
                     break;
@@ -181,7 +181,7 @@ impl Engine {
     fn issue_parts(&mut self, index: u32) -> Issued {
         let request = *self.admission[index].request();
         let at = request.volume.0 as usize;
-        if self.volumes[at].records_nothing {
+        if self.volumes[at].records_nothing() {
             let failure = self.why_not(at, request.offset_bytes);
             self.admission[index].give_up(failure);
             return Issued::All;
@@ -199,7 +199,7 @@ impl Engine {
             // Trims are carried out on all drives or on none, so that the drives' contents fit together.
             return Issued::All;
         }
-        let band_bytes = self.volumes[at].band_bytes;
+        let band_bytes = self.volumes[at].band_bytes();
         if request.operation == Operation::Write && self.admission[index].cursor() == 0 {
             self.note_write(at, request.offset_bytes, request.length_bytes);
         }
@@ -279,7 +279,7 @@ impl Engine {
 
     fn issue_zero_row(&mut self, index: u32, kind: PartKind, cut: Cut) -> Option<u32> {
         let at = self.admission[index].request().volume.0 as usize;
-        let (shape, band_bytes) = (self.volumes[at].shape, self.volumes[at].band_bytes);
+        let (shape, band_bytes) = (self.volumes[at].shape, self.volumes[at].band_bytes());
         let bands = (shape.chunk_bytes / band_bytes) as usize;
         if self.order.ranges.parts_available() <= PARTS_RESERVED + bands {
             return None;
@@ -326,7 +326,7 @@ impl Engine {
             return true;
         }
         let (slots, shadows) = volume.to_flush(self.members.volatile(), self.members.failed());
-        let unrecorded = volume.unrecorded;
+        let unrecorded = volume.unrecorded();
         if slots.0 | shadows.0 == 0 && unrecorded.is_empty() {
             return true;
         }

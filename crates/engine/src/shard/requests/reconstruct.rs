@@ -29,7 +29,7 @@ impl Engine {
             && state
                 .origin()
                 .is_none_or(|origin| origin.tried.is_none() && !origin.repairs);
-        if !is_degraded || !is_first || request.length_bytes > volume.band_bytes {
+        if !is_degraded || !is_first || request.length_bytes > volume.band_bytes() {
             return false;
         }
         let place = shape.locate(request.offset_bytes);
@@ -37,7 +37,7 @@ impl Engine {
         let slots = shape.data_slots(place.row, place.data_index);
         let is_here = shape.owner(place.row, self.desk.shards()) == self.desk.id();
         if slots.0 & view.readable.0 != 0
-            || length_bytes > volume.band_bytes - (low & (volume.band_bytes - 1))
+            || length_bytes > volume.rest_of_band_bytes(low)
             || !is_here
             || self.flight.plans_available() <= PLANS_RESERVED
             || self.order.ranges.parts_available() <= PARTS_RESERVED

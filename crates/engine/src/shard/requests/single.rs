@@ -113,18 +113,18 @@ impl Engine {
     #[inline]
     fn single_write(&mut self, request: &Request) -> Option<Target> {
         let at = request.volume.0 as usize;
-        if !self.volumes[at].writes_freely && !self.has_on_record(request) {
+        if !self.volumes[at].writes_freely() && !self.has_on_record(request) {
             return None;
         }
         let volume = &self.volumes[at];
         let view = volume.uniform()?;
         let shape = &volume.shape;
-        if volume.records_nothing || !volume.unrecorded.is_empty() {
+        if volume.records_nothing() || !volume.unrecorded().is_empty() {
             return None;
         }
         let place = shape.locate(request.offset_bytes);
         let (low, length) = (place.in_chunk_bytes, request.length_bytes);
-        if length > volume.band_bytes - (low & (volume.band_bytes - 1)) {
+        if length > volume.rest_of_band_bytes(low) {
             return None;
         }
         if shape.has_parity() {
