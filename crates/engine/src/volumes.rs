@@ -17,9 +17,9 @@ use core::ops::{Index, IndexMut};
 pub(crate) struct Volumes {
     list: Vec<Volume>,
     /// What the controller said last.
-    pub view: Arc<ContainerView>,
+    view: Arc<ContainerView>,
     /// An epoch that waits for writes to drain before it is confirmed.
-    pub unconfirmed: Option<u64>,
+    unconfirmed: Option<u64>,
 }
 
 impl Volumes {
@@ -30,6 +30,29 @@ impl Volumes {
             view,
             unconfirmed: None,
         }
+    }
+
+    /// The volumes follow what the controller says now, and its epoch is to be confirmed.
+    pub fn adopt(&mut self, view: Arc<ContainerView>) {
+        self.unconfirmed = Some(view.epoch);
+        self.view = view;
+    }
+
+    /// What the controller said last.
+    #[inline]
+    pub fn view(&self) -> &ContainerView {
+        &self.view
+    }
+
+    /// The epoch that is to be confirmed when work that it forbids has drained, if that has not been done.
+    #[inline]
+    pub fn unconfirmed(&self) -> Option<u64> {
+        self.unconfirmed
+    }
+
+    /// The latest epoch has been confirmed.
+    pub fn confirm(&mut self) {
+        self.unconfirmed = None;
     }
 
     pub fn len(&self) -> usize {

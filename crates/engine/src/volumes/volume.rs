@@ -9,7 +9,7 @@ use crate::control::record::{JobKind, VolumeView};
 use crate::layout::Geometry;
 use crate::order::ranges::NONE;
 use crate::plan::RowView;
-use crate::units::{MemberId, MemberSet, ShardId, Slot, SlotSet};
+use crate::units::{MemberId, MemberSet, Nanos, ShardId, Slot, SlotSet};
 use crate::volumes::equal::EqualRanges;
 use crate::volumes::job::JobRunner;
 use crate::volumes::streams::Streams;
@@ -24,7 +24,7 @@ pub(crate) struct Volume {
     band_bytes: u32,
     /// Bands per row, as a shift.
     band_shift: u32,
-    pub view: VolumeView,
+    view: VolumeView,
     /// The view's row state, without members that this shard already knows to have failed.
     base: RowView,
     /// Every row has that state, and every copy of every byte can be trusted.
@@ -78,8 +78,12 @@ impl Volume {
         }
     }
 
-    /// Sets what may be done from now on.
-    pub fn set_view(&mut self, view: VolumeView) {
+    /// Does what the controller says from now on. If that allows writes, the time after which the volume counts as
+    /// idle begins `now`.
+    pub fn follow(&mut self, view: VolumeView, now: Nanos) {
+        if view.writes_allowed && !self.view.writes_allowed {
+            self.writes.allow(now);
+        }
         self.view = view;
         self.writes_freely = self.view.writes_allowed && self.bitmap.is_none();
         self.refuses_writes = self.view.refuses_writes();
@@ -90,6 +94,12 @@ impl Volume {
     pub fn keep_bitmap(&mut self, bitmap: Bitmap) {
         self.bitmap = Some(bitmap);
         self.writes_freely = false;
+    }
+
+    /// What the controller says of it.
+    #[inline]
+    pub fn view(&self) -> &VolumeView {
+        &self.view
     }
 
     /// Writes to the volume are logged from now on: by slot the number of the log if this shard writes it, or [`NONE`].
@@ -111,6 +121,12 @@ impl Volume {
     /// The same for a slot with a log that is this shard's: it has the parity of a row that this shard owns.
     pub fn own_log(&self, slot: Slot) -> u32 {
         self.logs[slot.0 as usize]
+    }
+
+    /// A request waits until it may write. Returns whether the controller is to be told now that requests wait.
+    pub fn block(&mut self, request: u32) -> bool {
+        let is_asked = !self.view.writes_allowed;
+        self.writes.block(request, is_asked)
     }
 
     /// Whether writes may begin without a look at anything else: they are allowed, and there is no bitmap.

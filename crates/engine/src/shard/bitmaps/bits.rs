@@ -42,7 +42,7 @@ impl Engine {
         let plan = self.flight.take_plan(work, volume, NONE);
         let running = &mut self.flight.running[plan];
         let kind = StepKind::Write { fua: true };
-        for (slot, member) in (0u8..).zip(&self.volumes[usize::from(volume)].view.slots) {
+        for (slot, member) in (0u8..).zip(&self.volumes[usize::from(volume)].view().slots) {
             if member.is_some() {
                 let step = Step::member(kind, 0, Slot(slot), offset_bytes, length_bytes);
                 running.plan.transfer(step, buffer);

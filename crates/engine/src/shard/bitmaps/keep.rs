@@ -29,7 +29,7 @@ impl Engine {
                 .take_for_good(image_bytes(&shape, record))
                 .expect("scratch memory is sized for the bitmaps");
             let next_round = self.next_round();
-            let members = &self.volumes[at].view.slots;
+            let members = &self.volumes[at].view().slots;
             let keeper = Keeper::new(at, &shape, record, buffer, members, next_round);
             self.keepers.push(keeper);
         }
@@ -92,7 +92,7 @@ impl Engine {
         let Some(index) = self.keeper_of(at) else {
             return;
         };
-        if self.keepers[index].follow(&self.volumes[at].view.slots) {
+        if self.keepers[index].follow(&self.volumes[at].view().slots) {
             let plan = self.write_bits(index);
             self.start_next(plan);
         }

@@ -19,7 +19,7 @@ impl Engine {
             self.refuse(index, Failure::ReadOnly);
             return true;
         }
-        if self.volumes[at].view.failed {
+        if self.volumes[at].view().failed {
             // Nothing more is recorded of such a volume: a write that would need a dirty mark, or a bit, is an error.
             let may_begin = self.has_on_record(&request);
             if !may_begin {
@@ -30,10 +30,10 @@ impl Engine {
         }
         let is_marked = self.volumes[at].bitmap.is_none() || self.mark_regions(&request);
         let volume = &mut self.volumes[at];
-        if volume.view.writes_allowed && is_marked {
+        if volume.view().writes_allowed && is_marked {
             return false;
         }
-        if volume.writes.block(index, !volume.view.writes_allowed) {
+        if volume.block(index) {
             self.desk
                 .tell_controller(Message::WriteIntent(request.volume));
         }
@@ -63,11 +63,7 @@ impl Engine {
     #[cold]
     pub(crate) fn has_on_record(&mut self, request: &Request) -> bool {
         let volume = &mut self.volumes[request.volume.0 as usize];
-        let Some(bitmap) = &mut volume.bitmap else {
-            return volume.view.writes_allowed;
-        };
-        let regions = bitmap.regions_of(&volume.shape, request.offset_bytes, request.length_bytes);
-        volume.view.writes_allowed && bitmap.begin_write(regions)
+        volume.begin_on_record(request.offset_bytes, request.length_bytes)
     }
 
     /// The bits of these regions are durable: writes may begin there.

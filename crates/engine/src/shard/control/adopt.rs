@@ -67,29 +67,26 @@ impl Engine {
         self.members.set_volatile(view.volatile);
         for at in 0..self.volumes.len() {
             let volume = &mut self.volumes[at];
-            if view.volumes[at].writes_allowed && !volume.view.writes_allowed {
-                volume.writes.allow(self.desk.now());
-            }
-            volume.set_view(view.volumes[at].clone());
+            volume.follow(view.volumes[at].clone(), self.desk.now());
             volume.refresh(self.members.failed(), self.members.durable_failed());
             self.adopt_job(at, view.volumes[at].job);
             self.volumes[at].note_bad_blocks(view.bad_blocks.members());
             self.volumes[at].note_sync();
             self.follow_carriers(at);
-            if self.volumes[at].view.stopping {
+            if self.volumes[at].view().stopping {
                 self.refuse_blocked(at, Failure::Stopping);
-            } else if self.volumes[at].view.writes_stopped {
+            } else if self.volumes[at].view().writes_stopped {
                 self.refuse_blocked(at, Failure::ReadOnly);
-            } else if self.volumes[at].view.writes_allowed || self.volumes[at].view.failed {
+            } else if self.volumes[at].view().writes_allowed || self.volumes[at].view().failed {
                 self.unblock(at);
             }
         }
-        self.volumes.unconfirmed = Some(view.epoch);
+        let epoch = view.epoch;
+        self.volumes.adopt(view);
         self.desk.tell_controller(Message::EpochAdopted {
             shard: self.desk.id(),
-            epoch: view.epoch,
+            epoch,
         });
-        self.volumes.view = view;
         self.watch_members();
         self.settle_held();
     }
@@ -140,20 +137,20 @@ impl Engine {
     /// Confirms the latest epoch when nothing that it forbids is under way.
     #[inline]
     pub(crate) fn confirm_epoch(&mut self) {
-        let Some(epoch) = self.volumes.unconfirmed else {
+        let Some(epoch) = self.volumes.unconfirmed() else {
             return;
         };
         let drained = self.volumes.iter().enumerate().all(|(at, volume)| {
-            let stopped = !volume.view.stopping
+            let stopped = !volume.view().stopping
                 || self.flight.running.used()
                     + self.admission.slots_used()
                     + self.flight.singles.used()
                     == 0;
-            let fenced = volume.view.writes_allowed || volume.writes.running() == 0;
+            let fenced = volume.view().writes_allowed || volume.writes.running() == 0;
             stopped && fenced && !self.writes_unlocked(at)
         });
         if drained {
-            self.volumes.unconfirmed = None;
+            self.volumes.confirm();
             self.desk.tell_controller(Message::EpochConfirmed {
                 shard: self.desk.id(),
                 epoch,

@@ -35,8 +35,8 @@ impl Engine {
         let place = volume.shape.locate(offset_bytes);
         let band = volume.band(place.row, place.in_chunk_bytes);
         let (row, low, high) = volume.band_range(band);
-        let mine =
-            volume.shape.owner(row, self.desk.shards()) == self.desk.id() && !volume.view.stopping;
+        let mine = volume.shape.owner(row, self.desk.shards()) == self.desk.id()
+            && !volume.view().stopping;
         let room = self.order.ranges.parts_available() > PARTS_RESERVED
             && self.flight.plans_available() > PLANS_RESERVED;
         if !mine || !room || self.inspection.is_some() {

@@ -161,7 +161,7 @@ impl Engine {
         let volume = &self.volumes[log.volume().0 as usize];
         let member = volume.member(slot, false);
         let is_filled = member.is_some_and(|member| !self.members.failed().has(member))
-            && !volume.view.row.writable.has(slot);
+            && !volume.view().row.writable.has(slot);
         if !is_filled {
             return;
         }

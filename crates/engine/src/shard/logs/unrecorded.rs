@@ -30,7 +30,7 @@ impl Engine {
             return NextStage::MayBegin;
         }
         let volume = &self.volumes[running.volume as usize];
-        if volume.unrecorded().is_empty() || !volume.view.row.logged {
+        if volume.unrecorded().is_empty() || !volume.view().row.logged {
             return NextStage::MayBegin;
         }
         if volume.records_nothing() {

@@ -16,9 +16,9 @@ impl Engine {
     pub(crate) fn being_filled(&self) -> MemberSet {
         let mut filled = MemberSet::default();
         for volume in self.volumes.iter() {
-            let slots = (0u8..).map(Slot).zip(&volume.view.slots);
+            let slots = (0u8..).map(Slot).zip(&volume.view().slots);
             slots
-                .filter(|(slot, _)| !volume.view.row.writable.has(*slot))
+                .filter(|(slot, _)| !volume.view().row.writable.has(*slot))
                 .filter_map(|(_, member)| *member)
                 .for_each(|member: MemberId| filled.insert(member));
         }

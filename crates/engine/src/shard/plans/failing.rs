@@ -25,7 +25,7 @@ impl Engine {
         // without this block.
         let redundant =
             volume.is_none_or(|volume| volume.shape.redundant() || !volume.is_in_slot(member));
-        let kind = self.volumes.view.kind_of(member);
+        let kind = self.volumes.view().kind_of(member);
         let asked = match state.progress {
             // The write over recorded bad blocks is done; this answers the flush after it.
             Progress::Flushing => Asked::Durability,
@@ -107,7 +107,7 @@ impl Engine {
     /// being filled.
     #[cold]
     pub(crate) fn watch_members(&mut self) {
-        let recorded = self.volumes.view.bad_blocks.members();
+        let recorded = self.volumes.view().bad_blocks.members();
         let watched = MemberSet(recorded.0 | self.being_filled().0);
         self.members.watch(watched);
     }

@@ -152,7 +152,7 @@ impl Engine {
         let asked_first = SlotSet(readable.0 & first.0).iter().next();
         let readable = asked_first.or(view.source(readable));
         let bad = SlotSet(slots.0 & avoid.0 & view.writable.0).iter().next();
-        let write_back = repairs && !volume.view.read_only;
+        let write_back = repairs && !volume.view().read_only;
         match (readable, bad.filter(|_| write_back)) {
             (Some(slot), _) if must_equal => {
                 let source = (slot, part.data_index);

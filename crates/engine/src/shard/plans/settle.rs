@@ -47,7 +47,7 @@ impl Engine {
         let mut missed = running.missed().iter();
         let can_do_without =
             volume.shape.redundant() || !missed.any(|member| volume.is_in_slot(member));
-        can_do_without && !volume.view.read_only && !self.hopeless(index)
+        can_do_without && !volume.view().read_only && !self.hopeless(index)
     }
 
     /// Whether a held plan can never be acknowledged, because nothing is recorded of its volume any more: the volume
@@ -125,13 +125,13 @@ impl Engine {
             return true;
         };
         let is_recorded = running.missed().within(self.members.durable_failed());
-        if volume.view.failed || (volume.records_nothing() && !is_recorded) {
+        if volume.view().failed || (volume.records_nothing() && !is_recorded) {
             return false;
         }
         match volume.shape.redundancy() {
             Redundancy::None => {
                 // A drive that is only being copied to may miss anything: it is in no slot.
-                let mut members = volume.view.slots.iter().flatten();
+                let mut members = volume.view().slots.iter().flatten();
                 return !members.any(|&member| running.missed().has(member));
             }
             Redundancy::Parity => return true,
@@ -146,7 +146,7 @@ impl Engine {
         written.clone().all(|(step, _)| {
             steps.clone().any(|(other, state)| {
                 // Compared by drive: the one that was copied to may have taken the slot meanwhile.
-                let serves = volume.view.slots[usize::from(other.slot.0)];
+                let serves = volume.view().slots[usize::from(other.slot.0)];
                 other.offset_bytes == step.offset_bytes
                     && serves == Some(MemberId(state.member))
                     && state.progress == Progress::Done

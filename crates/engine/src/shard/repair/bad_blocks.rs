@@ -54,7 +54,7 @@ impl Engine {
         let state = &mut running.states[at];
         let is_read = step.kind == StepKind::Read;
         let is_recorded = live.is_some_and(|member| {
-            let bad_blocks = &self.volumes.view.bad_blocks;
+            let bad_blocks = &self.volumes.view().bad_blocks;
             is_read && bad_blocks.touch(member, step.offset_bytes, step.length_bytes)
         });
         if is_read && (live.is_none() || is_recorded) {
@@ -92,7 +92,7 @@ impl Engine {
             return false;
         }
         let writes = matches!(step.kind, StepKind::Write { .. } | StepKind::Zero { .. });
-        let bad_blocks = &self.volumes.view.bad_blocks;
+        let bad_blocks = &self.volumes.view().bad_blocks;
         if !writes || !bad_blocks.touch(member, step.offset_bytes, step.length_bytes) {
             state.progress = Progress::Done;
             return false;

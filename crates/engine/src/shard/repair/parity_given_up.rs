@@ -80,7 +80,7 @@ impl Engine {
             let Some(member) = member.filter(|&member| !self.members.failed().has(member)) else {
                 continue;
             };
-            let is_recorded = self.volumes.view.bad_blocks.cover(BadRange {
+            let is_recorded = self.volumes.view().bad_blocks.cover(BadRange {
                 member,
                 offset_bytes,
                 length_bytes,

@@ -80,7 +80,7 @@ impl Engine {
             .volumes
             .get(request.volume.0 as usize)
             .ok_or(Failure::Misuse)?;
-        if volume.view.stopping {
+        if volume.view().stopping {
             return Err(Failure::Stopping);
         }
         if request.operation == Operation::Flush {
@@ -109,7 +109,7 @@ impl Engine {
         if modifies && !state.counts_as_write() {
             let at = state.request().volume.0 as usize;
             let volume = &self.volumes[at];
-            if volume.view.stopping {
+            if volume.view().stopping {
                 return self.refuse(index, Failure::Stopping);
             }
             if !volume.writes_freely() && self.must_wait(index) {

@@ -186,7 +186,7 @@ impl Engine {
             self.admission[index].give_up(failure);
             return Issued::All;
         }
-        let discards = self.volumes[at].view.discards;
+        let discards = self.volumes[at].view().discards;
         if let Operation::WriteZeroes {
             only_if_fast: true, ..
         } = request.operation
@@ -306,7 +306,7 @@ impl Engine {
     /// Why a write fails although it has been admitted.
     #[cold]
     fn why_not(&self, at: usize, offset_bytes: u64) -> Failure {
-        if self.volumes[at].view.failed {
+        if self.volumes[at].view().failed {
             Failure::Unrecoverable { offset_bytes }
         } else {
             Failure::ReadOnly

@@ -192,7 +192,7 @@ impl Engine {
             && self
                 .order
                 .claims
-                .anywhere(self.volumes.view.epoch, self.desk.shards())
+                .anywhere(self.volumes.view().epoch, self.desk.shards())
         {
             return Ok(lock);
         }
@@ -254,7 +254,7 @@ impl Engine {
         while rest != 0 {
             let slot = Slot(rest.trailing_zeros() as u8);
             rest &= rest - 1;
-            let member = volume.view.slots[slot.0 as usize]
+            let member = volume.view().slots[slot.0 as usize]
                 .expect("a slot that the row's state calls usable has a drive");
             self.members.sent(member);
             self.desk.ask(Output::Io(Io {

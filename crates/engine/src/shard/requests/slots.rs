@@ -38,7 +38,7 @@ impl Engine {
         while rest != 0 {
             let slot = Slot(rest.trailing_zeros() as u8);
             rest &= rest - 1;
-            let load = volume.view.slots[slot.0 as usize]
+            let load = volume.view().slots[slot.0 as usize]
                 .map_or(u32::MAX, |member| self.members.in_flight(member));
             let wait = if order < turn { order + count } else { order } - turn;
             if (load, wait) < best_key {

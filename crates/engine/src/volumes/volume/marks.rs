@@ -15,6 +15,17 @@ impl Volume {
         marked.is_some_and(|marked| marked <= u64::from(last))
     }
 
+    /// Whether a write may begin with what is on record already: that writes are allowed, and its regions marked. If so
+    /// these count as written to.
+    #[inline]
+    pub(crate) fn begin_on_record(&mut self, offset_bytes: u64, length_bytes: u32) -> bool {
+        let Some(bitmap) = &mut self.bitmap else {
+            return self.view.writes_allowed;
+        };
+        let regions = bitmap.regions_of(&self.shape, offset_bytes, length_bytes);
+        self.view.writes_allowed && bitmap.begin_write(regions)
+    }
+
     /// The band at which a job that follows the bitmap continues from `band`: the same band if it has to be done.
     pub(crate) fn next_band_in_doubt(&self, band: u64) -> u64 {
         let goes_by_it = |job: &&JobRunner| {
