@@ -30,9 +30,6 @@ use crate::layout::Geometry;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Messages about bits are sent for volumes that have a bitmap, and for no others.
-pub(crate) const HAS_BITMAP: &str = "the volume has a bitmap";
-
 /// A volume's bitmap as one shard knows it.
 #[derive(Debug)]
 pub(crate) struct Bitmap {

@@ -2,7 +2,7 @@
 //! controller.
 
 mod differ;
-mod marks;
+pub(crate) mod marks;
 
 use crate::bitmap::Bitmap;
 use crate::control::record::{JobKind, VolumeView};
@@ -38,7 +38,7 @@ pub(crate) struct Volume {
     /// By slot: the log that this shard writes, or [`NONE`]; empty without a log.
     logs: Vec<u32>,
     /// The write-intent bitmap, if there is one.
-    pub bitmap: Option<Bitmap>,
+    bitmap: Option<Bitmap>,
     /// Writes may begin without a look at anything else: they are allowed, and there is no bitmap.
     writes_freely: bool,
     /// Writes to it are refused.

@@ -1,12 +1,12 @@
 //! Writes to a volume with a bitmap: which may begin, and what this shard and the keeper tell each other. See
 //! [`crate::bitmap`] for the rules.
 
-use crate::bitmap::HAS_BITMAP;
 use crate::bitmap::regions::{Regions, set};
 use crate::control::message::Message;
 use crate::request::{Failure, Request};
 use crate::shard::Engine;
 use crate::units::VolumeId;
+use crate::volumes::volume::marks::Marked;
 use alloc::sync::Arc;
 
 impl Engine {
@@ -28,7 +28,7 @@ impl Engine {
             }
             return !may_begin;
         }
-        let is_marked = self.volumes[at].bitmap.is_none() || self.mark_regions(&request);
+        let is_marked = self.mark_regions(&request);
         let volume = &mut self.volumes[at];
         if volume.view().writes_allowed && is_marked {
             return false;
@@ -40,23 +40,22 @@ impl Engine {
         true
     }
 
-    /// Whether the regions of a write may be written to; asks for those that may not.
+    /// Whether the regions of a write may be written to, as in a volume without a bitmap; asks for those that may not.
     fn mark_regions(&mut self, request: &Request) -> bool {
         let volume = &mut self.volumes[request.volume.0 as usize];
-        let bitmap = volume.bitmap.as_mut().expect(HAS_BITMAP);
-        let regions = bitmap.regions_of(&volume.shape, request.offset_bytes, request.length_bytes);
-        if bitmap.begin_write(regions) {
-            return true;
+        match volume.begin_marked(request.offset_bytes, request.length_bytes) {
+            Marked::Yes => true,
+            Marked::AskFor(regions) => {
+                let message = Message::WantRegions {
+                    shard: self.desk.id(),
+                    volume: request.volume,
+                    regions,
+                };
+                self.desk.tell_controller(message);
+                false
+            }
+            Marked::Asked => false,
         }
-        if bitmap.wait_for(regions) {
-            let message = Message::WantRegions {
-                shard: self.desk.id(),
-                volume: request.volume,
-                regions,
-            };
-            self.desk.tell_controller(message);
-        }
-        false
     }
 
     /// Whether a request may write with what is on record already: that writes are allowed, and its regions marked.
@@ -69,19 +68,16 @@ impl Engine {
     /// The bits of these regions are durable: writes may begin there.
     pub(crate) fn regions_marked(&mut self, volume: VolumeId, regions: Regions) {
         let at = volume.0 as usize;
-        let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
-        bitmap.mark(regions);
+        self.volumes[at].bitmap_mut().mark(regions);
         self.unblock(at);
     }
 
     /// The keeper wants to clear bits: closes the regions that are at rest here, and names the others.
     pub(crate) fn close_regions(&mut self, volume: VolumeId) {
         let at = volume.0 as usize;
-        let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
-        let mut busy = bitmap.take_touched();
+        let mut busy = self.volumes[at].bitmap_mut().take_touched();
         self.add_writing(volume, &mut busy);
-        let bitmap = self.volumes[at].bitmap.as_mut().expect(HAS_BITMAP);
-        bitmap.close_all_but(&busy);
+        self.volumes[at].bitmap_mut().close_all_but(&busy);
         let message = Message::RegionsClosed {
             shard: self.desk.id(),
             volume,
@@ -93,10 +89,9 @@ impl Engine {
     /// Adds the regions of all writes to a volume that have begun and not ended.
     fn add_writing(&self, volume: VolumeId, busy: &mut [u64]) {
         let target = &self.volumes[volume.0 as usize];
-        let bitmap = target.bitmap.as_ref().expect(HAS_BITMAP);
         let mut add = |request: &Request| {
             let (offset, length) = (request.offset_bytes, request.length_bytes);
-            set(busy, bitmap.regions_of(&target.shape, offset, length));
+            set(busy, target.regions_of(offset, length));
         };
         for index in 0..self.flight.singles.capacity() as u32 {
             let single = &self.flight.singles[index];
@@ -112,8 +107,7 @@ impl Engine {
 
     /// These bits are being cleared: nothing is written there before they are set again.
     pub(crate) fn regions_cleared(&mut self, volume: VolumeId, cleared: &Arc<[u64]>) {
-        let bitmap = self.volumes[volume.0 as usize].bitmap.as_mut();
-        let bitmap = bitmap.expect(HAS_BITMAP);
+        let bitmap = self.volumes[volume.0 as usize].bitmap_mut();
         bitmap.clear(cleared);
     }
 }

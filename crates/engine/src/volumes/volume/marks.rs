@@ -1,10 +1,58 @@
-//! What a volume's bitmap says about a range of it, and about the band at which its job continues.
+//! What a volume's bitmap says about a range of it, about writes there, and about the band at which its job continues.
 
+use crate::bitmap::Bitmap;
+use crate::bitmap::regions::Regions;
 use crate::control::record::JobKind;
 use crate::volumes::job::JobRunner;
 use crate::volumes::volume::Volume;
 
+/// Messages about bits are sent for volumes that have a bitmap, and for no others.
+const HAS_BITMAP: &str = "the volume has a bitmap";
+
+/// Whether a write may begin, as far as the bitmap goes.
+#[must_use]
+pub(crate) enum Marked {
+    /// All its regions are marked, and count as written to. A volume without a bitmap needs no marks.
+    Yes,
+    /// Not before these regions are marked: the keeper has to be asked for them.
+    AskFor(Regions),
+    /// Not before the keeper has answered, which has been asked already.
+    Asked,
+}
+
 impl Volume {
+    /// Begins a write, or notes what it waits for, as far as the bitmap goes.
+    pub(crate) fn begin_marked(&mut self, offset_bytes: u64, length_bytes: u32) -> Marked {
+        let Some(bitmap) = &mut self.bitmap else {
+            return Marked::Yes;
+        };
+        let regions = bitmap.regions_of(&self.shape, offset_bytes, length_bytes);
+        if bitmap.begin_write(regions) {
+            Marked::Yes
+        } else if bitmap.wait_for(regions) {
+            Marked::AskFor(regions)
+        } else {
+            Marked::Asked
+        }
+    }
+
+    /// The regions of a range of the volume.
+    ///
+    /// # Panics
+    /// The volume has no bitmap.
+    pub(crate) fn regions_of(&self, offset_bytes: u64, length_bytes: u32) -> Regions {
+        let bitmap = self.bitmap.as_ref().expect(HAS_BITMAP);
+        bitmap.regions_of(&self.shape, offset_bytes, length_bytes)
+    }
+
+    /// The bitmap, which the keeper's messages are about.
+    ///
+    /// # Panics
+    /// The volume has no bitmap.
+    pub(crate) fn bitmap_mut(&mut self) -> &mut Bitmap {
+        self.bitmap.as_mut().expect(HAS_BITMAP)
+    }
+
     /// Whether some of a range of the volume is marked; without a bitmap every range counts as marked.
     pub(crate) fn is_marked(&self, offset_bytes: u64, length_bytes: u32) -> bool {
         let Some(bitmap) = &self.bitmap else {
