@@ -350,8 +350,6 @@ impl Engine {
     /// The geometry of a volume.
     #[must_use]
     pub fn geometry(&self, volume: crate::units::VolumeId) -> Option<&Geometry> {
-        self.volumes
-            .get(volume.0 as usize)
-            .map(|volume| &volume.shape)
+        self.volumes.get(volume.0 as usize).map(Volume::shape)
     }
 }

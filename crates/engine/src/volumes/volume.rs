@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 /// A volume on a shard.
 #[derive(Debug)]
 pub(crate) struct Volume {
-    pub shape: Geometry,
+    shape: Geometry,
     /// Bytes of a band: the part of a chunk that is locked and planned together.
     band_bytes: u32,
     /// Bands per row, as a shift.
@@ -94,6 +94,12 @@ impl Volume {
     pub fn keep_bitmap(&mut self, bitmap: Bitmap) {
         self.bitmap = Some(bitmap);
         self.writes_freely = false;
+    }
+
+    /// How its data lie on its members.
+    #[inline]
+    pub fn shape(&self) -> &Geometry {
+        &self.shape
     }
 
     /// What the controller says of it.

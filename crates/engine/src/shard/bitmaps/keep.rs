@@ -18,7 +18,7 @@ impl Engine {
     ) {
         for (at, record) in records.enumerate() {
             let Some(record) = record else { continue };
-            let shape = self.volumes[at].shape;
+            let shape = *self.volumes[at].shape();
             self.volumes[at].keep_bitmap(Bitmap::new(record, &shape));
             if self.desk.id() != ShardId(0) {
                 continue;

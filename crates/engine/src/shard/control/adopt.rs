@@ -116,7 +116,7 @@ impl Engine {
     /// Whether writes without a lock are under way that began before there was a job.
     fn writes_unlocked(&self, at: usize) -> bool {
         let volume = VolumeId(at as u8);
-        if self.volumes[at].shape.redundant() || self.volumes[at].job.is_none() {
+        if self.volumes[at].shape().redundant() || self.volumes[at].job.is_none() {
             return false;
         }
         let single = |index: &u32| self.flight.singles[*index].writes_to(volume);

@@ -49,7 +49,7 @@ impl Engine {
             low_bytes,
             high_bytes,
         };
-        let (plan, shape) = (&mut self.flight.running[index].plan, &volume.shape);
+        let (plan, shape) = (&mut self.flight.running[index].plan, volume.shape());
         match job.kind {
             JobKind::Sync => maintain::resync(plan, shape, range, &view),
             JobKind::Rebuild(slot) => maintain::rebuild(plan, shape, range, slot, &view, false),
@@ -119,7 +119,7 @@ impl Engine {
         let (row, low, _) = volume.band_range(band);
         let event = Event::Mismatch {
             volume: self.volume_of(index),
-            offset_bytes: row * volume.shape.row_bytes() + u64::from(low),
+            offset_bytes: row * volume.shape().row_bytes() + u64::from(low),
             member_offset_bytes: volume.band_start_bytes(band),
             slots,
             repaired: corrects,
@@ -132,7 +132,7 @@ impl Engine {
     /// reads are its first steps, in the order of slots; its comparisons follow.
     fn disagreeing(&self, index: u32) -> SlotSet {
         let running = &self.flight.running[index];
-        let shape = &self.volumes[running.volume as usize].shape;
+        let shape = self.volumes[running.volume as usize].shape();
         let steps = running.plan.steps();
         let read = |buffer: Buffer| {
             let reads = steps.iter().filter(|step| step.kind == StepKind::Read);
@@ -191,16 +191,16 @@ impl Engine {
             unreachable!("{:?} is no job's", self.flight.running[index].work);
         };
         let volume = &self.volumes[self.flight.running[index].volume as usize];
-        let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
+        let row_bytes = volume.band_range(band).0 * volume.shape().row_bytes();
         let view = volume.row_view(
             band,
             self.desk.id(),
             self.desk.shards(),
             self.members.failed(),
         );
-        let is_degraded = view.readable != SlotSet::all(volume.shape.members);
+        let is_degraded = view.readable != SlotSet::all(volume.shape().members);
         let can_be_read = volume
-            .shape
+            .shape()
             .survives(SlotSet(view.readable.0 & !piece.avoid().0));
         let counted = self.flight.running[index].fail_band();
         let Some(job) = self.job_of_mut(index) else {

@@ -29,13 +29,13 @@ impl Engine {
             held: false,
         };
         let known = self.volumes.get(at);
-        let Some(volume) = known.filter(|volume| offset_bytes < volume.shape.size_bytes) else {
+        let Some(volume) = known.filter(|volume| offset_bytes < volume.shape().size_bytes) else {
             return self.desk.emit(refused);
         };
-        let place = volume.shape.locate(offset_bytes);
+        let place = volume.shape().locate(offset_bytes);
         let band = volume.band(place.row, place.in_chunk_bytes);
         let (row, low, high) = volume.band_range(band);
-        let mine = volume.shape.owner(row, self.desk.shards()) == self.desk.id()
+        let mine = volume.shape().owner(row, self.desk.shards()) == self.desk.id()
             && !volume.view().stopping;
         let room = self.order.ranges.parts_available() > PARTS_RESERVED
             && self.flight.plans_available() > PLANS_RESERVED;

@@ -50,7 +50,7 @@ impl Engine {
             }
             let band = job.next_band();
             let (row, low, high) = volume.band_range(band);
-            let mine = volume.shape.owner(row, self.desk.shards()) == self.desk.id();
+            let mine = volume.shape().owner(row, self.desk.shards()) == self.desk.id();
             let in_doubt = volume.next_band_in_doubt(band);
             let job = volume.job.as_mut().expect("its job is run");
             if in_doubt > band && job.pass(in_doubt) {

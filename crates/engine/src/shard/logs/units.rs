@@ -19,7 +19,7 @@ impl Engine {
     pub(crate) fn open_logs(&mut self, areas: impl Iterator<Item = Option<LogArea>>) {
         for (at, area) in areas.enumerate() {
             let Some(area) = area else { continue };
-            let members = self.volumes[at].shape.members;
+            let members = self.volumes[at].shape().members;
             let is_mine =
                 |slot: &Slot| Geometry::log_owner(*slot, self.desk.shards()) == self.desk.id();
             let mine = (0..members).map(Slot).filter(is_mine);

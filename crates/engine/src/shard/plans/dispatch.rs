@@ -86,7 +86,7 @@ impl Engine {
     /// Takes the first part that may run, and those that it can be merged with, out of the queue.
     fn choose(&mut self, entry: u32) -> Option<Chosen> {
         let key = self.order.ranges.key(entry);
-        let has_parity = self.volumes[key.volume as usize].shape.has_parity();
+        let has_parity = self.volumes[key.volume as usize].shape().has_parity();
         let mut skipped = Skipped {
             ranges: [(0, 0, 0); SKIPPED_MAX],
             count: 0,

@@ -24,7 +24,7 @@ impl Engine {
         // The volume can do without a drive that is only being copied to: better fail it than let it take the slot
         // without this block.
         let redundant =
-            volume.is_none_or(|volume| volume.shape.redundant() || !volume.is_in_slot(member));
+            volume.is_none_or(|volume| volume.shape().redundant() || !volume.is_in_slot(member));
         let kind = self.volumes.view().kind_of(member);
         let asked = match state.progress {
             // The write over recorded bad blocks is done; this answers the flush after it.

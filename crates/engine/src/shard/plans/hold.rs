@@ -32,7 +32,7 @@ impl Engine {
     pub(crate) fn note_write(&mut self, at: usize, offset_bytes: u64, length_bytes: u32) {
         let several = self.desk.shards() > 1;
         let volume = &mut self.volumes[at];
-        let row_bytes = several.then(|| volume.shape.row_bytes());
+        let row_bytes = several.then(|| volume.shape().row_bytes());
         volume.streams.note(offset_bytes, length_bytes, row_bytes);
     }
 
@@ -40,15 +40,15 @@ impl Engine {
     pub(crate) fn worth_holding(&mut self, entry: u32, parts: u32) -> bool {
         let key = self.order.ranges.key(entry);
         let volume = &self.volumes[key.volume as usize];
-        if !volume.shape.has_parity() {
+        if !volume.shape().has_parity() {
             return false;
         }
         let (row, low, high) = volume.band_range(key.band);
-        let row_bytes = volume.shape.row_bytes();
+        let row_bytes = volume.shape().row_bytes();
         let Some(stream) = volume.streams.in_row(row * row_bytes, row_bytes) else {
             return false;
         };
-        let mut missing = u64::from(high - low) * u64::from(volume.shape.data_members());
+        let mut missing = u64::from(high - low) * u64::from(volume.shape().data_members());
         for piece in self.order.ranges.chain(parts) {
             if piece.alone || !matches!(piece.kind, PartKind::Write { .. }) {
                 return false;
@@ -88,7 +88,7 @@ impl Engine {
         self.order.held_bands.release(|held| {
             let volume = &mut volumes[held.key.volume as usize];
             let row = volume.band_range(held.key.band).0;
-            let row_bytes = volume.shape.row_bytes();
+            let row_bytes = volume.shape().row_bytes();
             let all_ended = volume.writes.has_come_to(held.until_ended);
             if (all_ended || volume.writes.plans() == 0) && !held.is_last_moment {
                 held.is_last_moment = true;

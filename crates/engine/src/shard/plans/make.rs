@@ -61,7 +61,7 @@ impl Engine {
                 count += 1;
             }
         }
-        let (plan, shape) = (&mut self.flight.running[index].plan, &volume.shape);
+        let (plan, shape) = (&mut self.flight.running[index].plan, volume.shape());
         let pieces = &pieces[..count];
         if alone {
             return parity::data_alone(plan, shape, row, pieces, &view, fua_any);
@@ -102,10 +102,10 @@ impl Engine {
             high_bytes: part.high,
         };
         let plan = &mut self.flight.running[index].plan;
-        if volume.shape.has_parity() {
-            mirror::zero_row(plan, &volume.shape, range, &view, kind)?;
+        if volume.shape().has_parity() {
+            mirror::zero_row(plan, volume.shape(), range, &view, kind)?;
         } else {
-            mirror::zero_chunk(plan, &volume.shape, part.data_index, range, &view, kind)?;
+            mirror::zero_chunk(plan, volume.shape(), part.data_index, range, &view, kind)?;
         }
         if fua {
             let [slots, shadows] = [false, true].map(|shadow| {
@@ -136,7 +136,7 @@ impl Engine {
         };
         let mut view = self.view_of(key);
         let volume = &self.volumes[key.volume as usize];
-        let shape = &volume.shape;
+        let shape = volume.shape();
         let row = volume.band_range(key.band).0;
         let range = Range {
             row,

@@ -46,7 +46,7 @@ impl Engine {
         };
         let mut missed = running.missed().iter();
         let can_do_without =
-            volume.shape.redundant() || !missed.any(|member| volume.is_in_slot(member));
+            volume.shape().redundant() || !missed.any(|member| volume.is_in_slot(member));
         can_do_without && !volume.view().read_only && !self.hopeless(index)
     }
 
@@ -128,7 +128,7 @@ impl Engine {
         if volume.view().failed || (volume.records_nothing() && !is_recorded) {
             return false;
         }
-        match volume.shape.redundancy() {
+        match volume.shape().redundancy() {
             Redundancy::None => {
                 // A drive that is only being copied to may miss anything: it is in no slot.
                 let mut members = volume.view().slots.iter().flatten();
@@ -150,8 +150,8 @@ impl Engine {
                 other.offset_bytes == step.offset_bytes
                     && serves == Some(MemberId(state.member))
                     && state.progress == Progress::Done
-                    && volume.shape.data_index(0, other.slot)
-                        == volume.shape.data_index(0, step.slot)
+                    && volume.shape().data_index(0, other.slot)
+                        == volume.shape().data_index(0, step.slot)
             })
         })
     }

@@ -28,6 +28,7 @@ use crate::policy::{ErrorClass, MemberError};
 use crate::shard::Engine;
 use crate::token::Token;
 use crate::units::{MemberId, Slot, SlotSet, VolumeId};
+use crate::volumes::volume::Volume;
 use crate::world::Io;
 
 /// ENOSPC: the log has no room to say which part of a range is good again.
@@ -67,7 +68,7 @@ impl Engine {
             let shape = self
                 .volumes
                 .get(usize::from(running.volume))
-                .map(|by| &by.shape);
+                .map(Volume::shape);
             assert!(
                 member.is_some() || step.shadow || shape.is_some_and(|shape| shape.redundant()),
                 "no drive is in slot {}, and no other drive gets what is written there",
@@ -185,7 +186,7 @@ impl Engine {
         }
         let (low, high) = (piece.low(), piece.high());
         let row = volume.band_range(key.band).0;
-        let offset_bytes = volume.shape.member_offset_bytes(row, low);
+        let offset_bytes = volume.shape().member_offset_bytes(row, low);
         let kind = StepKind::Write { fua: false };
         let mut step = Step::member(kind, 0, slot, offset_bytes, u64::from(high - low));
         step.shadow = shadow;
@@ -208,7 +209,7 @@ impl Engine {
     /// Reports the data in `slots` that is lost with a piece.
     fn tell_lost(&mut self, key: BandKey, slots: SlotSet, piece: &Piecewise) {
         let volume = &self.volumes[key.volume as usize];
-        let (shape, row) = (volume.shape, volume.band_range(key.band).0);
+        let (shape, row) = (*volume.shape(), volume.band_range(key.band).0);
         let mut told = None;
         for data_index in slots
             .iter()

@@ -48,7 +48,7 @@ impl Engine {
             return Instead::Nothing;
         };
         let volume = &self.volumes[key.volume as usize];
-        let (shape, row) = (volume.shape, volume.band_range(key.band).0);
+        let (shape, row) = (*volume.shape(), volume.band_range(key.band).0);
         let is_hosts = self.view_of(key).readable.0 & !piece.avoid().0 == 0;
         let own = self.flight.running[index]
             .piecewise
@@ -119,7 +119,10 @@ impl Engine {
         };
         let volume = &self.volumes[key.volume as usize];
         let is_tried = piece.parity() != PieceParity::Kept;
-        if !volume.shape.has_parity() || piece.avoid() == SlotSet(0) || is_tried || volume.is_lost()
+        if !volume.shape().has_parity()
+            || piece.avoid() == SlotSet(0)
+            || is_tried
+            || volume.is_lost()
         {
             return None;
         }
@@ -132,12 +135,12 @@ impl Engine {
                 PartKind::Zero { .. } => piece.chunk(),
                 _ => part.data_index,
             };
-            let mut slots = volume.shape.data_slots(row, data_index).iter();
+            let mut slots = volume.shape().data_slots(row, data_index).iter();
             if low < high && !slots.all(|slot| in_service.has(slot)) {
                 return None;
             }
         }
-        let parity = volume.shape.parity_slot(row);
+        let parity = volume.shape().parity_slot(row);
         let parity = parity.expect("each row of a RAID 5 has parity");
         view.writable.has(parity).then_some(parity)
     }

@@ -93,7 +93,7 @@ impl Engine {
             self.parts_done(parts, false);
             return Some(Next::Nothing);
         }
-        let chunks = volume.shape.data_members();
+        let chunks = volume.shape().data_members();
         self.flight.running[index].piecewise =
             Some(Piecewise::of_chunks(self.range_of(parts), chunks));
         Some(self.plan_piece(index))
@@ -244,7 +244,7 @@ impl Engine {
             data_index: part.data_index,
             in_chunk_bytes,
         };
-        let offset_bytes = volume.shape.volume_offset_bytes(place);
+        let offset_bytes = volume.shape().volume_offset_bytes(place);
         self.admission[part.request].fail(Failure::Unrecoverable { offset_bytes });
         let volume = VolumeId(key.volume);
         self.desk.emit(Event::Unrecoverable {

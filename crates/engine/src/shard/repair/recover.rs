@@ -77,7 +77,7 @@ impl Engine {
         let request = *self.admission[index].request();
         let at = request.volume.0 as usize;
         let owner = self.volumes[at]
-            .shape
+            .shape()
             .owner(cut.place.row, self.desk.shards());
         if owner != self.desk.id() {
             self.forward(index, owner, Operation::Read, cut, (tried, repairs));
@@ -159,7 +159,7 @@ impl Engine {
             // Without redundancy no other drive holds the data, unless another drive has taken the slot meanwhile.
             let in_slot = volume.member(step.slot, false);
             let is_taken = in_slot.is_some_and(|member| member != tried);
-            if !volume.shape.redundant() && !is_taken {
+            if !volume.shape().redundant() && !is_taken {
                 let offset_bytes = cut.offset;
                 let event = Event::Unrecoverable {
                     volume: self.volume_of(plan_index),
@@ -181,7 +181,7 @@ impl Engine {
         let running = &self.flight.running[plan_index];
         let (volume, plan): (&Volume, &Plan) =
             (&self.volumes[running.volume as usize], &running.plan);
-        let shape = &volume.shape;
+        let shape = volume.shape();
         let mut skip = done;
         let mut segments = plan.segments_of(step);
         let segment = segments.find(|segment| {

@@ -87,9 +87,9 @@ impl Engine {
             return Ok(());
         }
         let (offset, length) = (request.offset_bytes, u64::from(request.length_bytes));
-        let block = u64::from(volume.shape.block_bytes) - 1;
+        let block = u64::from(volume.shape().block_bytes) - 1;
         let end = offset.checked_add(length).ok_or(Failure::Misuse)?;
-        if length == 0 || (offset | length) & block != 0 || end > volume.shape.size_bytes {
+        if length == 0 || (offset | length) & block != 0 || end > volume.shape().size_bytes {
             return Err(Failure::Misuse);
         }
         if request.operation != Operation::Read && volume.refuses_writes() {

@@ -16,8 +16,9 @@ impl Engine {
         let Some(volume) = self.volumes.get(usize::from(number)) else {
             return;
         };
-        if self.order.ranges.is_claimed(number) && request.offset_bytes < volume.shape.size_bytes {
-            let place = volume.shape.locate(request.offset_bytes);
+        if self.order.ranges.is_claimed(number) && request.offset_bytes < volume.shape().size_bytes
+        {
+            let place = volume.shape().locate(request.offset_bytes);
             let band = volume.band(place.row, place.in_chunk_bytes);
             let volume = number;
             self.order.ranges.expect(BandKey { volume, band });

@@ -46,7 +46,7 @@ impl Engine {
                 self.reconstruct_at_once(index) || self.issue_direct(index, StepKind::Read),
             ),
             // While a job copies a drive it locks the bands that it works on, so writes need locks, too.
-            Operation::Write if !volume.shape.redundant() && volume.job.is_none() => {
+            Operation::Write if !volume.shape().redundant() && volume.job.is_none() => {
                 let kind = StepKind::Write { fua: request.fua };
                 Issued::from_all(self.issue_direct(index, kind))
             }
@@ -79,7 +79,7 @@ impl Engine {
             loop {
                 let volume = &self.volumes[at];
                 let unit_bytes = if volume.job.is_none() {
-                    volume.shape.chunk_bytes
+                    volume.shape().chunk_bytes
                 } else {
                     volume.band_bytes()
                 };
@@ -117,7 +117,7 @@ impl Engine {
     /// Steps that a direct plan of this volume may have; the pool's plans have room for more.
     #[inline]
     fn steps_max(&self, volume: usize) -> usize {
-        2 * self.volumes[volume].shape.members as usize
+        2 * self.volumes[volume].shape().members as usize
     }
 
     /// Adds one piece to a direct plan, or sends it where it can be reconstructed.
@@ -135,7 +135,7 @@ impl Engine {
         };
         match slot {
             Some(slot) => {
-                let shape = &volume.shape;
+                let shape = volume.shape();
                 let offset = shape.member_offset_bytes(cut.place.row, cut.place.in_chunk_bytes);
                 let step = Step::member(kind, 0, slot, offset, u64::from(cut.length));
                 self.flight.running[plan_index]
@@ -171,7 +171,7 @@ impl Engine {
                 &row_view
             }
         };
-        let slots = volume.shape.data_slots(place.row, place.data_index);
+        let slots = volume.shape().data_slots(place.row, place.data_index);
         let slots = SlotSet(slots.0 & view.readable.0 & !avoid.0);
         self.choose_slot(volume, view, slots, place)
     }
@@ -190,7 +190,7 @@ impl Engine {
         if let Operation::WriteZeroes {
             only_if_fast: true, ..
         } = request.operation
-            && (self.volumes[at].shape.has_parity() || !discards)
+            && (self.volumes[at].shape().has_parity() || !discards)
         {
             self.admission[index].give_up(Failure::NotSupported);
             return Issued::All;
@@ -205,7 +205,7 @@ impl Engine {
         }
         while let Some(cut) = self.cut(index, band_bytes) {
             let owner = self.volumes[at]
-                .shape
+                .shape()
                 .owner(cut.place.row, self.desk.shards());
             let taken = if owner != self.desk.id() {
                 if !self.admission.may_forward() {
@@ -231,7 +231,7 @@ impl Engine {
     /// As much of the request as lies in the row of `cut`: what is sent to the row's owner.
     fn row_cut(&self, index: u32, cut: Cut) -> Cut {
         let state = &self.admission[index];
-        let shape = &self.volumes[state.request().volume.0 as usize].shape;
+        let shape = self.volumes[state.request().volume.0 as usize].shape();
         let row_end = (cut.place.row + 1) * shape.row_bytes();
         let rest = state.rest();
         Cut {
@@ -244,7 +244,7 @@ impl Engine {
     fn issue_zero(&mut self, index: u32, cut: Cut) -> Option<u32> {
         let request = *self.admission[index].request();
         let at = request.volume.0 as usize;
-        let shape = self.volumes[at].shape;
+        let shape = *self.volumes[at].shape();
         let (discard, keep_allocated) = match request.operation {
             Operation::WriteZeroes { keep_allocated, .. } => (false, keep_allocated),
             Operation::Trim => (true, false),
@@ -279,7 +279,7 @@ impl Engine {
 
     fn issue_zero_row(&mut self, index: u32, kind: PartKind, cut: Cut) -> Option<u32> {
         let at = self.admission[index].request().volume.0 as usize;
-        let (shape, band_bytes) = (self.volumes[at].shape, self.volumes[at].band_bytes());
+        let (shape, band_bytes) = (*self.volumes[at].shape(), self.volumes[at].band_bytes());
         let bands = (shape.chunk_bytes / band_bytes) as usize;
         if self.order.ranges.parts_available() <= PARTS_RESERVED + bands {
             return None;
@@ -350,7 +350,7 @@ impl Engine {
             return None;
         }
         let offset = state.request().offset_bytes + state.cursor();
-        let shape = &self.volumes[state.request().volume.0 as usize].shape;
+        let shape = self.volumes[state.request().volume.0 as usize].shape();
         let place = shape.locate(offset);
         let left = unit_bytes - (place.in_chunk_bytes & (unit_bytes - 1));
         let length = rest.min(u64::from(left)) as u32;

@@ -20,7 +20,7 @@ impl Engine {
         let state = &self.admission[index];
         let request = *state.request();
         let volume = &self.volumes[usize::from(request.volume.0)];
-        let shape = &volume.shape;
+        let shape = volume.shape();
         let Some(view) = volume.uniform() else {
             return false;
         };

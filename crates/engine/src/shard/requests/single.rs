@@ -93,18 +93,18 @@ impl Engine {
     fn single_read(&mut self, request: &Request) -> Option<Place> {
         let volume = &self.volumes[request.volume.0 as usize];
         let view = volume.uniform()?;
-        let place = volume.shape.locate(request.offset_bytes);
-        if request.length_bytes > volume.shape.chunk_bytes - place.in_chunk_bytes {
+        let place = volume.shape().locate(request.offset_bytes);
+        if request.length_bytes > volume.shape().chunk_bytes - place.in_chunk_bytes {
             return None;
         }
-        let slots = volume.shape.data_slots(place.row, place.data_index);
+        let slots = volume.shape().data_slots(place.row, place.data_index);
         let slots = SlotSet(slots.0 & view.readable.0);
         let slot = self.choose_slot(volume, view, slots, place)?;
         self.desk.stats.singles_read += 1;
         Some(Place {
             slots: SlotSet(0).with(slot),
             offset_bytes: volume
-                .shape
+                .shape()
                 .member_offset_bytes(place.row, place.in_chunk_bytes),
             lock: NONE,
         })
@@ -118,7 +118,7 @@ impl Engine {
         }
         let volume = &self.volumes[at];
         let view = volume.uniform()?;
-        let shape = &volume.shape;
+        let shape = volume.shape();
         if volume.records_nothing() || !volume.unrecorded().is_empty() {
             return None;
         }
@@ -196,7 +196,7 @@ impl Engine {
         {
             return Ok(lock);
         }
-        let shape = &self.volumes[usize::from(key.volume)].shape;
+        let shape = self.volumes[usize::from(key.volume)].shape();
         let owner = shape.owner(place.row, self.desk.shards());
         if owner == self.desk.id() {
             return lock.ok_or(None);

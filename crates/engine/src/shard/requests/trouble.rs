@@ -16,9 +16,9 @@ impl Engine {
         let single = &self.flight.singles[index];
         let (request, lock) = (*single.request(), single.lock());
         let volume = &self.volumes[request.volume.0 as usize];
-        let place = volume.shape.locate(request.offset_bytes);
+        let place = volume.shape().locate(request.offset_bytes);
         let offset_bytes = volume
-            .shape
+            .shape()
             .member_offset_bytes(place.row, place.in_chunk_bytes);
         let kind = match request.operation {
             Operation::Read => StepKind::Read,
