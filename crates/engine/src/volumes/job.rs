@@ -2,9 +2,10 @@
 
 mod check;
 
+use crate::control::message::Message;
 use crate::control::record::{JobKind, JobView};
 use crate::limits::UNSYNCED_BANDS_MAX;
-use crate::units::Nanos;
+use crate::units::{Nanos, ShardId, VolumeId};
 use alloc::vec::Vec;
 
 /// Bands that a job may have in flight or done beyond its cursor.
@@ -36,13 +37,13 @@ pub(crate) struct JobRunner {
 
 /// How far a job is on one shard, as reported to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Progress {
+struct Progress {
     /// All bands below it are done.
-    pub band: u64,
-    pub mismatches: u64,
-    pub failures: u64,
+    band: u64,
+    mismatches: u64,
+    failures: u64,
     /// The job cannot continue.
-    pub given_up: bool,
+    given_up: bool,
 }
 
 impl JobRunner {
@@ -118,8 +119,8 @@ impl JobRunner {
         self.cursor >= self.bands || self.given_up
     }
 
-    /// How far the job is, if that has not been reported to the controller yet: it counts as reported now.
-    pub fn news(&mut self) -> Option<Progress> {
+    /// Tells how far the job is on this `shard`, if the controller has not been told yet: it counts as told now.
+    pub fn news(&mut self, shard: ShardId, volume: VolumeId) -> Option<Message> {
         let progress = Progress {
             band: self.settled(),
             mismatches: self.mismatches,
@@ -127,7 +128,15 @@ impl JobRunner {
             given_up: self.given_up,
         };
         let is_new = self.reported.replace(progress) != Some(progress);
-        is_new.then_some(progress)
+        is_new.then_some(Message::Progress {
+            shard,
+            volume,
+            job: self.view.id,
+            band: progress.band,
+            mismatches: progress.mismatches,
+            failures: progress.failures,
+            given_up: progress.given_up,
+        })
     }
 
     /// Whether what the job establishes holds for a band.

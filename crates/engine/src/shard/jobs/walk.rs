@@ -4,7 +4,6 @@
 //! [`JobRunner::is_done`] is the high-water mark: all bands below the cursor, and single ones above it. The controller
 //! takes the minimum over shards, has new drives flushed, and persists the checkpoint.
 
-use crate::control::message::Message;
 use crate::control::record::JobKind;
 use crate::limits::{PARTS_RESERVED, PLANS_RESERVED};
 use crate::order::ranges::{BandKey, Part};
@@ -85,22 +84,11 @@ impl Engine {
     /// Tells the controller how far the jobs are, if that has changed.
     pub(crate) fn report_progress(&mut self) {
         for at in 0..self.volumes.len() {
-            let Some(job) = &mut self.volumes[at].job else {
-                continue;
-            };
-            let Some(progress) = job.news() else {
-                continue;
-            };
-            let message = Message::Progress {
-                shard: self.desk.id(),
-                volume: VolumeId(at as u8),
-                job: job.view().id,
-                band: progress.band,
-                mismatches: progress.mismatches,
-                failures: progress.failures,
-                given_up: progress.given_up,
-            };
-            self.desk.tell_controller(message);
+            let (shard, volume) = (self.desk.id(), VolumeId(at as u8));
+            let job = self.volumes[at].job.as_mut();
+            if let Some(message) = job.and_then(|job| job.news(shard, volume)) {
+                self.desk.tell_controller(message);
+            }
         }
     }
 }
