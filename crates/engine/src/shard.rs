@@ -184,7 +184,7 @@ impl Engine {
         let job = self
             .volumes
             .iter()
-            .filter_map(|volume| volume.job.as_ref()?.next_wake(self.desk.now()))
+            .filter_map(|volume| volume.job()?.next_wake(self.desk.now()))
             .min();
         let busy = self.flight.running.used() > 0
             || self.flight.singles.used() > 0

@@ -277,7 +277,7 @@ impl Engine {
                 own.count() + planned.count(),
                 "requests that write to volume {number}: counted, and found"
             );
-            if let Some(job) = &volume.job {
+            if let Some(job) = volume.job() {
                 let name = u64::from(job.view().id);
                 let is_its = |part: &&u32| {
                     let part = &self.order.ranges[**part];

@@ -27,7 +27,7 @@ impl Engine {
     pub(crate) fn job_of(&self, index: u32) -> Option<JobView> {
         let running = &self.flight.running[index];
         let number = self.order.ranges[running.work.parts()].buffer.0;
-        let job = self.volumes[running.volume as usize].job.as_ref()?;
+        let job = self.volumes[running.volume as usize].job()?;
         (u64::from(job.view().id) == number).then_some(*job.view())
     }
 

@@ -5,7 +5,7 @@ mod differ;
 pub(crate) mod marks;
 
 use crate::bitmap::Bitmap;
-use crate::control::record::{JobKind, VolumeView};
+use crate::control::record::{JobKind, JobView, VolumeView};
 use crate::layout::Geometry;
 use crate::order::ranges::NONE;
 use crate::plan::RowView;
@@ -29,7 +29,7 @@ pub(crate) struct Volume {
     base: RowView,
     /// Every row has that state, and every copy of every byte can be trusted.
     is_uniform: bool,
-    pub job: Option<JobRunner>,
+    job: Option<JobRunner>,
     /// Members of this volume that failed and whose failure is not on record yet: no write that they
     /// missed may be acknowledged.
     unrecorded: MemberSet,
@@ -88,6 +88,42 @@ impl Volume {
         self.writes_freely = self.view.writes_allowed && self.bitmap.is_none();
         self.refuses_writes = self.view.refuses_writes();
         self.records_nothing = self.view.records_nothing();
+    }
+
+    /// Runs the job that the controller names, or none. Returns what the job does if it begins now.
+    pub fn follow_job(&mut self, job: Option<JobView>) -> Option<JobKind> {
+        match (&mut self.job, job) {
+            (Some(runner), Some(view)) if runner.view().id == view.id => runner.update(view),
+            (_, Some(view)) => {
+                self.job = Some(JobRunner::new(view, self.bands()));
+                return Some(view.kind);
+            }
+            (_, None) => self.job = None,
+        }
+        None
+    }
+
+    /// The job that runs on it, as far as it concerns this shard.
+    #[inline]
+    pub fn job(&self) -> Option<&JobRunner> {
+        self.job.as_ref()
+    }
+
+    /// The same, to be taken further.
+    #[inline]
+    pub fn job_mut(&mut self) -> Option<&mut JobRunner> {
+        self.job.as_mut()
+    }
+
+    /// The longest range of a chunk, in bytes, that is in one state throughout: a chunk, or a band while a job runs,
+    /// because a job changes the state band by band.
+    #[inline]
+    pub fn unit_bytes(&self) -> u32 {
+        if self.job.is_none() {
+            self.shape.chunk_bytes
+        } else {
+            self.band_bytes
+        }
     }
 
     /// From now on the regions of writes are marked in a bitmap first.

@@ -8,7 +8,6 @@ use crate::output::Output;
 use crate::request::{Failure, Operation};
 use crate::shard::Engine;
 use crate::units::VolumeId;
-use crate::volumes::job::JobRunner;
 use alloc::sync::Arc;
 
 impl Engine {
@@ -92,16 +91,8 @@ impl Engine {
     }
 
     fn adopt_job(&mut self, at: usize, job: Option<JobView>) {
-        let volume = &mut self.volumes[at];
-        match (&mut volume.job, job) {
-            (Some(runner), Some(view)) if runner.view().id == view.id => runner.update(view),
-            (_, Some(view)) => {
-                volume.job = Some(JobRunner::new(view, volume.bands()));
-                if let JobKind::Rebuild(slot) = view.kind {
-                    self.empty_log(at, slot);
-                }
-            }
-            (_, None) => volume.job = None,
+        if let Some(JobKind::Rebuild(slot)) = self.volumes[at].follow_job(job) {
+            self.empty_log(at, slot);
         }
     }
 
@@ -116,7 +107,7 @@ impl Engine {
     /// Whether writes without a lock are under way that began before there was a job.
     fn writes_unlocked(&self, at: usize) -> bool {
         let volume = VolumeId(at as u8);
-        if self.volumes[at].shape().redundant() || self.volumes[at].job.is_none() {
+        if self.volumes[at].shape().redundant() || self.volumes[at].job().is_none() {
             return false;
         }
         let single = |index: &u32| self.flight.singles[*index].writes_to(volume);

@@ -66,9 +66,7 @@ impl Engine {
     /// As [`Engine::job_of`], to be changed.
     pub(crate) fn job_of_mut(&mut self, index: u32) -> Option<&mut JobRunner> {
         self.job_of(index)?;
-        self.volumes[self.flight.running[index].volume as usize]
-            .job
-            .as_mut()
+        self.volumes[self.flight.running[index].volume as usize].job_mut()
     }
 
     /// A band's plan has run to its end. Returns whether it has been planned anew, to correct the band: then it is to

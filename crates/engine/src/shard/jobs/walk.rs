@@ -22,7 +22,7 @@ impl Engine {
     #[inline]
     pub(crate) fn run_background(&mut self) {
         for at in 0..self.volumes.len() {
-            if self.volumes[at].job.is_some() {
+            if self.volumes[at].job().is_some() {
                 self.run_job(at);
             }
         }
@@ -34,8 +34,7 @@ impl Engine {
         } else {
             DEPTH_IDLE
         };
-        if let Some(JobKind::Rebuild(slot)) =
-            self.volumes[at].job.as_ref().map(|job| job.view().kind)
+        if let Some(JobKind::Rebuild(slot)) = self.volumes[at].job().map(|job| job.view().kind)
             && self.is_log_to_be_emptied(at, slot)
         {
             return;
@@ -43,7 +42,7 @@ impl Engine {
         loop {
             let plans_available = self.flight.plans_available();
             let volume = &mut self.volumes[at];
-            let job = volume.job.as_mut().expect("its job is run");
+            let job = volume.job_mut().expect("its job is run");
             if !job.may_start(depth, self.desk.now()) {
                 break;
             }
@@ -51,7 +50,7 @@ impl Engine {
             let (row, low, high) = volume.band_range(band);
             let mine = volume.shape().owner(row, self.desk.shards()) == self.desk.id();
             let in_doubt = volume.next_band_in_doubt(band);
-            let job = volume.job.as_mut().expect("its job is run");
+            let job = volume.job_mut().expect("its job is run");
             if in_doubt > band && job.pass(in_doubt) {
                 continue;
             }
@@ -75,7 +74,7 @@ impl Engine {
             self.order.ranges.add(key, part);
         }
         self.dispatch_ready();
-        let job = self.volumes[at].job.as_ref();
+        let job = self.volumes[at].job();
         if job.is_some_and(JobRunner::is_over) {
             self.report_progress();
         }
@@ -85,7 +84,7 @@ impl Engine {
     pub(crate) fn report_progress(&mut self) {
         for at in 0..self.volumes.len() {
             let (shard, volume) = (self.desk.id(), VolumeId(at as u8));
-            let job = self.volumes[at].job.as_mut();
+            let job = self.volumes[at].job_mut();
             if let Some(message) = job.and_then(|job| job.news(shard, volume)) {
                 self.desk.tell_controller(message);
             }

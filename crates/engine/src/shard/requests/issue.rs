@@ -46,7 +46,7 @@ impl Engine {
                 self.reconstruct_at_once(index) || self.issue_direct(index, StepKind::Read),
             ),
             // While a job copies a drive it locks the bands that it works on, so writes need locks, too.
-            Operation::Write if !volume.shape().redundant() && volume.job.is_none() => {
+            Operation::Write if !volume.shape().redundant() && volume.job().is_none() => {
                 let kind = StepKind::Write { fua: request.fua };
                 Issued::from_all(self.issue_direct(index, kind))
             }
@@ -77,12 +77,7 @@ impl Engine {
             let mut bytes = 0;
             let mut all = true;
             loop {
-                let volume = &self.volumes[at];
-                let unit_bytes = if volume.job.is_none() {
-                    volume.shape().chunk_bytes
-                } else {
-                    volume.band_bytes()
-                };
+                let unit_bytes = self.volumes[at].unit_bytes();
                 let Some(cut) = self.cut(index, unit_bytes) else {
                     break;
                 };
