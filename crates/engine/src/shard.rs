@@ -192,7 +192,7 @@ impl Engine {
             || self
                 .volumes
                 .iter()
-                .any(|volume| !volume.writes.is_idle_reported());
+                .any(|volume| !volume.writes().is_idle_reported());
         let sweep = busy.then_some(self.sweeps.next());
         let hold = self.order.held_bands.first_end();
         // A shard that gives up a claim notifies nobody.

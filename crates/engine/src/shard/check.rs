@@ -193,7 +193,7 @@ impl Engine {
         let blocked = self
             .volumes
             .iter()
-            .flat_map(|volume| volume.writes.blocked());
+            .flat_map(|volume| volume.writes().blocked());
         let lists = self.admission.waiting_with_slots();
         let lists = lists.chain(blocked.copied());
         lists.for_each(|index| waits.add("request", index));
@@ -259,7 +259,7 @@ impl Engine {
                 running.volume == number && matches!(running.work, Work::Write { .. })
             };
             assert_eq!(
-                volume.writes.plans() as usize,
+                volume.writes().plans() as usize,
                 plans.iter().filter(is_own).count(),
                 "write plans of volume {number}: counted, and found"
             );
@@ -273,7 +273,7 @@ impl Engine {
             let planned =
                 planned.filter(|state| state.is_writing() && state.request().volume.0 == number);
             assert_eq!(
-                volume.writes.running() as usize,
+                volume.writes().running() as usize,
                 own.count() + planned.count(),
                 "requests that write to volume {number}: counted, and found"
             );

@@ -22,12 +22,12 @@ impl Engine {
             blocked: self
                 .volumes
                 .iter()
-                .map(|volume| volume.writes.blocked().len())
+                .map(|volume| volume.writes().blocked().len())
                 .sum(),
             writes: self
                 .volumes
                 .iter()
-                .map(|volume| volume.writes.running() as usize)
+                .map(|volume| volume.writes().running() as usize)
                 .sum(),
             scratch_waiting: self.flight.waiting_for_scratch(),
             log_waiting: self.hole_logs.waiting(),
@@ -47,7 +47,7 @@ impl Engine {
             self.order.held_bands.room(),
             self.desk.room(),
         ];
-        let blocked = self.volumes.iter().map(|volume| volume.writes.room());
+        let blocked = self.volumes.iter().map(|volume| volume.writes().room());
         queues.into_iter().chain(blocked).sum()
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Volume {
     /// missed may be acknowledged.
     unrecorded: MemberSet,
     /// Writes under way, and those that wait.
-    pub writes: Writes,
+    writes: Writes,
     /// By slot: the log that this shard writes, or [`NONE`]; empty without a log.
     logs: Vec<u32>,
     /// The write-intent bitmap, if there is one.
@@ -163,6 +163,18 @@ impl Volume {
     /// The same for a slot with a log that is this shard's: it has the parity of a row that this shard owns.
     pub fn own_log(&self, slot: Slot) -> u32 {
         self.logs[slot.0 as usize]
+    }
+
+    /// Its writes: those under way, and those that wait.
+    #[inline]
+    pub fn writes(&self) -> &Writes {
+        &self.writes
+    }
+
+    /// The same, for what begins, ends or has waited.
+    #[inline]
+    pub fn writes_mut(&mut self) -> &mut Writes {
+        &mut self.writes
     }
 
     /// A request waits until it may write. Returns whether the controller is to be told now that requests wait.

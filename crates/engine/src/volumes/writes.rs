@@ -1,7 +1,7 @@
 //! The writes of a volume: those under way, and those that wait until the volume may be written to.
 
 use crate::units::Nanos;
-use alloc::vec::Vec;
+use alloc::vec::{Drain, Vec};
 
 /// See the module's prose.
 #[derive(Debug)]
@@ -116,14 +116,15 @@ impl Writes {
         &self.blocked
     }
 
-    /// No request waits any more.
+    /// No request waits any more: those that waited have been refused.
     pub fn clear_blocked(&mut self) {
         self.blocked.clear();
     }
 
-    /// The requests that waited may continue: the controller is told again when others wait.
-    pub fn forget_intent(&mut self) {
+    /// The requests that waited, in order: they may continue. The controller is told again when others wait.
+    pub fn unblock(&mut self) -> Drain<'_, u32> {
         self.intent_sent = false;
+        self.blocked.drain(..)
     }
 
     /// How many may wait without more memory.

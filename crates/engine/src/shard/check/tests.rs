@@ -125,9 +125,9 @@ noticed! {
         let part = Part::background((4096, 4096), Buffer(1));
         engine.order.ranges.add(BandKey { volume: 0, band: 3 }, part);
     };
-    a_write_plan_too_many_is_noticed, "write plans of volume 0", |engine| engine.volumes[0].writes.plan_begins();
+    a_write_plan_too_many_is_noticed, "write plans of volume 0", |engine| engine.volumes[0].writes_mut().plan_begins();
     a_write_too_many_is_noticed, "requests that write to volume 0", |engine| {
-        engine.volumes[0].writes.begin(Nanos(0));
+        engine.volumes[0].writes_mut().begin(Nanos(0));
     };
     plans_that_wait_for_logs_are_counted, "plans that wait for logs", |engine| engine.hole_logs.miscount();
     a_plan_that_waits_for_a_log_too_many_is_noticed, "plan 0 waits for log 0", |engine| {

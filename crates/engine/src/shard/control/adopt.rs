@@ -98,10 +98,10 @@ impl Engine {
 
     /// Refuses requests that waited for writes to be allowed, because they will not be.
     fn refuse_blocked(&mut self, at: usize, why: Failure) {
-        for position in 0..self.volumes[at].writes.blocked().len() {
-            self.refuse(self.volumes[at].writes.blocked()[position], why);
+        for position in 0..self.volumes[at].writes().blocked().len() {
+            self.refuse(self.volumes[at].writes().blocked()[position], why);
         }
-        self.volumes[at].writes.clear_blocked();
+        self.volumes[at].writes_mut().clear_blocked();
     }
 
     /// Whether writes without a lock are under way that began before there was a job.
@@ -137,7 +137,7 @@ impl Engine {
                     + self.admission.slots_used()
                     + self.flight.singles.used()
                     == 0;
-            let fenced = volume.view().writes_allowed || volume.writes.running() == 0;
+            let fenced = volume.view().writes_allowed || volume.writes().running() == 0;
             stopped && fenced && !self.writes_unlocked(at)
         });
         if drained {
@@ -153,7 +153,7 @@ impl Engine {
     pub(crate) fn report_idle(&mut self) {
         for at in 0..self.volumes.len() {
             let (now, after) = (self.desk.now(), self.desk.options().clean_after);
-            if self.volumes[at].writes.report_idle(now, after) {
+            if self.volumes[at].writes_mut().report_idle(now, after) {
                 self.tell_idle(at, true);
             }
         }

@@ -202,7 +202,7 @@ impl Engine {
         };
         let index = self.flight.take_plan(work, key.volume, lock);
         if let Work::Write { .. } = work {
-            self.volumes[key.volume as usize].writes.plan_begins();
+            self.volumes[key.volume as usize].writes_mut().plan_begins();
         }
         let planned = match part.kind {
             PartKind::Write { .. } => self.plan_write(index, key, chosen.first, None),

@@ -12,7 +12,9 @@ impl Engine {
         self.end_steps(index);
         let running = &mut self.flight.running[index];
         if let Work::Write { .. } = running.work {
-            self.volumes[running.volume as usize].writes.plan_ends();
+            self.volumes[running.volume as usize]
+                .writes_mut()
+                .plan_ends();
         }
         let lock = core::mem::replace(&mut running.lock, NONE);
         if lock != NONE {

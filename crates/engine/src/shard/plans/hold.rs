@@ -59,7 +59,7 @@ impl Engine {
         if missing == 0 {
             return false;
         }
-        let ends = volume.writes.plans() * ENDS_PER_PLAN;
+        let ends = volume.writes().plans() * ENDS_PER_PLAN;
         let is_last_moment = ends == 0;
         let longest = if is_last_moment {
             ANSWER_TAKES
@@ -69,7 +69,7 @@ impl Engine {
         let held = HeldBand {
             key,
             stream,
-            until_ended: volume.writes.count_after(ends),
+            until_ended: volume.writes().count_after(ends),
             until: self.desk.now().after(longest),
             is_last_moment,
         };
@@ -89,8 +89,8 @@ impl Engine {
             let volume = &mut volumes[held.key.volume as usize];
             let row = volume.band_range(held.key.band).0;
             let row_bytes = volume.shape().row_bytes();
-            let all_ended = volume.writes.has_come_to(held.until_ended);
-            if (all_ended || volume.writes.plans() == 0) && !held.is_last_moment {
+            let all_ended = volume.writes().has_come_to(held.until_ended);
+            if (all_ended || volume.writes().plans() == 0) && !held.is_last_moment {
                 held.is_last_moment = true;
                 held.until = held.until.min(now.after(ANSWER_TAKES));
             }

@@ -200,7 +200,7 @@ impl Engine {
         }
         // The write has been counted as begun already if only its plan lacked room.
         if self.admission[index].counts_as_write() {
-            self.volumes[volume].writes.end();
+            self.volumes[volume].writes_mut().end();
         }
         self.admission[index].count_as_write(false);
         self.admission.give(index, false);

@@ -24,7 +24,7 @@ impl Engine {
         let (request, origin, failure) = (state.request(), *state.origin(), state.failure());
         let tag = request.tag;
         if state.counts_as_write() {
-            self.volumes[request.volume.0 as usize].writes.end();
+            self.volumes[request.volume.0 as usize].writes_mut().end();
         }
         self.admission.give(index, origin.is_some());
         if failure.is_some() {

@@ -313,7 +313,7 @@ impl Engine {
         let (request, from) = (single.request(), single.from());
         let tag = request.tag;
         if request.operation == Operation::Write {
-            self.volumes[request.volume.0 as usize].writes.end();
+            self.volumes[request.volume.0 as usize].writes_mut().end();
         }
         self.flight.singles.give(index);
         self.desk.ask(if let Some(shard) = from {

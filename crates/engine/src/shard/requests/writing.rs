@@ -8,19 +8,16 @@ impl Engine {
     /// Counts a request that modifies a volume, while it runs.
     #[inline]
     pub(crate) fn note_writing(&mut self, at: usize) {
-        if self.volumes[at].writes.begin(self.desk.now()) {
+        if self.volumes[at].writes_mut().begin(self.desk.now()) {
             self.tell_idle(at, false);
         }
     }
 
     /// Wakes the requests that waited for writes to be allowed.
     pub(crate) fn unblock(&mut self, volume: usize) {
-        let writes = &mut self.volumes[volume].writes;
-        writes.forget_intent();
-        for &index in writes.blocked() {
+        for index in self.volumes[volume].writes_mut().unblock() {
             self.admission.stall(index);
         }
-        writes.clear_blocked();
     }
 
     /// Tells the controller whether a volume has not been written to for a while.
