@@ -47,7 +47,7 @@ pub(crate) struct Volume {
     /// metadata cannot express it.
     records_nothing: bool,
     /// Recognises sequential writing; see [`crate::shard::plans::hold`].
-    pub streams: Streams,
+    streams: Streams,
     /// Where copies that may differ have been made equal.
     pub equal: EqualRanges,
 }
@@ -175,6 +175,18 @@ impl Volume {
     #[inline]
     pub fn writes_mut(&mut self) -> &mut Writes {
         &mut self.writes
+    }
+
+    /// The writers in order that it follows.
+    #[inline]
+    pub fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// The same, to take note of writes, and of what waiting for them has brought.
+    #[inline]
+    pub fn streams_mut(&mut self) -> &mut Streams {
+        &mut self.streams
     }
 
     /// A request waits until it may write. Returns whether the controller is to be told now that requests wait.

@@ -33,7 +33,9 @@ impl Engine {
         let several = self.desk.shards() > 1;
         let volume = &mut self.volumes[at];
         let row_bytes = several.then(|| volume.shape().row_bytes());
-        volume.streams.note(offset_bytes, length_bytes, row_bytes);
+        volume
+            .streams_mut()
+            .note(offset_bytes, length_bytes, row_bytes);
     }
 
     /// Whether chosen parts had better wait for the rest of their row; if so they are back in the queue.
@@ -45,7 +47,7 @@ impl Engine {
         }
         let (row, low, high) = volume.band_range(key.band);
         let row_bytes = volume.shape().row_bytes();
-        let Some(stream) = volume.streams.in_row(row * row_bytes, row_bytes) else {
+        let Some(stream) = volume.streams().in_row(row * row_bytes, row_bytes) else {
             return false;
         };
         let mut missing = u64::from(high - low) * u64::from(volume.shape().data_members());
@@ -95,11 +97,11 @@ impl Engine {
                 held.until = held.until.min(now.after(ANSWER_TAKES));
             }
             let came = volume
-                .streams
+                .streams()
                 .has_come(held.stream, row * row_bytes, row_bytes);
             let is_over = came || now >= held.until;
             if is_over {
-                volume.streams.learn(held.stream, came);
+                volume.streams_mut().learn(held.stream, came);
                 ranges.wake(held.key);
             }
             is_over
