@@ -49,7 +49,7 @@ pub(crate) struct Volume {
     /// Recognises sequential writing; see [`crate::shard::plans::hold`].
     streams: Streams,
     /// Where copies that may differ have been made equal.
-    pub equal: EqualRanges,
+    equal: EqualRanges,
 }
 
 impl Volume {

@@ -35,7 +35,7 @@ impl Engine {
     #[inline]
     pub(crate) fn leaves_unequal(&mut self, index: u32) -> bool {
         let volume = &self.volumes[usize::from(self.flight.running[index].volume)];
-        volume.equal.are_kept() && self.note_equal(index)
+        volume.makes_equal() && self.note_equal(index)
     }
 
     #[cold]
@@ -58,9 +58,7 @@ impl Engine {
             return true;
         }
         if self.admission[part.request].failure().is_none() {
-            let from = volume.on_members(place);
-            let to = from + u64::from(length_bytes);
-            volume.equal.add(part.data_index, from, to);
+            volume.note_made_equal(place, length_bytes);
             self.desk.stats.reads_made_equal += 1;
         }
         false

@@ -13,11 +13,24 @@ impl Volume {
         self.equal.keep(wanted);
     }
 
+    /// Whether copies may differ somewhere, and reads make them equal.
+    #[inline]
+    pub(crate) fn makes_equal(&self) -> bool {
+        self.equal.are_kept()
+    }
+
+    /// Remembers that the copies of so many bytes from a place on have been made equal.
+    pub(crate) fn note_made_equal(&mut self, place: Location, length_bytes: u32) {
+        let from = self.on_members(place);
+        let to = from + u64::from(length_bytes);
+        self.equal.add(place.data_index, from, to);
+    }
+
     pub(crate) fn is_mirrored(&self) -> bool {
         self.shape.has_copies()
     }
 
-    pub(crate) fn on_members(&self, place: Location) -> u64 {
+    fn on_members(&self, place: Location) -> u64 {
         place.row * u64::from(self.shape.chunk_bytes) + u64::from(place.in_chunk_bytes)
     }
 
