@@ -161,6 +161,7 @@ impl Volume {
     }
 
     /// The same for a slot with a log that is this shard's: it has the parity of a row that this shard owns.
+    #[inline]
     pub fn own_log(&self, slot: Slot) -> u32 {
         self.logs[slot.0 as usize]
     }
@@ -190,6 +191,7 @@ impl Volume {
     }
 
     /// A request waits until it may write. Returns whether the controller is to be told now that requests wait.
+    #[inline]
     pub fn block(&mut self, request: u32) -> bool {
         let is_asked = !self.view.writes_allowed;
         self.writes.block(request, is_asked)

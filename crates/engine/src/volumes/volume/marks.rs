@@ -14,14 +14,15 @@ const HAS_BITMAP: &str = "the volume has a bitmap";
 pub(crate) enum Marked {
     /// All its regions are marked, and count as written to. A volume without a bitmap needs no marks.
     Yes,
-    /// Not before these regions are marked: the keeper has to be asked for them.
+    /// Not before these regions are marked, for which the keeper has to be asked.
     AskFor(Regions),
-    /// Not before the keeper has answered, which has been asked already.
+    /// Not before the keeper has answered, who has been asked already.
     Asked,
 }
 
 impl Volume {
     /// Begins a write, or notes what it waits for, as far as the bitmap goes.
+    #[inline]
     pub(crate) fn begin_marked(&mut self, offset_bytes: u64, length_bytes: u32) -> Marked {
         let Some(bitmap) = &mut self.bitmap else {
             return Marked::Yes;
