@@ -11,6 +11,7 @@ Everything that the lanes print is passed on. Exit code 1 if one of them fails.
 """
 import argparse
 import datetime
+import os
 import pathlib
 import subprocess
 import sys
@@ -43,11 +44,18 @@ LANES = {
 }
 
 
+def environment():
+    """The environment without what `make whole ARGS=LANE` hands to everything below it: each lane's own make would take
+    ARGS from there."""
+    handed_on = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS", "COUNT", "ROUNDS", "SECONDS", "SEED")
+    return {name: value for name, value in os.environ.items() if name not in handed_on}
+
+
 def run(command):
     """Exit code and last line of a command whose output is passed on."""
     last = ""
-    with subprocess.Popen(command.split(), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace") as running:
+    with subprocess.Popen(command.split(), cwd=ROOT, env=environment(), stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace") as running:
         for line in running.stdout:
             print(line, end="", flush=True)
             # What make says of a failure is no news.
