@@ -79,7 +79,7 @@ pub(crate) struct Running {
     /// The write-hole log that it is in or waits for, or [`NONE`].
     pub log: u32,
     /// The single request that the plan was, while commands bear that request's name, or [`NONE`].
-    pub single: u32,
+    single: u32,
     /// Commands that are not waited for any more and have not come back; see `left_with`.
     left: u16,
     pub volume: u8,
@@ -87,7 +87,7 @@ pub(crate) struct Running {
     missed: MemberSet,
     /// The work met an unreadable block and is done in pieces.
     pub piecewise: Option<Piecewise>,
-    pub started: Nanos,
+    started: Nanos,
     /// Bit `i`: the comparison in step `i` found a difference; the last bit stands for all steps behind.
     differing_steps: u64,
     pub plan: Plan,
@@ -162,5 +162,28 @@ impl Running {
         self.outstanding = 0;
         self.wrote = false;
         self.read_failed = false;
+    }
+}
+
+/// What it was before.
+impl Running {
+    /// It continues a single request, whose commands went out at `started`; `outstanding` of them are not back. No
+    /// further stage follows.
+    pub fn continue_single(&mut self, single: u32, outstanding: u16, started: Nanos, wrote: bool) {
+        self.next = self.plan.steps().len() as u16;
+        self.outstanding = outstanding;
+        self.started = started;
+        self.wrote = wrote;
+        self.single = single;
+    }
+
+    /// The single request that the plan was, while commands bear that request's name, or [`NONE`].
+    pub fn single(&self) -> u32 {
+        self.single
+    }
+
+    /// No command bears the single request's name any more. Returns that request, or [`NONE`] if there was none.
+    pub fn forget_single(&mut self) -> u32 {
+        core::mem::replace(&mut self.single, NONE)
     }
 }

@@ -13,6 +13,22 @@ impl Running {
         (next != self.plan.steps().len()).then_some(next)
     }
 
+    /// The next stage begins now, or begins to wait until it may write: its deadline counts from now.
+    #[inline]
+    pub fn begin_stage(&mut self, now: Nanos) {
+        self.started = now;
+    }
+
+    /// When the latest stage began.
+    pub fn started(&self) -> Nanos {
+        self.started
+    }
+
+    /// The time when the latest stage began, to be corrected.
+    pub fn started_mut(&mut self) -> &mut Nanos {
+        &mut self.started
+    }
+
     /// All steps before this one have gone out.
     #[inline]
     pub fn stage_is_out(&mut self, next: usize) {
@@ -22,14 +38,6 @@ impl Running {
     /// No further stage goes out.
     pub fn write_nothing_more(&mut self) {
         self.next = self.plan.steps().len() as u16;
-    }
-
-    /// The only stage has gone out already, at `started`; `outstanding` of its steps are not back.
-    pub fn issued_already(&mut self, outstanding: u16, started: Nanos, wrote: bool) {
-        self.next = self.plan.steps().len() as u16;
-        self.outstanding = outstanding;
-        self.started = started;
-        self.wrote = wrote;
     }
 
     /// A step goes out.

@@ -42,7 +42,7 @@ impl Engine {
         let now = self.desk.now();
         let shift = |began: &mut Nanos| *began = began.after(late).min(now);
         for index in 0..self.flight.running.capacity() as u32 {
-            shift(&mut self.flight.running[index].started);
+            shift(self.flight.running[index].started_mut());
         }
         for index in 0..self.flight.singles.capacity() as u32 {
             shift(self.flight.singles[index].started_mut());

@@ -64,7 +64,7 @@ impl Engine {
         if let Some(block) = scratch {
             self.flight.scratch.pin(block);
         }
-        let single = core::mem::replace(&mut self.flight.running[index].single, NONE);
+        let single = self.flight.running[index].forget_single();
         let mut rest = self.flight.running[index].left();
         if single != NONE {
             let (commands, generation) = self.flight.singles[single].give_up();

@@ -22,7 +22,7 @@ impl Engine {
         for index in 0..self.flight.running.capacity() as u32 {
             let running = &self.flight.running[index];
             let is_late =
-                self.desk.now().since(running.started) >= self.desk.options().member_deadline;
+                self.desk.now().since(running.started()) >= self.desk.options().member_deadline;
             if running.outstanding() == 0 || (!is_late && self.members.failed().is_empty()) {
                 continue;
             }
@@ -49,7 +49,7 @@ impl Engine {
     /// The name that a command of a plan went out with.
     fn name_of(&self, index: u32, at: usize) -> Token {
         let running = &self.flight.running[index];
-        let single = Some(running.single).filter(|&single| single != NONE);
+        let single = Some(running.single()).filter(|&single| single != NONE);
         single
             .and_then(|single| self.flight.singles[single].name_of(single, at as u8))
             .unwrap_or(Token::new(index, running.generation, at))

@@ -68,7 +68,7 @@ impl Engine {
             if running.next_step().is_none() {
                 return self.finish(index);
             }
-            running.started = self.desk.now();
+            running.begin_stage(self.desk.now());
             match self.prepare_next_stage(index) {
                 NextStage::MayBegin => self.issue_stage(index),
                 NextStage::Waits => return,

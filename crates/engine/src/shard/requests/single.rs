@@ -341,7 +341,7 @@ impl Engine {
         let plan = single.plan();
         let running = &mut self.flight.running[plan];
         if single.came_back(copy) {
-            running.single = NONE;
+            running.forget_single();
             self.flight.singles.give(index);
         }
         let token = Token::new(plan, running.generation, usize::from(copy));

@@ -54,8 +54,8 @@ impl Engine {
             });
         }
         let outstanding = single.outstanding() as u16;
-        running.issued_already(outstanding, single.started(), kind != StepKind::Read);
-        running.single = index;
+        let wrote = kind != StepKind::Read;
+        running.continue_single(index, outstanding, single.started(), wrote);
         single.become_plan(plan_index);
         self.flight.single_needs_none();
         self.desk.stats.plans_direct += 1;
