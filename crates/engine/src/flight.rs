@@ -105,15 +105,14 @@ impl Flight {
         let Some(block) = self.scratch.take(wanted) else {
             return false;
         };
-        running.plan.bind_scratch(block.buffer);
-        running.scratch = Some(block);
+        running.bind_scratch(block);
         true
     }
 
     /// Takes the scratch memory of a plan back, if it has some.
     #[inline]
     pub fn return_scratch(&mut self, index: u32) {
-        if let Some(block) = self.running[index].scratch.take() {
+        if let Some(block) = self.running[index].give_up_scratch() {
             self.scratch.give(block);
         }
     }

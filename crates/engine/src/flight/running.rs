@@ -73,11 +73,11 @@ pub(crate) struct Running {
     wrote: bool,
     read_failed: bool,
     pub work: Work,
-    pub scratch: Option<ScratchBlock>,
+    scratch: Option<ScratchBlock>,
     /// The lock held, or [`NONE`].
-    pub lock: u32,
+    lock: u32,
     /// The write-hole log that it is in or waits for, or [`NONE`].
-    pub log: u32,
+    log: u32,
     /// The single request that the plan was, while commands bear that request's name, or [`NONE`].
     single: u32,
     /// Commands that are not waited for any more and have not come back; see `left_with`.
@@ -162,6 +162,56 @@ impl Running {
         self.outstanding = 0;
         self.wrote = false;
         self.read_failed = false;
+    }
+}
+
+/// What it holds: a lock, a place in a log, scratch memory.
+impl Running {
+    /// The lock that it holds, or [`NONE`].
+    #[inline]
+    pub fn lock(&self) -> u32 {
+        self.lock
+    }
+
+    /// It gives up its lock, which the caller releases. Returns the lock, or [`NONE`] if there is none.
+    #[inline]
+    pub fn give_up_lock(&mut self) -> u32 {
+        core::mem::replace(&mut self.lock, NONE)
+    }
+
+    /// The write-hole log that it is in or waits for, or [`NONE`].
+    #[inline]
+    pub fn log(&self) -> u32 {
+        self.log
+    }
+
+    /// It waits for a unit of a log from now on, and is in that unit later.
+    #[inline]
+    pub fn enter_log(&mut self, log: u32) {
+        self.log = log;
+    }
+
+    /// It is in no log any more, and waits for none. Returns the log that it has left, or [`NONE`].
+    #[inline]
+    pub fn leave_log(&mut self) -> u32 {
+        core::mem::replace(&mut self.log, NONE)
+    }
+
+    /// It gets the scratch memory that its steps want.
+    pub fn bind_scratch(&mut self, block: ScratchBlock) {
+        self.plan.bind_scratch(block.buffer);
+        self.scratch = Some(block);
+    }
+
+    /// Its scratch memory, if it has some.
+    pub fn scratch(&self) -> Option<ScratchBlock> {
+        self.scratch
+    }
+
+    /// It gives up its scratch memory, if it has some.
+    #[inline]
+    pub fn give_up_scratch(&mut self) -> Option<ScratchBlock> {
+        self.scratch.take()
     }
 }
 

@@ -120,7 +120,7 @@ impl Engine {
     }
 
     fn check_locks(&self, plans: &[u32], singles: &[u32]) {
-        let planned = plans.iter().map(|&index| self.flight.running[index].lock);
+        let planned = plans.iter().map(|&index| self.flight.running[index].lock());
         let single = singles
             .iter()
             .map(|&index| self.flight.singles[index].lock());
@@ -139,7 +139,7 @@ impl Engine {
     fn check_scratch(&self, plans: &[u32]) {
         let planned = plans
             .iter()
-            .filter_map(|&index| self.flight.running[index].scratch);
+            .filter_map(|&index| self.flight.running[index].scratch());
         let left: Vec<_> = self.flight.leftovers.scratch().collect();
         let (lent, pinned) = self.flight.scratch.out();
         assert_eq!(pinned, left.len(), "scratch blocks of abandoned commands");

@@ -101,7 +101,9 @@ noticed! {
     a_lost_single_is_noticed, "may yet need a plan", |engine| engine.flight.single_needs_none();
     a_lost_command_is_noticed, "commands with member 1", |engine| engine.members.forget_commands(MemberId(1));
     a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.flight.running[0].step_goes_out(0);
-    a_lost_lock_is_noticed, "requests that hold one", |engine| engine.flight.running[0].lock = 5;
+    a_lost_lock_is_noticed, "requests that hold one", |engine| {
+        engine.flight.take_plan(Work::LogFlush { log: 0 }, 0, 5);
+    };
     a_lost_scratch_block_is_noticed, "scratch blocks that are lent", |engine| {
         engine.flight.scratch.take(4096);
     };

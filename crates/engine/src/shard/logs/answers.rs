@@ -6,7 +6,6 @@
 
 use crate::flight::states::Progress;
 use crate::log::slot::COPIES;
-use crate::order::ranges::NONE;
 use crate::output::Output;
 use crate::policy::MemberError;
 use crate::shard::Engine;
@@ -111,12 +110,11 @@ impl Engine {
     pub(crate) fn give_up_unlogged(&mut self, plan: u32) {
         let running = &mut self.flight.running[plan];
         running.answer_log_steps(Progress::Missed);
-        let slot = self.hole_logs[running.log as usize].slot();
+        let slot = self.hole_logs[running.leave_log() as usize].slot();
         let volume = &self.volumes[running.volume as usize];
         if let Some(member) = volume.member(slot, false) {
             running.miss(member);
         }
-        running.log = NONE;
         let is_over = running.outstanding() == 0;
         self.give_up_writing(plan);
         if is_over {

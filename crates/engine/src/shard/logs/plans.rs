@@ -30,16 +30,17 @@ impl Engine {
         let volume = &self.volumes[self.flight.running[index].volume as usize];
         let running = &mut self.flight.running[index];
         running.step_goes_out(at);
-        if running.log == NONE {
-            running.log = volume.logs[slot.0 as usize];
-            self.hole_logs.wait(running.log, index);
+        if running.log() == NONE {
+            let log = volume.logs[slot.0 as usize];
+            running.enter_log(log);
+            self.hole_logs.wait(log, index);
         }
         true
     }
 
     /// The volume has failed under a plan: the plan's unit is kept, because the plan's writes may be incomplete.
     pub(crate) fn keep_log(&mut self, plan: u32) {
-        let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
+        let index = self.flight.running[plan].leave_log();
         if index != NONE {
             self.hole_logs[index as usize].stop();
         }
@@ -49,7 +50,7 @@ impl Engine {
     /// member's failure is on record: until then the member could come back as if it were current. If the volume has
     /// failed, the failure is never recorded, and the unit is kept.
     pub(crate) fn leave_log(&mut self, plan: u32) {
-        let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
+        let index = self.flight.running[plan].leave_log();
         if index == NONE {
             return;
         }

@@ -180,7 +180,7 @@ impl Engine {
     fn pass_log(&mut self, plan: u32) {
         let running = &mut self.flight.running[plan];
         running.answer_log_steps(Progress::Missed);
-        running.log = NONE;
+        running.leave_log();
         if running.outstanding() == 0 {
             self.advance(plan);
         }

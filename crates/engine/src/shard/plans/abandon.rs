@@ -60,7 +60,7 @@ impl Engine {
         self.flight
             .leftovers
             .take_back_promise(self.flight.running[index].promised());
-        let scratch = self.flight.running[index].scratch.take();
+        let scratch = self.flight.running[index].give_up_scratch();
         if let Some(block) = scratch {
             self.flight.scratch.pin(block);
         }

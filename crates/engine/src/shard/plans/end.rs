@@ -14,7 +14,7 @@ impl Engine {
         if let Work::Write { .. } = running.work {
             self.volumes[running.volume as usize].writes.plan_ends();
         }
-        let lock = core::mem::replace(&mut running.lock, NONE);
+        let lock = running.give_up_lock();
         if lock != NONE {
             self.order.ranges.unlock(lock);
         }

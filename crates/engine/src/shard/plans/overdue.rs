@@ -117,7 +117,7 @@ impl Engine {
         let running = &self.flight.running[index];
         running.plan.segments_of(step).any(|segment| {
             let own = running
-                .scratch
+                .scratch()
                 .is_some_and(|block| block.holds(segment.buffer));
             !own && !self.is_zeros(segment.buffer)
         })

@@ -42,7 +42,7 @@ impl Engine {
     fn note_equal(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
         let (part, missed) = (self.order.ranges[running.work.parts()], running.missed());
-        let key = self.order.ranges.key_of_lock(running.lock);
+        let key = self.order.ranges.key_of_lock(running.lock());
         let view = self.view_of(key);
         let volume = &mut self.volumes[usize::from(key.volume)];
         let place = Location {

@@ -103,7 +103,7 @@ impl Engine {
     fn plan_again(&mut self, index: u32) {
         let (parts, lock) = (
             self.flight.running[index].work.parts(),
-            self.flight.running[index].lock,
+            self.flight.running[index].lock(),
         );
         // First: what the plan leaves behind is found by the chain of parts, which is about to become longer.
         self.renew(index);
@@ -162,7 +162,7 @@ impl Engine {
             self.renew(index);
             let running = &self.flight.running[index];
             let piecewise = running.piecewise.expect(IN_PIECES);
-            let key = self.order.ranges.key_of_lock(running.lock);
+            let key = self.order.ranges.key_of_lock(running.lock());
             if self.plan_range(index, key, &piecewise).is_ok() {
                 return Next::Start;
             }
@@ -182,7 +182,7 @@ impl Engine {
     fn pass_piece(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
         let piecewise = running.piecewise.expect(IN_PIECES);
-        let key = self.order.ranges.key_of_lock(running.lock);
+        let key = self.order.ranges.key_of_lock(running.lock());
         let goes_on = self.piece_failed(index, key, &piecewise);
         let piecewise = self.flight.running[index].piecewise.as_mut();
         if goes_on && piecewise.is_some_and(Piecewise::step) {
