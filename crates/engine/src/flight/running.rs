@@ -9,6 +9,7 @@ use crate::flight::scratch::ScratchBlock;
 use crate::flight::states::StepStates;
 use crate::order::ranges::NONE;
 use crate::plan::Plan;
+use crate::token::Token;
 use crate::units::{MemberSet, Nanos};
 
 /// What a plan is for.
@@ -65,7 +66,7 @@ pub(crate) enum Next {
 pub(crate) struct Running {
     pub states: StepStates,
     /// Part of the commands' names; see [`crate::token`].
-    pub generation: u16,
+    generation: u16,
     outstanding: u16,
     /// First step of the next stage.
     next: u16,
@@ -215,8 +216,31 @@ impl Running {
     }
 }
 
-/// What it was before.
+/// Its name, and what it was before.
 impl Running {
+    /// The name that a step's command goes out with; `index` is the plan's place in the pool.
+    #[inline]
+    pub fn name_of(&self, index: u32, step: usize) -> Token {
+        Token::new(index, self.generation, step)
+    }
+
+    /// Whether a command that bears this name, and was sent from the plan's place in the pool, is one of its own. It is
+    /// not if a plan that has gone left it behind.
+    #[inline]
+    pub fn has_name(&self, token: Token) -> bool {
+        self.generation == token.generation()
+    }
+
+    /// Part of its commands' names; see [`crate::token`].
+    pub fn generation(&self) -> u16 {
+        self.generation
+    }
+
+    /// Commands of its present name are left behind: the next ones bear names of this generation.
+    pub fn rename(&mut self, generation: u16) {
+        self.generation = generation;
+    }
+
     /// It continues a single request, whose commands went out at `started`; `outstanding` of them are not back. No
     /// further stage follows.
     pub fn continue_single(&mut self, single: u32, outstanding: u16, started: Nanos, wrote: bool) {

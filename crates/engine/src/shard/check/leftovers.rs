@@ -17,7 +17,7 @@ impl Engine {
         self.flight.leftovers.check(promised);
         let plans = plans
             .iter()
-            .map(|&index| Token::new(index, self.flight.running[index].generation, 0));
+            .map(|&index| self.flight.running[index].name_of(index, 0));
         let singles = singles
             .iter()
             .map(|&index| Token::of_single(index, self.flight.singles[index].generation(), 0));

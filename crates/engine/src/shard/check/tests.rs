@@ -139,7 +139,7 @@ noticed! {
         engine.hole_logs.wait(log, 0);
     };
     a_name_that_is_given_out_again_is_noticed, "is given out again", |engine| {
-        let name = crate::token::Token::new(0, engine.flight.running[0].generation, 0);
+        let name = engine.flight.running[0].name_of(0, 0);
         assert!(engine.flight.leftovers.add_command(name, MemberId(1)));
     };
     a_leak_of_a_request_is_noticed, "requests of ports and of other shards", |engine| {

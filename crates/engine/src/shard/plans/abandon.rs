@@ -76,11 +76,11 @@ impl Engine {
             rest -= commands;
         }
         if rest > 0 {
-            let generation = self.flight.running[index].generation;
+            let generation = self.flight.running[index].generation();
             let name = |generation| Token::new(index, generation, 0);
             self.keep(index, name(generation), rest, scratch);
-            self.flight.running[index].generation =
-                self.flight.leftovers.next_generation(generation, name);
+            let next = self.flight.leftovers.next_generation(generation, name);
+            self.flight.running[index].rename(next);
         }
         self.flight.running[index].forget_left();
     }

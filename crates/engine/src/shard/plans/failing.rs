@@ -8,7 +8,6 @@ use crate::limits::RETRIES_MAX;
 use crate::output::Output;
 use crate::policy::{Asked, ErrorClass, MemberError, Reaction, reaction};
 use crate::shard::Engine;
-use crate::token::Token;
 use crate::units::{MemberId, MemberSet};
 use crate::world::Io;
 
@@ -38,7 +37,7 @@ impl Engine {
                 state.retries += 1;
                 self.members.sent(member);
                 self.desk.ask(Output::Io(Io {
-                    token: Token::new(index, running.generation, at),
+                    token: running.name_of(index, at),
                     member,
                     kind: step.kind,
                     offset_bytes: step.offset_bytes,

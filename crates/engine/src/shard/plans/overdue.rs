@@ -52,7 +52,7 @@ impl Engine {
         let single = Some(running.single()).filter(|&single| single != NONE);
         single
             .and_then(|single| self.flight.singles[single].name_of(single, at as u8))
-            .unwrap_or(Token::new(index, running.generation, at))
+            .unwrap_or(running.name_of(index, at))
     }
 
     /// Stops waiting for what failed members have held for too long. Called while no output is queued,

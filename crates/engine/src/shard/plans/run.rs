@@ -145,7 +145,7 @@ impl Engine {
             stats.xor_written_bytes += step.length_bytes;
         }
         running.step_goes_out(at);
-        let token = Token::new(index, running.generation, at);
+        let token = running.name_of(index, at);
         self.desk.ask(Output::Compute(token));
     }
 
@@ -177,7 +177,7 @@ impl Engine {
         if !matches!(kind, StepKind::Read | StepKind::Flush) {
             running.write_goes_out();
         }
-        let token = Token::new(index, running.generation, at);
+        let token = running.name_of(index, at);
         self.count_io(kind, length_bytes);
         self.members.sent(member);
         self.desk.ask(Output::Io(Io {
@@ -225,7 +225,7 @@ impl Engine {
     pub(crate) fn step_done(&mut self, token: Token, result: Result<(), MemberError>) {
         let (index, at) = (token.index(), token.step());
         let running = &mut self.flight.running[index];
-        if running.generation != token.generation() {
+        if !running.has_name(token) {
             return self.came_back_late(token);
         }
         let state = &mut running.states[at];

@@ -102,7 +102,7 @@ impl Engine {
             self.members.sent(member);
             self.desk.stats.member_flushes += 1;
             self.desk.ask(Output::Io(Io {
-                token: Token::new(index, running.generation, at),
+                token: running.name_of(index, at),
                 member,
                 kind: StepKind::Flush,
                 offset_bytes: 0,
@@ -126,8 +126,7 @@ impl Engine {
         let (index, at) = (token.index(), token.step());
         let running = &mut self.flight.running[index];
         assert!(
-            running.generation == token.generation()
-                && running.states[at].progress == Progress::Recording,
+            running.has_name(token) && running.states[at].progress == Progress::Recording,
             "{token:?} does not wait for the record"
         );
         let state = &mut running.states[at];

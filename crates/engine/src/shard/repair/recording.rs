@@ -4,7 +4,6 @@ use crate::control::bad_blocks::BadBlockChange;
 use crate::control::message::Message;
 use crate::flight::states::Progress;
 use crate::shard::Engine;
-use crate::token::Token;
 use crate::units::MemberId;
 
 impl Engine {
@@ -13,10 +12,11 @@ impl Engine {
         let running = &mut self.flight.running[index];
         let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
         state.progress = Progress::Recording;
+        let member = MemberId(state.member);
         let message = Message::BadBlocks {
             shard: self.desk.id(),
-            token: Token::new(index, running.generation, at),
-            member: MemberId(state.member),
+            token: running.name_of(index, at),
+            member,
             offset_bytes: step.offset_bytes,
             length_bytes: step.length_bytes as u32,
             change,

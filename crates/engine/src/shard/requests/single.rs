@@ -344,7 +344,7 @@ impl Engine {
             running.forget_single();
             self.flight.singles.give(index);
         }
-        let token = Token::new(plan, running.generation, usize::from(copy));
+        let token = running.name_of(plan, usize::from(copy));
         self.step_done(token, result);
     }
 }
