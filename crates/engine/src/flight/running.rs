@@ -73,7 +73,7 @@ pub(crate) struct Running {
     /// A write step has gone out.
     wrote: bool,
     read_failed: bool,
-    pub work: Work,
+    work: Work,
     scratch: Option<ScratchBlock>,
     /// The lock held, or [`NONE`].
     lock: u32,
@@ -83,7 +83,7 @@ pub(crate) struct Running {
     single: u32,
     /// Commands that are not waited for any more and have not come back; see `left_with`.
     left: u16,
-    pub volume: u8,
+    volume: u8,
     /// Members that missed a write of this plan.
     missed: MemberSet,
     /// The work met an unreadable block and is done in pieces.
@@ -163,6 +163,30 @@ impl Running {
         self.outstanding = 0;
         self.wrote = false;
         self.read_failed = false;
+    }
+}
+
+/// What it is for.
+impl Running {
+    /// What it is for.
+    #[inline]
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
+    /// The number of its volume; for a flush of the controller, a number that no volume has.
+    #[inline]
+    pub fn volume(&self) -> u8 {
+        self.volume
+    }
+
+    /// A check has found differences and is planned anew, to correct them: forgets them.
+    pub fn correct_band(&mut self) {
+        let Work::Background { repair, .. } = &mut self.work else {
+            unreachable!("{:?} is no job's", self.work);
+        };
+        *repair = true;
+        self.differing_steps = 0;
     }
 }
 

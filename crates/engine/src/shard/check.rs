@@ -93,7 +93,7 @@ impl Engine {
                 running.outstanding(),
                 waits,
                 "steps that plan {index} waits for: counted, and found: {:?}",
-                running.work
+                running.work()
             );
             assert_eq!(
                 running.left() > 0,
@@ -158,7 +158,7 @@ impl Engine {
     fn check_pieces(&self, plans: &[u32], requests: &[u32], parts: &[u32]) {
         let mut pieces = Counts::of(requests);
         for &index in plans {
-            if let Work::Direct { request } = self.flight.running[index].work {
+            if let Work::Direct { request } = self.flight.running[index].work() {
                 pieces.add("request", request);
             }
         }
@@ -217,9 +217,10 @@ impl Engine {
             let here = waits.take(index);
             let expected = u32::from(self.flight.running[index].outstanding() == 0);
             assert_eq!(
-                here, expected,
+                here,
+                expected,
                 "lists in which plan {index} waits, for {:?}",
-                self.flight.running[index].work
+                self.flight.running[index].work()
             );
         }
         waits.check_rest("plan");
@@ -233,7 +234,7 @@ impl Engine {
             .check(|key| self.order.held_bands.has(key));
         let mut planned = 0;
         for &index in plans {
-            let mut at = self.flight.running[index].work.parts();
+            let mut at = self.flight.running[index].work().parts();
             while at != NONE {
                 planned += 1;
                 assert!(
@@ -256,7 +257,7 @@ impl Engine {
         for (number, volume) in (0u8..).zip(self.volumes.iter()) {
             let is_own = |index: &&u32| {
                 let running = &self.flight.running[**index];
-                running.volume == number && matches!(running.work, Work::Write { .. })
+                running.volume() == number && matches!(running.work(), Work::Write { .. })
             };
             assert_eq!(
                 volume.writes.plans() as usize,

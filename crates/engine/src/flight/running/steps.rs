@@ -145,11 +145,6 @@ impl Running {
         self.differing_steps != 0
     }
 
-    /// Forgets the differences, because they are being corrected.
-    pub fn forget_differences(&mut self) {
-        self.differing_steps = 0;
-    }
-
     /// Some of a job's band could not be done. Returns whether that was known already.
     pub fn fail_band(&mut self) -> bool {
         core::mem::replace(&mut self.band_failed, true)

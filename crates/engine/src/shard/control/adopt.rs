@@ -125,7 +125,7 @@ impl Engine {
         let single = |index: &u32| self.flight.singles[*index].writes_to(volume);
         let planned = |index: &u32| {
             let running = &self.flight.running[*index];
-            match running.work {
+            match running.work() {
                 Work::Direct { request } if running.outstanding() > 0 => {
                     let asked = self.admission[request].request();
                     asked.volume == volume && asked.operation == Operation::Write

@@ -30,7 +30,7 @@ impl Engine {
         for _ in 0..self.hole_logs.waiting_for_record().len() {
             let index = self.hole_logs.take_first_recorded();
             let running = &mut self.flight.running[index];
-            let volume = &self.volumes[running.volume as usize];
+            let volume = &self.volumes[running.volume() as usize];
             // These members miss this write, if the plan writes at all.
             running.miss_all(volume.unrecorded);
             if volume.records_nothing && !volume.unrecorded.is_empty() {

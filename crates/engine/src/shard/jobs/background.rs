@@ -34,8 +34,8 @@ impl Engine {
         (low_bytes, high_bytes): (u32, u32),
         piecewise: Option<&Piecewise>,
     ) -> Result<(), NotEnoughMembers> {
-        let Work::Background { repair, .. } = self.flight.running[index].work else {
-            unreachable!("{:?} is no job's", self.flight.running[index].work);
+        let Work::Background { repair, .. } = self.flight.running[index].work() else {
+            unreachable!("{:?} is no job's", self.flight.running[index].work());
         };
         let mut view = self.view_of(key);
         let Some(job) = self.job_of(index) else {
@@ -66,7 +66,7 @@ impl Engine {
     /// As [`Engine::job_of`], to be changed.
     pub(crate) fn job_of_mut(&mut self, index: u32) -> Option<&mut JobRunner> {
         self.job_of(index)?;
-        self.volumes[self.flight.running[index].volume as usize]
+        self.volumes[self.flight.running[index].volume() as usize]
             .job
             .as_mut()
     }
@@ -76,8 +76,8 @@ impl Engine {
     #[must_use = "a plan that corrects the band is to be started"]
     pub(crate) fn background_done(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
-        let Work::Background { part, band, repair } = running.work else {
-            unreachable!("{:?} is no job's", running.work);
+        let Work::Background { part, band, repair } = running.work() else {
+            unreachable!("{:?} is no job's", running.work());
         };
         if is_inspection(&self.order.ranges[part]) {
             match Inspection::hold(&mut self.inspection, index) {
@@ -115,7 +115,7 @@ impl Engine {
         let corrects = job.view().kind == JobKind::Check { repair: true };
         self.desk.stats.mismatches += 1;
         let slots = self.disagreeing(index);
-        let volume = &self.volumes[self.flight.running[index].volume as usize];
+        let volume = &self.volumes[self.flight.running[index].volume() as usize];
         let (row, low, _) = volume.band_range(band);
         let event = Event::Mismatch {
             volume: self.volume_of(index),
@@ -132,7 +132,7 @@ impl Engine {
     /// reads are its first steps, in the order of slots; its comparisons follow.
     fn disagreeing(&self, index: u32) -> SlotSet {
         let running = &self.flight.running[index];
-        let shape = &self.volumes[running.volume as usize].shape;
+        let shape = &self.volumes[running.volume() as usize].shape;
         let steps = running.plan.steps();
         let read = |buffer: Buffer| {
             let reads = steps.iter().filter(|step| step.kind == StepKind::Read);
@@ -159,19 +159,12 @@ impl Engine {
 
     /// Plans the band anew, under the same lock, so that redundancy will match the data; false if that cannot be done.
     fn plan_repair(&mut self, index: u32, band: u64) -> bool {
-        let part = self.flight.running[index].work.parts();
         let key = BandKey {
-            volume: self.flight.running[index].volume,
+            volume: self.flight.running[index].volume(),
             band,
         };
         self.renew(index);
-        let running = &mut self.flight.running[index];
-        running.forget_differences();
-        running.work = Work::Background {
-            part,
-            band,
-            repair: true,
-        };
+        self.flight.running[index].correct_band();
         self.plan_background(index, key).is_ok()
     }
 
@@ -187,10 +180,10 @@ impl Engine {
 
     /// A piece of a band cannot be done; returns whether the rest of the band is worth doing.
     pub(crate) fn job_failed_at(&mut self, index: u32, piece: &Piecewise) -> bool {
-        let Work::Background { band, .. } = self.flight.running[index].work else {
-            unreachable!("{:?} is no job's", self.flight.running[index].work);
+        let Work::Background { band, .. } = self.flight.running[index].work() else {
+            unreachable!("{:?} is no job's", self.flight.running[index].work());
         };
-        let volume = &self.volumes[self.flight.running[index].volume as usize];
+        let volume = &self.volumes[self.flight.running[index].volume() as usize];
         let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
         let view = volume.row_view(
             band,
@@ -229,8 +222,8 @@ impl Engine {
 
     /// Ends the work on a band. The band is done unless some of it has failed.
     fn end_band(&mut self, index: u32) {
-        let Work::Background { part, band, .. } = self.flight.running[index].work else {
-            unreachable!("{:?} is no job's", self.flight.running[index].work);
+        let Work::Background { part, band, .. } = self.flight.running[index].work() else {
+            unreachable!("{:?} is no job's", self.flight.running[index].work());
         };
         let failed = self.flight.running[index].has_failed_band();
         if let Some(job) = self.job_of_mut(index) {

@@ -111,7 +111,7 @@ impl Engine {
         let running = &mut self.flight.running[plan];
         running.answer_log_steps(Progress::Missed);
         let slot = self.hole_logs[running.leave_log() as usize].slot();
-        let volume = &self.volumes[running.volume as usize];
+        let volume = &self.volumes[running.volume() as usize];
         if let Some(member) = volume.member(slot, false) {
             running.miss(member);
         }

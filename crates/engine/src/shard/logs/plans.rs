@@ -12,7 +12,7 @@ impl Engine {
     /// A plan has come to its log step. Returns whether it may write when that is done.
     pub(crate) fn log_step(&mut self, index: u32, at: usize) -> bool {
         let running = &mut self.flight.running[index];
-        let volume = &self.volumes[running.volume as usize];
+        let volume = &self.volumes[running.volume() as usize];
         let slot = running.plan.steps()[at].slot;
         let member = volume.member(slot, false);
         if member.is_none_or(|member| self.members.failed().has(member)) {
@@ -27,7 +27,7 @@ impl Engine {
             self.flight.running[index].states[at].progress = Progress::Missed;
             return true;
         }
-        let volume = &self.volumes[self.flight.running[index].volume as usize];
+        let volume = &self.volumes[self.flight.running[index].volume() as usize];
         let running = &mut self.flight.running[index];
         running.step_goes_out(at);
         if running.log() == NONE {

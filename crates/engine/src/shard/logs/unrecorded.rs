@@ -26,10 +26,10 @@ impl Engine {
     #[inline]
     pub(crate) fn prepare_next_stage(&mut self, index: u32) -> NextStage {
         let running = &self.flight.running[index];
-        if running.has_written() || !matches!(running.work, Work::Write { .. }) {
+        if running.has_written() || !matches!(running.work(), Work::Write { .. }) {
             return NextStage::MayBegin;
         }
-        let volume = &self.volumes[running.volume as usize];
+        let volume = &self.volumes[running.volume() as usize];
         if volume.unrecorded.is_empty() || !volume.view.row.logged {
             return NextStage::MayBegin;
         }
@@ -49,7 +49,7 @@ impl Engine {
     #[cold]
     pub(crate) fn give_up_writing(&mut self, index: u32) {
         let running = &mut self.flight.running[index];
-        running.miss_all(self.volumes[running.volume as usize].unrecorded);
+        running.miss_all(self.volumes[running.volume() as usize].unrecorded);
         running.write_nothing_more();
     }
 }

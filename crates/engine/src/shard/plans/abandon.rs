@@ -89,7 +89,7 @@ impl Engine {
         let running = &self.flight.running[index];
         let members = running.left_with();
         let pins = if running.is_payload_left() {
-            self.pin_payload(running.work)
+            self.pin_payload(running.work())
         } else {
             Pins::NONE
         };

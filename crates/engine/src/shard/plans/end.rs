@@ -11,8 +11,8 @@ impl Engine {
     pub(crate) fn release(&mut self, index: u32) {
         self.end_steps(index);
         let running = &mut self.flight.running[index];
-        if let Work::Write { .. } = running.work {
-            self.volumes[running.volume as usize].writes.plan_ends();
+        if let Work::Write { .. } = running.work() {
+            self.volumes[running.volume() as usize].writes.plan_ends();
         }
         let lock = running.give_up_lock();
         if lock != NONE {

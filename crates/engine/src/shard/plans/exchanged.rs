@@ -31,7 +31,10 @@ impl Engine {
     #[cold]
     pub(crate) fn is_exchanged(&self, index: u32, slot: Slot) -> bool {
         let running = &self.flight.running[index];
-        let is_client_work = matches!(running.work, Work::Write { .. } | Work::Reconstruct { .. });
+        let is_client_work = matches!(
+            running.work(),
+            Work::Write { .. } | Work::Reconstruct { .. }
+        );
         if !is_client_work || running.lock() == NONE {
             return false;
         }

@@ -17,9 +17,9 @@ impl Engine {
         self.desk.stats.member_errors += 1;
         let running = &mut self.flight.running[index];
         let step = running.plan.steps()[at];
+        let volume = self.volumes.get(running.volume() as usize);
         let state = &mut running.states[at];
         let member = MemberId(state.member);
-        let volume = self.volumes.get(running.volume as usize);
         // The volume can do without a drive that is only being copied to: better fail it than let it take the slot
         // without this block.
         let redundant =

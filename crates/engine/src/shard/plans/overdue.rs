@@ -106,7 +106,7 @@ impl Engine {
         let parts = self
             .order
             .ranges
-            .chain(self.flight.running[index].work.parts());
+            .chain(self.flight.running[index].work().parts());
         let room = Room::of_plan(1 + parts.count());
         self.flight.running[index].promise(room);
         self.flight.leftovers.promise(room)

@@ -30,9 +30,9 @@ impl Engine {
         running.states.make_idle(running.plan.steps().len());
         self.desk.stats.plan_steps += running.plan.steps().len() as u64;
         self.desk.stats.plan_segments += running.plan.segments_count() as u64;
-        if let Work::Write { .. } = running.work {
+        if let Work::Write { .. } = running.work() {
             // The plan was made without members whose failure is not on record: they miss this write.
-            running.miss_all(self.volumes[running.volume as usize].unrecorded);
+            running.miss_all(self.volumes[running.volume() as usize].unrecorded);
         }
         if running.plan.scratch_bytes() > 0 && !self.flight.lend_scratch(index) {
             return;
@@ -153,10 +153,10 @@ impl Engine {
     fn issue_io(&mut self, index: u32, at: usize) {
         let running = &self.flight.running[index];
         let step = &running.plan.steps()[at];
-        let member = match running.work {
+        let member = match running.work() {
             // The controller flushes drives, not slots.
             Work::ControlFlush { .. } => Some(MemberId(step.slot.0)),
-            _ => self.volumes[running.volume as usize].member(step.slot, step.shadow),
+            _ => self.volumes[running.volume() as usize].member(step.slot, step.shadow),
         };
         let member = match member {
             Some(member) if !self.members.watched().has(member) => Some(member),

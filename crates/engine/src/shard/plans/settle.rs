@@ -41,7 +41,7 @@ impl Engine {
     /// express the failure, nothing would end that wait.
     fn is_to_be_held(&self, index: u32) -> bool {
         let running = &self.flight.running[index];
-        let Some(volume) = self.volumes.get(running.volume as usize) else {
+        let Some(volume) = self.volumes.get(running.volume() as usize) else {
             return false;
         };
         let mut missed = running.missed().iter();
@@ -54,7 +54,7 @@ impl Engine {
     /// has failed, or the metadata cannot express what would have to be recorded.
     pub(crate) fn hopeless(&self, index: u32) -> bool {
         self.volumes
-            .get(self.flight.running[index].volume as usize)
+            .get(self.flight.running[index].volume() as usize)
             .is_some_and(|volume| volume.records_nothing)
     }
 
@@ -65,7 +65,7 @@ impl Engine {
     pub(crate) fn settle(&mut self, index: u32) -> Option<u32> {
         let running = &self.flight.running[index];
         let lost = !running.missed().is_empty() && !self.still_protected(index);
-        let work = running.work;
+        let work = running.work();
         if lost {
             self.keep_log(index);
         }
@@ -121,7 +121,7 @@ impl Engine {
     /// Whether what a plan wrote can still be read although some members missed it.
     fn still_protected(&self, index: u32) -> bool {
         let running = &self.flight.running[index];
-        let Some(volume) = self.volumes.get(running.volume as usize) else {
+        let Some(volume) = self.volumes.get(running.volume() as usize) else {
             return true;
         };
         let is_recorded = running.missed().within(self.members.durable_failed());

@@ -66,7 +66,7 @@ impl Engine {
             state.progress = Progress::Missed;
             let shape = self
                 .volumes
-                .get(usize::from(running.volume))
+                .get(usize::from(running.volume()))
                 .map(|by| &by.shape);
             assert!(
                 member.is_some() || step.shadow || shape.is_some_and(|shape| shape.redundant()),
@@ -129,6 +129,7 @@ impl Engine {
             running.has_name(token) && running.states[at].progress == Progress::Recording,
             "{token:?} does not wait for the record"
         );
+        let work = running.work();
         let state = &mut running.states[at];
         let member = MemberId(state.member);
         let recorded = outcome == Recorded::Yes;
@@ -146,7 +147,7 @@ impl Engine {
                     "a step was tried again although the bad-block log is full"
                 );
             }
-            BadBlockChange::Lost if matches!(running.work, Work::Write { .. }) => {
+            BadBlockChange::Lost if matches!(work, Work::Write { .. }) => {
                 state.progress = Progress::Done;
                 self.parity_recorded(index, recorded);
             }
@@ -229,7 +230,7 @@ impl Engine {
     }
 
     fn count_lost(&mut self, index: u32) {
-        let is_background = matches!(self.flight.running[index].work, Work::Background { .. });
+        let is_background = matches!(self.flight.running[index].work(), Work::Background { .. });
         assert!(is_background, "only a job's plan records content as lost");
         if let Some(job) = self.job_of_mut(index) {
             job.count_failure();

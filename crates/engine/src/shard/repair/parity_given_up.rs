@@ -114,7 +114,7 @@ impl Engine {
     /// The parity slot of a write's piece, if parity cannot be computed because of blocks that cannot be read, and if
     /// the drives that the data go to are in service.
     fn parity_in_doubt(&self, index: u32, key: BandKey, piece: &Piecewise) -> Option<Slot> {
-        let Work::Write { parts } = self.flight.running[index].work else {
+        let Work::Write { parts } = self.flight.running[index].work() else {
             return None;
         };
         let volume = &self.volumes[key.volume as usize];

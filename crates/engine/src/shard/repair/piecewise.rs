@@ -42,7 +42,7 @@ impl Engine {
                 self.plan_again(index);
                 return Next::Nothing;
             }
-            None => Piecewise::new(self.range_of(running.work.parts())),
+            None => Piecewise::new(self.range_of(running.work().parts())),
             Some(piecewise) => piecewise,
         };
         if self.split_chain(index) {
@@ -60,10 +60,10 @@ impl Engine {
     /// chain of several writes with a log.
     pub(crate) fn split_chain(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
-        let Work::Write { parts } = running.work else {
+        let Work::Write { parts } = running.work() else {
             return false;
         };
-        let logged = !self.volumes[running.volume as usize].logs.is_empty();
+        let logged = !self.volumes[running.volume() as usize].logs.is_empty();
         if !logged || !self.order.ranges.has_several(parts) {
             return false;
         }
@@ -78,8 +78,8 @@ impl Engine {
     #[must_use = "a plan that has begun to zero in turn continues as this says"]
     pub(crate) fn zero_in_turn(&mut self, index: u32) -> Option<Next> {
         let running = &self.flight.running[index];
-        let volume = &self.volumes[running.volume as usize];
-        let Work::Write { parts } = running.work else {
+        let volume = &self.volumes[running.volume() as usize];
+        let Work::Write { parts } = running.work() else {
             return None;
         };
         let PartKind::Zero { discard, .. } = self.order.ranges[parts].kind else {
@@ -102,7 +102,7 @@ impl Engine {
     /// Gives a plan up and puts its parts back at the head of their queue.
     fn plan_again(&mut self, index: u32) {
         let (parts, lock) = (
-            self.flight.running[index].work.parts(),
+            self.flight.running[index].work().parts(),
             self.flight.running[index].lock(),
         );
         // First: what the plan leaves behind is found by the chain of parts, which is about to become longer.
@@ -198,7 +198,7 @@ impl Engine {
         key: BandKey,
         piecewise: &Piecewise,
     ) -> Result<(), NotEnoughMembers> {
-        match self.flight.running[index].work {
+        match self.flight.running[index].work() {
             Work::Write { parts } => self.plan_write(index, key, parts, Some(piecewise)),
             Work::Reconstruct { part } => {
                 let range = (piecewise.low(), piecewise.high());
@@ -218,11 +218,11 @@ impl Engine {
 
     /// A piece cannot be done with what is readable; returns whether the others are worth doing.
     fn piece_failed(&mut self, index: u32, key: BandKey, piecewise: &Piecewise) -> bool {
-        let mut at = match self.flight.running[index].work {
+        let mut at = match self.flight.running[index].work() {
             Work::Background { .. } => return self.job_failed_at(index, piecewise),
             work => work.parts(),
         };
-        let is_write = matches!(self.flight.running[index].work, Work::Write { .. });
+        let is_write = matches!(self.flight.running[index].work(), Work::Write { .. });
         while at != NONE {
             let mut part = self.order.ranges[at];
             if let PartKind::Zero { .. } = part.kind {
@@ -257,7 +257,7 @@ impl Engine {
     pub(crate) fn tell_repairs(&mut self, index: u32) {
         let running = &self.flight.running[index];
         let heals = |piecewise: Piecewise| self.scrubs(index) && piecewise.unhealed().is_some();
-        let is_read = matches!(running.work, Work::Reconstruct { .. });
+        let is_read = matches!(running.work(), Work::Reconstruct { .. });
         if !is_read && !running.piecewise.is_some_and(heals) {
             return;
         }

@@ -22,7 +22,7 @@ impl Engine {
         if self.read_elsewhere(index) {
             return Next::Nothing;
         }
-        match self.flight.running[index].work {
+        match self.flight.running[index].work() {
             Work::Direct { .. } => {
                 self.flight.wait_to_recover(index);
                 self.continue_recovering();
@@ -42,7 +42,7 @@ impl Engine {
         if !self.flight.running[index].is_payload_left() {
             return false;
         }
-        match self.flight.running[index].work {
+        match self.flight.running[index].work() {
             Work::Direct { request } => {
                 self.release(index);
                 self.piece_done(request, Err(Failure::BufferHeld));
@@ -130,7 +130,7 @@ impl Engine {
 
     /// The request of a plan that needs no lock. Other plans hand nothing on.
     fn direct_request(&self, plan_index: u32) -> u32 {
-        match self.flight.running[plan_index].work {
+        match self.flight.running[plan_index].work() {
             Work::Direct { request } => request,
             work => unreachable!("{work:?} hands no failed reads on"),
         }
@@ -154,7 +154,7 @@ impl Engine {
                 continue;
             }
             let (cut, buffer) = self.failed_cut(plan_index, &step, done);
-            let volume = &self.volumes[running.volume as usize];
+            let volume = &self.volumes[running.volume() as usize];
             let tried = MemberId(running.states[at].member);
             // Without redundancy no other drive holds the data, unless another drive has taken the slot meanwhile.
             let in_slot = volume.member(step.slot, false);
@@ -180,7 +180,7 @@ impl Engine {
     fn failed_cut(&self, plan_index: u32, step: &Step, done: u64) -> (Cut, Buffer) {
         let running = &self.flight.running[plan_index];
         let (volume, plan): (&Volume, &Plan) =
-            (&self.volumes[running.volume as usize], &running.plan);
+            (&self.volumes[running.volume() as usize], &running.plan);
         let shape = &volume.shape;
         let mut skip = done;
         let mut segments = plan.segments_of(step);
