@@ -12,6 +12,9 @@ use crate::plan::Plan;
 use crate::token::Token;
 use crate::units::{MemberSet, Nanos};
 
+/// Why a plan's [`Piecewise`] can be expected: it is wanted only while its work is done in pieces.
+const IN_PIECES: &str = "the work is done in pieces";
+
 /// What a plan is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
@@ -87,7 +90,7 @@ pub(crate) struct Running {
     /// Members that missed a write of this plan.
     missed: MemberSet,
     /// The work met an unreadable block and is done in pieces.
-    pub piecewise: Option<Piecewise>,
+    piecewise: Option<Piecewise>,
     started: Nanos,
     /// Bit `i`: the comparison in step `i` found a difference; the last bit stands for all steps behind.
     differing_steps: u64,
@@ -237,6 +240,47 @@ impl Running {
     #[inline]
     pub fn give_up_scratch(&mut self) -> Option<ScratchBlock> {
         self.scratch.take()
+    }
+}
+
+/// Work that is done in pieces: see [`Piecewise`].
+impl Running {
+    /// Whether its work is done in pieces.
+    #[inline]
+    pub fn is_in_pieces(&self) -> bool {
+        self.piecewise.is_some()
+    }
+
+    /// Where the pieces stand, if its work is done in pieces.
+    #[inline]
+    pub fn piecewise(&self) -> Option<Piecewise> {
+        self.piecewise
+    }
+
+    /// The piece under way.
+    ///
+    /// # Panics
+    /// The work is not done in pieces.
+    pub fn piece(&self) -> Piecewise {
+        self.piecewise.expect(IN_PIECES)
+    }
+
+    /// The piece under way, to be narrowed, passed, or told what has become of its parity.
+    ///
+    /// # Panics
+    /// The work is not done in pieces.
+    pub fn piece_mut(&mut self) -> &mut Piecewise {
+        self.piecewise.as_mut().expect(IN_PIECES)
+    }
+
+    /// The work continues with this piece.
+    pub fn continue_with(&mut self, piece: Piecewise) {
+        self.piecewise = Some(piece);
+    }
+
+    /// The work is not done in pieces any more.
+    pub fn end_pieces(&mut self) {
+        self.piecewise = None;
     }
 }
 

@@ -18,7 +18,7 @@ impl Engine {
     #[inline]
     #[must_use = "the plan in it is to be started"]
     pub(crate) fn end_or_continue(&mut self, index: u32) -> Option<u32> {
-        if self.flight.running[index].piecewise.is_some() {
+        if self.flight.running[index].is_in_pieces() {
             match self.next_piece(index) {
                 Next::Start => return Some(index),
                 Next::Nothing => return None,

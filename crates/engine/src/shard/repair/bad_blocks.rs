@@ -153,11 +153,11 @@ impl Engine {
             }
             BadBlockChange::Lost => {
                 state.progress = Progress::Done;
-                let piece = running.piecewise;
+                let piece = running.piecewise();
                 match piece.filter(|_| !recorded) {
                     Some(piece) => {
                         self.job_failed_at(index, &piece);
-                        self.flight.running[index].piecewise = None;
+                        self.flight.running[index].end_pieces();
                     }
                     None => self.count_lost(index),
                 }

@@ -17,7 +17,7 @@
 //! one: an error that all of them report comes from the host, and is not recorded.
 
 use crate::control::bad_blocks::{BadBlockChange, BadRange};
-use crate::flight::piecewise::{IN_PIECES, PieceParity, Piecewise};
+use crate::flight::piecewise::{PieceParity, Piecewise};
 use crate::flight::running::Work;
 use crate::flight::states::{Progress, StepState};
 use crate::order::ranges::{BandKey, PartKind};
@@ -50,10 +50,7 @@ impl Engine {
         let volume = &self.volumes[key.volume as usize];
         let (shape, row) = (volume.shape, volume.band_range(key.band).0);
         let is_hosts = self.view_of(key).readable.0 & !piece.avoid().0 == 0;
-        let own = self.flight.running[index]
-            .piecewise
-            .as_mut()
-            .expect(IN_PIECES);
+        let own = self.flight.running[index].piece_mut();
         if own.refine(shape.block_bytes) {
             return Instead::PlanAgain;
         }
@@ -103,7 +100,7 @@ impl Engine {
         }
         let running = &mut self.flight.running[index];
         running.write_nothing_more();
-        let piece = running.piecewise.as_mut().expect(IN_PIECES);
+        let piece = running.piece_mut();
         piece.set_parity(PieceParity::BeingGivenUp);
         for at in 0..steps {
             self.record_change(index, at, BadBlockChange::Lost);
@@ -144,10 +141,7 @@ impl Engine {
 
     /// The controller has recorded the loss of a piece's parity, or could not.
     pub(crate) fn parity_recorded(&mut self, index: u32, recorded: bool) {
-        let piece = self.flight.running[index]
-            .piecewise
-            .as_mut()
-            .expect(IN_PIECES);
+        let piece = self.flight.running[index].piece_mut();
         if !recorded {
             piece.set_parity(PieceParity::NotRecorded);
         }
@@ -161,7 +155,7 @@ impl Engine {
             .states
             .iter()
             .any(|state| state.progress == Progress::Missed);
-        let piece = running.piecewise.as_mut().expect(IN_PIECES);
+        let piece = running.piece_mut();
         let was = piece.parity();
         if was == PieceParity::BeingGivenUp {
             // If a drive failed meanwhile, the piece is planned as if nothing had been decided.

@@ -10,7 +10,7 @@
 //! written. Members that missed a write are remembered over all pieces, and the work is acknowledged once.
 
 use crate::event::Event;
-use crate::flight::piecewise::{IN_PIECES, PieceParity, Piecewise};
+use crate::flight::piecewise::{PieceParity, Piecewise};
 use crate::flight::running::{Next, Work};
 use crate::flight::states::Progress;
 use crate::layout::Location;
@@ -36,7 +36,7 @@ impl Engine {
                 unreadable = unreadable.with(step.slot);
             }
         }
-        let mut piecewise = match running.piecewise {
+        let mut piecewise = match running.piecewise() {
             // A member has failed: all of it is planned again, without that member.
             None if unreadable == SlotSet(0) => {
                 self.plan_again(index);
@@ -51,7 +51,7 @@ impl Engine {
         if unreadable != SlotSet(0) {
             piecewise.narrow(unreadable);
         }
-        self.flight.running[index].piecewise = Some(piecewise);
+        self.flight.running[index].continue_with(piecewise);
         self.plan_piece(index)
     }
 
@@ -94,8 +94,8 @@ impl Engine {
             return Some(Next::Nothing);
         }
         let chunks = volume.shape.data_members();
-        self.flight.running[index].piecewise =
-            Some(Piecewise::of_chunks(self.range_of(parts), chunks));
+        let first = Piecewise::of_chunks(self.range_of(parts), chunks);
+        self.flight.running[index].continue_with(first);
         Some(self.plan_piece(index))
     }
 
@@ -139,10 +139,7 @@ impl Engine {
             };
         }
         let scrubs = self.scrubs(index);
-        let piecewise = self.flight.running[index]
-            .piecewise
-            .as_mut()
-            .expect(IN_PIECES);
+        let piecewise = self.flight.running[index].piece_mut();
         let more = scrubs && piecewise.heal();
         if !more && !piecewise.step() {
             self.end_pieces(index);
@@ -153,7 +150,7 @@ impl Engine {
 
     fn end_pieces(&mut self, index: u32) {
         self.renew(index);
-        self.flight.running[index].piecewise = None;
+        self.flight.running[index].end_pieces();
     }
 
     /// Plans the piece under way, or the first one behind it that can be done.
@@ -161,7 +158,7 @@ impl Engine {
         loop {
             self.renew(index);
             let running = &self.flight.running[index];
-            let piecewise = running.piecewise.expect(IN_PIECES);
+            let piecewise = running.piece();
             let key = self.order.ranges.key_of_lock(running.lock());
             if self.plan_range(index, key, &piecewise).is_ok() {
                 return Next::Start;
@@ -181,11 +178,10 @@ impl Engine {
     /// Gives up the piece under way and continues behind it; false if there is nothing more to do.
     fn pass_piece(&mut self, index: u32) -> bool {
         let running = &self.flight.running[index];
-        let piecewise = running.piecewise.expect(IN_PIECES);
+        let piecewise = running.piece();
         let key = self.order.ranges.key_of_lock(running.lock());
         let goes_on = self.piece_failed(index, key, &piecewise);
-        let piecewise = self.flight.running[index].piecewise.as_mut();
-        if goes_on && piecewise.is_some_and(Piecewise::step) {
+        if goes_on && self.flight.running[index].piece_mut().step() {
             return true;
         }
         self.end_pieces(index);
@@ -258,11 +254,11 @@ impl Engine {
         let running = &self.flight.running[index];
         let heals = |piecewise: Piecewise| self.scrubs(index) && piecewise.unhealed().is_some();
         let is_read = matches!(running.work(), Work::Reconstruct { .. });
-        if !is_read && !running.piecewise.is_some_and(heals) {
+        if !is_read && !running.piecewise().is_some_and(heals) {
             return;
         }
         let unreadable = running
-            .piecewise
+            .piecewise()
             .map_or(SlotSet(0), |piecewise| piecewise.avoid());
         for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {
             let is_written =
