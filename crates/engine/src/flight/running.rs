@@ -67,7 +67,7 @@ pub(crate) enum Next {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Running {
-    pub states: StepStates,
+    states: StepStates,
     /// Part of the commands' names; see [`crate::token`].
     generation: u16,
     outstanding: u16,
@@ -158,9 +158,20 @@ impl Running {
         self.clear();
     }
 
-    /// Forgets the steps, but not what the work has met so far.
+    /// Makes room for another plan of the same work: forgets the steps and where they stand, but not what the work has
+    /// met so far.
+    pub fn forget_steps(&mut self) {
+        self.clear();
+        self.states.clear();
+    }
+
+    /// Items for which it has memory.
+    pub fn room(&self) -> usize {
+        self.plan.room() + self.states.capacity()
+    }
+
     #[inline]
-    pub(crate) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.plan.clear();
         self.next = 0;
         self.outstanding = 0;

@@ -79,14 +79,14 @@ impl Engine {
         for &index in plans {
             let running = &self.flight.running[index];
             let mut waits = 0;
-            for state in running.states.iter() {
+            for state in running.states().iter() {
                 let is_out = matches!(
-                    state.progress,
+                    state.progress(),
                     Progress::Outstanding | Progress::Flushing | Progress::Recording
                 );
                 waits += u16::from(is_out);
                 if state.is_with_drive() {
-                    out[usize::from(state.member)] += 1;
+                    out[usize::from(state.member().0)] += 1;
                 }
             }
             assert_eq!(

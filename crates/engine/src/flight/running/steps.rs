@@ -1,9 +1,10 @@
 //! A plan's steps, from the time at which they go out, and what their answers say.
 
 use crate::flight::running::Running;
-use crate::flight::states::{Progress, StepState};
+use crate::flight::states::{Progress, StepState, StepStates};
 use crate::plan::{Step, StepKind};
-use crate::units::{MemberId, MemberSet, Nanos};
+use crate::token::Token;
+use crate::units::{Buffer, MemberId, MemberSet, Nanos};
 
 impl Running {
     /// The first step that has not gone out, if there is one.
@@ -40,18 +41,120 @@ impl Running {
         self.next = self.plan.steps().len() as u16;
     }
 
-    /// A step goes out.
+    /// Its steps have been planned: none of them has begun.
+    #[inline]
+    pub fn make_steps_idle(&mut self) {
+        self.states.make_idle(self.plan.steps().len());
+    }
+
+    /// Where its steps stand.
+    #[inline]
+    pub fn states(&self) -> &StepStates {
+        &self.states
+    }
+
+    /// Its steps, each with where it stands.
+    pub fn steps_and_states(&self) -> impl Iterator<Item = (&Step, &StepState)> + Clone {
+        self.plan.steps().iter().zip(self.states.iter())
+    }
+
+    /// A step goes out to no drive: a computation, or a log entry.
     #[inline]
     pub fn step_goes_out(&mut self, at: usize) {
         self.states[at].progress = Progress::Outstanding;
         self.outstanding += 1;
     }
 
-    /// Adds a step that goes to no drive and is waited for.
-    pub fn add_awaited(&mut self, step: Step, state: StepState) {
-        self.plan.push(step);
-        self.states.push(state);
+    /// A step goes out to a drive.
+    #[inline]
+    pub fn step_goes_to(&mut self, at: usize, member: MemberId) {
+        let state = &mut self.states[at];
+        state.member = member.0;
+        state.progress = Progress::Outstanding;
         self.outstanding += 1;
+    }
+
+    /// Adds a step whose command has gone out to a drive before, which may have answered (`is_out` says that it has
+    /// not).
+    pub fn add_sent(&mut self, step: Step, buffer: Buffer, member: MemberId, is_out: bool) {
+        self.plan.transfer(step, buffer);
+        let progress = if is_out {
+            Progress::Outstanding
+        } else {
+            Progress::Done
+        };
+        self.states.push(StepState {
+            member: member.0,
+            progress,
+            ..StepState::IDLE
+        });
+    }
+
+    /// Adds a step about a drive that goes to none and is waited for: it is to be recorded.
+    pub fn add_awaited(&mut self, step: Step, member: MemberId) {
+        self.plan.push(step);
+        self.states.push(StepState {
+            member: member.0,
+            ..StepState::IDLE
+        });
+        self.outstanding += 1;
+    }
+
+    /// The step whose command a drive has answered; `None` if the plan does not wait for that any more.
+    #[inline]
+    pub fn awaited_step(&mut self, at: usize) -> Option<&mut StepState> {
+        let state = &mut self.states[at];
+        matches!(state.progress, Progress::Outstanding | Progress::Flushing).then_some(state)
+    }
+
+    /// A computation has been carried out. A comparison may have found that what it compares `differs`.
+    ///
+    /// # Panics
+    /// No such computation is under way.
+    #[inline]
+    pub fn computed(&mut self, token: Token, differs: bool) {
+        let state = &mut self.states[token.step()];
+        assert!(
+            state.progress == Progress::Outstanding,
+            "no computation {token:?} is under way"
+        );
+        state.finish();
+        if differs {
+            self.differing_steps |= 1 << token.step().min(63);
+        }
+    }
+
+    /// A step is done.
+    pub fn finish_step(&mut self, at: usize) {
+        self.states[at].finish();
+    }
+
+    /// A step's command is sent again.
+    pub fn retry_step(&mut self, at: usize) {
+        self.states[at].retries += 1;
+    }
+
+    /// The world is asked for an early answer to a step.
+    pub fn cancel_step(&mut self, at: usize) {
+        self.states[at].cancelled = true;
+    }
+
+    /// A step has been written over recorded bad blocks, and its drive is being flushed.
+    pub fn flush_step(&mut self, at: usize) {
+        self.states[at].progress = Progress::Flushing;
+    }
+
+    /// A step waits for the bad-block log to say what became of its range.
+    pub fn record_step(&mut self, at: usize) {
+        self.states[at].progress = Progress::Recording;
+    }
+
+    /// A step is not carried out, and a member misses it, unless no member is meant to have it any more.
+    pub fn miss_step(&mut self, at: usize, member: Option<MemberId>) {
+        self.states[at].progress = Progress::Missed;
+        if let Some(member) = member {
+            self.miss(member);
+        }
     }
 
     /// A step has come back, or is not waited for any more. Returns whether it was the last of its stage.
@@ -108,8 +211,7 @@ impl Running {
         if self.plan.steps()[at].kind == StepKind::Read {
             self.fail_read(at, media);
         } else {
-            self.states[at].progress = Progress::Missed;
-            self.miss(MemberId(self.states[at].member));
+            self.miss_step(at, Some(self.states[at].member()));
         }
     }
 
@@ -128,11 +230,6 @@ impl Running {
     #[inline]
     pub fn missed(&self) -> MemberSet {
         self.missed
-    }
-
-    /// The comparison in a step found a difference.
-    pub fn note_difference(&mut self, at: usize) {
-        self.differing_steps |= 1 << at.min(63);
     }
 
     /// Whether the comparison in a step found a difference; all steps from the 64th on count as one.

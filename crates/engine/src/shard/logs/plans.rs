@@ -2,7 +2,6 @@
 //! log. The unit may be retired when all its plans have left, and what they wrote is durable: see [`crate::log`] for
 //! the rules.
 
-use crate::flight::states::Progress;
 use crate::log::slot::Ended;
 use crate::order::ranges::NONE;
 use crate::shard::Engine;
@@ -18,13 +17,12 @@ impl Engine {
         if member.is_none_or(|member| self.members.failed().has(member)) {
             // The log's drive failed after the plan was made. Parity that could be wrong is gone with it, unless the
             // volume has lost too many drives: then the drive may come back with the parity as it is now.
-            running.states[at].progress = Progress::Missed;
-            member.into_iter().for_each(|member| running.miss(member));
+            running.miss_step(at, member);
             return !volume.is_lost();
         }
         let is_watched = member.is_some_and(|member| self.members.watched().has(member));
         if is_watched && self.is_exchanged(index, slot) {
-            self.flight.running[index].states[at].progress = Progress::Missed;
+            self.flight.running[index].miss_step(at, None);
             return true;
         }
         let volume = &self.volumes[self.flight.running[index].volume() as usize];

@@ -24,9 +24,7 @@ impl Engine {
     /// Makes room for another plan of the same work, under the same lock.
     pub(crate) fn renew(&mut self, index: u32) {
         self.end_steps(index);
-        let running = &mut self.flight.running[index];
-        running.clear();
-        running.states.clear();
+        self.flight.running[index].forget_steps();
     }
 
     /// Ends a plan's steps: leaves commands behind that are still with drives, leaves its log, and returns its

@@ -17,24 +17,24 @@ impl Engine {
         self.desk.stats.member_errors += 1;
         let running = &mut self.flight.running[index];
         let step = running.plan.steps()[at];
+        let state = running.states()[at];
+        let member = state.member();
         let volume = self.volumes.get(running.volume() as usize);
-        let state = &mut running.states[at];
-        let member = MemberId(state.member);
         // The volume can do without a drive that is only being copied to: better fail it than let it take the slot
         // without this block.
         let redundant =
             volume.is_none_or(|volume| volume.shape.redundant() || !volume.is_in_slot(member));
         let kind = self.volumes.view.kind_of(member);
-        let asked = match state.progress {
+        let asked = match state.progress() {
             // The write over recorded bad blocks is done; this answers the flush after it.
             Progress::Flushing => Asked::Durability,
             _ => Asked::of(step.kind),
         };
         match reaction(asked, error.errno, kind, redundant) {
             Reaction::Retry
-                if state.retries < RETRIES_MAX && !self.members.failed().has(member) =>
+                if state.retries() < RETRIES_MAX && !self.members.failed().has(member) =>
             {
-                state.retries += 1;
+                running.retry_step(at);
                 self.members.sent(member);
                 self.desk.ask(Output::Io(Io {
                     token: running.name_of(index, at),

@@ -26,13 +26,14 @@ impl Engine {
             if running.outstanding() == 0 || (!is_late && self.members.failed().is_empty()) {
                 continue;
             }
-            for at in 0..running.states.len() {
-                let state = self.flight.running[index].states[at];
-                let member = MemberId(state.member);
+            for at in 0..running.states().len() {
+                let state = self.flight.running[index].states()[at];
+                let member = state.member();
                 let waits = state.is_with_drive();
-                if waits && !state.cancelled && (is_late || self.members.failed().has(member)) {
+                if waits && !state.is_cancelled() && (is_late || self.members.failed().has(member))
+                {
                     late.insert(member);
-                    self.flight.running[index].states[at].cancelled = true;
+                    self.flight.running[index].cancel_step(at);
                     let token = self.name_of(index, at);
                     self.desk.ask(Output::Cancel(token));
                 }
@@ -78,10 +79,10 @@ impl Engine {
     }
 
     fn abandon_commands(&mut self, index: u32, members: MemberSet) {
-        for at in 0..self.flight.running[index].states.len() {
+        for at in 0..self.flight.running[index].states().len() {
             let running = &self.flight.running[index];
-            let state = running.states[at];
-            let is_theirs = state.is_with_drive() && members.has(MemberId(state.member));
+            let state = running.states()[at];
+            let is_theirs = state.is_with_drive() && members.has(state.member());
             if !is_theirs {
                 continue;
             }
@@ -91,8 +92,8 @@ impl Engine {
             }
             let touches = self.touches_payload(index, &self.flight.running[index].plan.steps()[at]);
             let running = &mut self.flight.running[index];
-            running.leave(MemberId(state.member), touches);
-            self.members.answered(MemberId(state.member));
+            running.leave(state.member(), touches);
+            self.members.answered(state.member());
             self.desk.stats.abandoned += 1;
             self.step_lost(index, at, false);
         }

@@ -11,7 +11,6 @@
 
 use crate::control::message::{FlushOutcome, Message};
 use crate::flight::running::{Next, Work};
-use crate::flight::states::Progress;
 use crate::order::ranges::NONE;
 use crate::output::Output;
 use crate::plan::{Step, StepKind};
@@ -27,7 +26,7 @@ impl Engine {
     #[inline]
     pub(crate) fn start(&mut self, index: u32) {
         let running = &mut self.flight.running[index];
-        running.states.make_idle(running.plan.steps().len());
+        running.make_steps_idle();
         self.desk.stats.plan_steps += running.plan.steps().len() as u64;
         self.desk.stats.plan_segments += running.plan.segments_count() as u64;
         if let Work::Write { .. } = running.work() {
@@ -172,8 +171,7 @@ impl Engine {
         let running = &mut self.flight.running[index];
         let step = &running.plan.steps()[at];
         let (kind, offset_bytes, length_bytes) = (step.kind, step.offset_bytes, step.length_bytes);
-        running.states[at].member = member.0;
-        running.step_goes_out(at);
+        running.step_goes_to(at, member);
         if !matches!(kind, StepKind::Read | StepKind::Flush) {
             running.write_goes_out();
         }
@@ -207,16 +205,7 @@ impl Engine {
     /// A computation has been carried out.
     #[inline]
     pub fn computed(&mut self, token: Token, differs: bool) {
-        let running = &mut self.flight.running[token.index()];
-        let state = &mut running.states[token.step()];
-        assert!(
-            state.progress == Progress::Outstanding,
-            "no computation {token:?} is under way"
-        );
-        state.progress = Progress::Done;
-        if differs {
-            running.note_difference(token.step());
-        }
+        self.flight.running[token.index()].computed(token, differs);
         self.answered(token.index());
     }
 
@@ -228,14 +217,13 @@ impl Engine {
         if !running.has_name(token) {
             return self.came_back_late(token);
         }
-        let state = &mut running.states[at];
-        if !matches!(state.progress, Progress::Outstanding | Progress::Flushing) {
+        let Some(state) = running.awaited_step(at) else {
             return self.came_back_early(index);
-        }
-        let member = MemberId(state.member);
+        };
+        let member = state.member();
         self.members.answered(member);
         match result {
-            Ok(()) if !self.members.watched().has(member) => state.progress = Progress::Done,
+            Ok(()) if !self.members.watched().has(member) => state.finish(),
             Ok(()) => {
                 if self.watched_done(index, at) {
                     return;

@@ -10,7 +10,6 @@ use crate::flight::states::Progress;
 use crate::layout::Redundancy;
 use crate::plan::StepKind;
 use crate::shard::Engine;
-use crate::units::MemberId;
 
 impl Engine {
     /// All steps of a plan are done: it continues with its next piece, is held until the record names the members that
@@ -139,7 +138,7 @@ impl Engine {
         }
         // Mirrors: every place written must have reached at least one slot of its set. A flush that a
         // member missed is no loss: the others have done theirs, or have no cache that needs one.
-        let steps = running.plan.steps().iter().zip(running.states.iter());
+        let steps = running.steps_and_states();
         let written = steps
             .clone()
             .filter(|(step, _)| !matches!(step.kind, StepKind::Read | StepKind::Flush));
@@ -148,8 +147,8 @@ impl Engine {
                 // Compared by drive: the one that was copied to may have taken the slot meanwhile.
                 let serves = volume.view.slots[usize::from(other.slot.0)];
                 other.offset_bytes == step.offset_bytes
-                    && serves == Some(MemberId(state.member))
-                    && state.progress == Progress::Done
+                    && serves == Some(state.member())
+                    && state.progress() == Progress::Done
                     && volume.shape.data_index(0, other.slot)
                         == volume.shape.data_index(0, step.slot)
             })

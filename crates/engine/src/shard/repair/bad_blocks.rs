@@ -19,7 +19,7 @@ use crate::control::record::JobKind;
 use crate::event::Event;
 use crate::flight::piecewise::Piecewise;
 use crate::flight::running::Work;
-use crate::flight::states::{Progress, StepState};
+use crate::flight::states::Progress;
 use crate::layout::Location;
 use crate::order::ranges::BandKey;
 use crate::output::Output;
@@ -51,7 +51,6 @@ impl Engine {
         let is_exchanged = live.is_some() && !step.shadow && self.is_exchanged(index, step.slot);
         let live = live.filter(|_| !is_exchanged);
         let running = &mut self.flight.running[index];
-        let state = &mut running.states[at];
         let is_read = step.kind == StepKind::Read;
         let is_recorded = live.is_some_and(|member| {
             let bad_blocks = &self.volumes.view.bad_blocks;
@@ -62,8 +61,6 @@ impl Engine {
             return None;
         }
         if live.is_none() {
-            // The slot's drive failed after the plan was made, or has been removed since.
-            state.progress = Progress::Missed;
             let shape = self
                 .volumes
                 .get(usize::from(running.volume()))
@@ -73,9 +70,8 @@ impl Engine {
                 "no drive is in slot {}, and no other drive gets what is written there",
                 step.slot.0
             );
-            if let Some(member) = member.filter(|_| !is_exchanged) {
-                running.miss(member);
-            }
+            // The slot's drive failed after the plan was made, or has been removed since.
+            running.miss_step(at, member.filter(|_| !is_exchanged));
         }
         live
     }
@@ -84,8 +80,8 @@ impl Engine {
     #[cold]
     pub(crate) fn watched_done(&mut self, index: u32, at: usize) -> bool {
         let running = &mut self.flight.running[index];
-        let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
-        let member = MemberId(state.member);
+        let (step, state) = (running.plan.steps()[at], running.states()[at]);
+        let member = state.member();
         if self.members.failed().has(member) {
             // What a failed member says, good or bad, does not count any more.
             self.step_lost(index, at, false);
@@ -94,11 +90,11 @@ impl Engine {
         let writes = matches!(step.kind, StepKind::Write { .. } | StepKind::Zero { .. });
         let bad_blocks = &self.volumes.view.bad_blocks;
         if !writes || !bad_blocks.touch(member, step.offset_bytes, step.length_bytes) {
-            state.progress = Progress::Done;
+            running.finish_step(at);
             return false;
         }
-        if state.progress == Progress::Outstanding && self.members.volatile().has(member) {
-            state.progress = Progress::Flushing;
+        if state.progress() == Progress::Outstanding && self.members.volatile().has(member) {
+            running.flush_step(at);
             self.members.sent(member);
             self.desk.stats.member_flushes += 1;
             self.desk.ask(Output::Io(Io {
@@ -126,16 +122,14 @@ impl Engine {
         let (index, at) = (token.index(), token.step());
         let running = &mut self.flight.running[index];
         assert!(
-            running.has_name(token) && running.states[at].progress == Progress::Recording,
+            running.has_name(token) && running.states()[at].progress() == Progress::Recording,
             "{token:?} does not wait for the record"
         );
-        let work = running.work();
-        let state = &mut running.states[at];
-        let member = MemberId(state.member);
+        let member = running.states()[at].member();
         let recorded = outcome == Recorded::Yes;
         match change {
             _ if self.members.failed().has(member) => self.step_lost(index, at, false),
-            BadBlockChange::Rewritten if recorded => state.progress = Progress::Done,
+            BadBlockChange::Rewritten if recorded => running.finish_step(at),
             // The data are written, but on record the range stays bad.
             BadBlockChange::Rewritten if outcome == Recorded::NotExpressible => {
                 self.step_lost(index, at, false);
@@ -147,12 +141,12 @@ impl Engine {
                     "a step was tried again although the bad-block log is full"
                 );
             }
-            BadBlockChange::Lost if matches!(work, Work::Write { .. }) => {
-                state.progress = Progress::Done;
+            BadBlockChange::Lost if matches!(running.work(), Work::Write { .. }) => {
+                running.finish_step(at);
                 self.parity_recorded(index, recorded);
             }
             BadBlockChange::Lost => {
-                state.progress = Progress::Done;
+                running.finish_step(at);
                 let piece = running.piecewise();
                 match piece.filter(|_| !recorded) {
                     Some(piece) => {
@@ -195,11 +189,7 @@ impl Engine {
             running.outstanding() == 0,
             "a piece that could not be planned has steps under way"
         );
-        let state = StepState {
-            member: target.0,
-            ..StepState::IDLE
-        };
-        running.add_awaited(step, state);
+        running.add_awaited(step, target);
         running.write_nothing_more();
         self.record_change(index, 0, BadBlockChange::Lost);
         true

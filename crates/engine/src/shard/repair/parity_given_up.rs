@@ -19,7 +19,7 @@
 use crate::control::bad_blocks::{BadBlockChange, BadRange};
 use crate::flight::piecewise::{PieceParity, Piecewise};
 use crate::flight::running::Work;
-use crate::flight::states::{Progress, StepState};
+use crate::flight::states::Progress;
 use crate::order::ranges::{BandKey, PartKind};
 use crate::plan::{Step, StepKind};
 use crate::shard::Engine;
@@ -88,13 +88,9 @@ impl Engine {
             let running = &mut self.flight.running[index];
             let mut own = step;
             own.shadow = shadow;
-            let state = StepState {
-                member: member.0,
-                ..StepState::IDLE
-            };
-            running.add_awaited(own, state);
+            running.add_awaited(own, member);
         }
-        let steps = self.flight.running[index].states.len();
+        let steps = self.flight.running[index].states().len();
         if steps == 0 {
             return Instead::PlanAgain;
         }
@@ -152,9 +148,9 @@ impl Engine {
     pub(crate) fn parity_of_piece(&mut self, index: u32) -> PieceParity {
         let running = &mut self.flight.running[index];
         let missed = running
-            .states
+            .states()
             .iter()
-            .any(|state| state.progress == Progress::Missed);
+            .any(|state| state.progress() == Progress::Missed);
         let piece = running.piece_mut();
         let was = piece.parity();
         if was == PieceParity::BeingGivenUp {
@@ -171,7 +167,7 @@ impl Engine {
     /// Whether a drive missed what was written to it alone.
     pub(crate) fn misses_data(&self, index: u32) -> bool {
         let running = &self.flight.running[index];
-        let mut steps = running.plan.steps().iter().zip(running.states.iter());
-        steps.any(|(step, state)| !step.shadow && state.progress == Progress::Missed)
+        let mut steps = running.steps_and_states();
+        steps.any(|(step, state)| !step.shadow && state.progress() == Progress::Missed)
     }
 }

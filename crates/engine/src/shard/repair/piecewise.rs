@@ -19,7 +19,7 @@ use crate::plan::{NotEnoughMembers, StepKind};
 use crate::request::Failure;
 use crate::shard::Engine;
 use crate::shard::repair::parity_given_up::Instead;
-use crate::units::{MemberId, SlotSet, VolumeId};
+use crate::units::{SlotSet, VolumeId};
 
 impl Engine {
     /// Reads of a plan under a lock have failed: continues without what could not be read.
@@ -31,8 +31,8 @@ impl Engine {
             "plan {index} has written, and a read of it has failed"
         );
         let mut unreadable = SlotSet(0);
-        for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {
-            if let Progress::Failed { media: true } = state.progress {
+        for (step, state) in running.steps_and_states() {
+            if let Progress::Failed { media: true } = state.progress() {
                 unreadable = unreadable.with(step.slot);
             }
         }
@@ -260,14 +260,14 @@ impl Engine {
         let unreadable = running
             .piecewise()
             .map_or(SlotSet(0), |piecewise| piecewise.avoid());
-        for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {
+        for (step, state) in running.steps_and_states() {
             let is_written =
-                matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done;
+                matches!(step.kind, StepKind::Write { .. }) && state.progress() == Progress::Done;
             // Copies that may have differed are written as well, and had nothing to repair.
             if is_written && unreadable.has(step.slot) {
                 self.desk.stats.read_repairs += 1;
                 self.desk.emit(Event::ReadRepaired {
-                    member: MemberId(state.member),
+                    member: state.member(),
                     offset_bytes: step.offset_bytes,
                     length_bytes: step.length_bytes as u32,
                 });

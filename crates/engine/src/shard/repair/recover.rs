@@ -145,7 +145,7 @@ impl Engine {
             let Some(step) = running.plan.steps().get(at).copied() else {
                 return true;
             };
-            let Progress::Failed { media } = running.states[at].progress else {
+            let Progress::Failed { media } = running.states()[at].progress() else {
                 self.flight.running[plan_index].recover_next();
                 continue;
             };
@@ -155,7 +155,7 @@ impl Engine {
             }
             let (cut, buffer) = self.failed_cut(plan_index, &step, done);
             let volume = &self.volumes[running.volume() as usize];
-            let tried = MemberId(running.states[at].member);
+            let tried = running.states()[at].member();
             // Without redundancy no other drive holds the data, unless another drive has taken the slot meanwhile.
             let in_slot = volume.member(step.slot, false);
             let is_taken = in_slot.is_some_and(|member| member != tried);

@@ -2,7 +2,6 @@
 
 use crate::admission::{Origin, RequestState};
 use crate::flight::running::Work;
-use crate::flight::states::{Progress, StepState};
 use crate::order::ranges::NONE;
 use crate::plan::{Step, StepKind};
 use crate::request::{Operation, Request};
@@ -36,22 +35,12 @@ impl Engine {
         // A plan is available: one was kept for this request.
         let plan_index = self.flight.take_plan(work, request.volume.0, lock);
         let running = &mut self.flight.running[plan_index];
-        running.states.clear();
+        running.forget_steps();
         let single = &mut self.flight.singles[index];
         for command in single.commands() {
             let length_bytes = u64::from(request.length_bytes);
             let step = Step::member(kind, 0, command.slot, offset_bytes, length_bytes);
-            running.plan.transfer(step, request.buffer);
-            let progress = if command.is_out {
-                Progress::Outstanding
-            } else {
-                Progress::Done
-            };
-            running.states.push(StepState {
-                member: command.member.0,
-                progress,
-                ..StepState::IDLE
-            });
+            running.add_sent(step, request.buffer, command.member, command.is_out);
         }
         let outstanding = single.outstanding() as u16;
         let wrote = kind != StepKind::Read;
