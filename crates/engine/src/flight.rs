@@ -101,7 +101,7 @@ impl Flight {
 
     fn bind_scratch(&mut self, index: u32) -> bool {
         let running = &mut self.running[index];
-        let wanted = running.plan.scratch_bytes();
+        let wanted = running.plan().scratch_bytes();
         let Some(block) = self.scratch.take(wanted) else {
             return false;
         };

@@ -270,7 +270,7 @@ impl Engine {
     #[must_use]
     #[inline]
     pub fn step(&self, token: Token) -> &Step {
-        &self.flight.running[token.index()].plan.steps()[token.step()]
+        &self.flight.running[token.index()].plan().steps()[token.step()]
     }
 
     /// The memory of the command or computation that a token names, in order.
@@ -283,7 +283,7 @@ impl Engine {
         if token.is_log() {
             return self.log_memory(token);
         }
-        let plan = &self.flight.running[token.index()].plan;
+        let plan = self.flight.running[token.index()].plan();
         plan.segments_of(&plan.steps()[token.step()])
     }
 

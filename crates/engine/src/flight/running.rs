@@ -94,7 +94,7 @@ pub(crate) struct Running {
     started: Nanos,
     /// Bit `i`: the comparison in step `i` found a difference; the last bit stands for all steps behind.
     differing_steps: u64,
-    pub plan: Plan,
+    plan: Plan,
     /// For direct reads: the failed step being handed on, and how far.
     recover: (u16, u64),
     /// The members that hold the commands counted in `left`.
@@ -192,6 +192,19 @@ impl Running {
     #[inline]
     pub fn volume(&self) -> u8 {
         self.volume
+    }
+
+    /// The steps that it consists of.
+    #[inline]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The plan, for a planner to add steps to before it starts. Once its steps have states, more are added together
+    /// with theirs: see [`Running::add_awaited`] and [`Running::add_sent`].
+    #[inline]
+    pub fn plan_mut(&mut self) -> &mut Plan {
+        &mut self.plan
     }
 
     /// A check has found differences and is planned anew, to correct them: forgets them.

@@ -49,7 +49,7 @@ impl Engine {
             low_bytes,
             high_bytes,
         };
-        let (plan, shape) = (&mut self.flight.running[index].plan, &volume.shape);
+        let (plan, shape) = (self.flight.running[index].plan_mut(), &volume.shape);
         match job.kind {
             JobKind::Sync => maintain::resync(plan, shape, range, &view),
             JobKind::Rebuild(slot) => maintain::rebuild(plan, shape, range, slot, &view, false),
@@ -133,11 +133,11 @@ impl Engine {
     fn disagreeing(&self, index: u32) -> SlotSet {
         let running = &self.flight.running[index];
         let shape = &self.volumes[running.volume() as usize].shape;
-        let steps = running.plan.steps();
+        let steps = running.plan().steps();
         let read = |buffer: Buffer| {
             let reads = steps.iter().filter(|step| step.kind == StepKind::Read);
             let mut holders = reads.filter(|step| {
-                let mut memory = running.plan.segments_of(step);
+                let mut memory = running.plan().segments_of(step);
                 memory.any(|segment| segment.buffer == buffer)
             });
             holders.next().map(|step| step.slot)
@@ -147,7 +147,7 @@ impl Engine {
             .enumerate()
             .filter(|(at, _)| running.differs(*at));
         let slots = compared
-            .flat_map(|(_, step)| running.plan.segments_of(step))
+            .flat_map(|(_, step)| running.plan().segments_of(step))
             .filter_map(|segment| read(segment.buffer))
             .fold(SlotSet(0), SlotSet::with);
         if slots == SlotSet(0) {

@@ -12,7 +12,7 @@ impl Engine {
     pub(crate) fn log_step(&mut self, index: u32, at: usize) -> bool {
         let running = &mut self.flight.running[index];
         let volume = &self.volumes[running.volume() as usize];
-        let slot = running.plan.steps()[at].slot;
+        let slot = running.plan().steps()[at].slot;
         let member = volume.member(slot, false);
         if member.is_none_or(|member| self.members.failed().has(member)) {
             // The log's drive failed after the plan was made. Parity that could be wrong is gone with it, unless the

@@ -104,7 +104,7 @@ impl Engine {
         let is_empty = self.hole_logs.forget_emptying(index);
         self.hole_logs[index].begin_unit();
         while !is_empty && let Some(&plan) = self.hole_logs[index].waiting().front() {
-            if !self.hole_logs[index].add(plan, &self.flight.running[plan].plan) {
+            if !self.hole_logs[index].add(plan, self.flight.running[plan].plan()) {
                 return;
             }
             self.hole_logs.take_first(index);
@@ -122,7 +122,7 @@ impl Engine {
         log.begin_flush();
         let work = Work::LogFlush { log: index as u32 };
         let plan = self.flight.take_plan(work, at, NONE);
-        mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
+        mirror::flush(self.flight.running[plan].plan_mut(), slots, shadows);
         self.start(plan);
     }
 
@@ -137,7 +137,7 @@ impl Engine {
     pub fn partial_parities(&self, token: Token) -> impl Iterator<Item = Segment> + '_ {
         let log = &self.hole_logs[token.index() as usize];
         log.plans().iter().flat_map(|&plan| {
-            let plan = &self.flight.running[plan].plan;
+            let plan = self.flight.running[plan].plan();
             let steps = plan.steps().iter();
             steps
                 .filter(|step| matches!(step.kind, StepKind::Log { .. }))

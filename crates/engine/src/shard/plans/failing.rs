@@ -16,7 +16,7 @@ impl Engine {
     pub(crate) fn step_error(&mut self, index: u32, at: usize, error: MemberError) -> bool {
         self.desk.stats.member_errors += 1;
         let running = &mut self.flight.running[index];
-        let step = running.plan.steps()[at];
+        let step = running.plan().steps()[at];
         let state = running.states()[at];
         let member = state.member();
         let volume = self.volumes.get(running.volume() as usize);

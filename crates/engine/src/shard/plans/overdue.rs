@@ -90,7 +90,8 @@ impl Engine {
                 // Too much has been left behind already: this plan waits for its commands.
                 return;
             }
-            let touches = self.touches_payload(index, &self.flight.running[index].plan.steps()[at]);
+            let touches =
+                self.touches_payload(index, &self.flight.running[index].plan().steps()[at]);
             let running = &mut self.flight.running[index];
             running.leave(state.member(), touches);
             self.members.answered(state.member());
@@ -116,7 +117,7 @@ impl Engine {
     /// Whether a step reads from or writes to memory of clients.
     fn touches_payload(&self, index: u32, step: &Step) -> bool {
         let running = &self.flight.running[index];
-        running.plan.segments_of(step).any(|segment| {
+        running.plan().segments_of(step).any(|segment| {
             let own = running
                 .scratch()
                 .is_some_and(|block| block.holds(segment.buffer));

@@ -27,13 +27,13 @@ impl Engine {
     pub(crate) fn start(&mut self, index: u32) {
         let running = &mut self.flight.running[index];
         running.make_steps_idle();
-        self.desk.stats.plan_steps += running.plan.steps().len() as u64;
-        self.desk.stats.plan_segments += running.plan.segments_count() as u64;
+        self.desk.stats.plan_steps += running.plan().steps().len() as u64;
+        self.desk.stats.plan_segments += running.plan().segments_count() as u64;
         if let Work::Write { .. } = running.work() {
             // The plan was made without members whose failure is not on record: they miss this write.
             running.miss_all(self.volumes[running.volume() as usize].unrecorded);
         }
-        if running.plan.scratch_bytes() > 0 && !self.flight.lend_scratch(index) {
+        if running.plan().scratch_bytes() > 0 && !self.flight.lend_scratch(index) {
             return;
         }
         self.advance(index);
@@ -111,7 +111,7 @@ impl Engine {
         let running = &self.flight.running[index];
         let first = running.next_step();
         let first = first.expect("a plan without steps to come is at its end");
-        let steps = running.plan.steps();
+        let steps = running.plan().steps();
         let stage = steps[first].stage;
         let others = steps[first..].iter().position(|step| step.stage != stage);
         let end = others.map_or(steps.len(), |others| first + others);
@@ -122,7 +122,7 @@ impl Engine {
         );
         let mut may_write = true;
         for at in first..end {
-            match self.flight.running[index].plan.steps()[at].kind {
+            match self.flight.running[index].plan().steps()[at].kind {
                 StepKind::Xor { .. } | StepKind::Compare => self.issue_computation(index, at),
                 StepKind::Log { .. } => may_write &= self.log_step(index, at),
                 _ => self.issue_io(index, at),
@@ -137,7 +137,7 @@ impl Engine {
     #[inline]
     fn issue_computation(&mut self, index: u32, at: usize) {
         let (running, stats) = (&mut self.flight.running[index], &mut self.desk.stats);
-        let step = &running.plan.steps()[at];
+        let step = &running.plan().steps()[at];
         stats.xors += 1;
         stats.xor_bytes += step.length_bytes * u64::from(step.segments);
         if !matches!(step.kind, StepKind::Compare) {
@@ -151,7 +151,7 @@ impl Engine {
     #[inline]
     fn issue_io(&mut self, index: u32, at: usize) {
         let running = &self.flight.running[index];
-        let step = &running.plan.steps()[at];
+        let step = &running.plan().steps()[at];
         let member = match running.work() {
             // The controller flushes drives, not slots.
             Work::ControlFlush { .. } => Some(MemberId(step.slot.0)),
@@ -169,7 +169,7 @@ impl Engine {
     #[inline]
     fn send_io(&mut self, index: u32, at: usize, member: MemberId) {
         let running = &mut self.flight.running[index];
-        let step = &running.plan.steps()[at];
+        let step = &running.plan().steps()[at];
         let (kind, offset_bytes, length_bytes) = (step.kind, step.offset_bytes, step.length_bytes);
         running.step_goes_to(at, member);
         if !matches!(kind, StepKind::Read | StepKind::Flush) {
@@ -257,7 +257,7 @@ impl Engine {
         let index = self.flight.take_plan(work, u8::MAX, NONE);
         for member in members.iter() {
             let step = Step::member(StepKind::Flush, 0, Slot(member.0), 0, 0);
-            self.flight.running[index].plan.push(step);
+            self.flight.running[index].plan_mut().push(step);
         }
         self.start(index);
     }

@@ -46,7 +46,7 @@ impl Engine {
         at: usize,
         member: Option<MemberId>,
     ) -> Option<MemberId> {
-        let step = self.flight.running[index].plan.steps()[at];
+        let step = self.flight.running[index].plan().steps()[at];
         let live = member.filter(|&member| !self.members.failed().has(member));
         let is_exchanged = live.is_some() && !step.shadow && self.is_exchanged(index, step.slot);
         let live = live.filter(|_| !is_exchanged);
@@ -80,7 +80,7 @@ impl Engine {
     #[cold]
     pub(crate) fn watched_done(&mut self, index: u32, at: usize) -> bool {
         let running = &mut self.flight.running[index];
-        let (step, state) = (running.plan.steps()[at], running.states()[at]);
+        let (step, state) = (running.plan().steps()[at], running.states()[at]);
         let member = state.member();
         if self.members.failed().has(member) {
             // What a failed member says, good or bad, does not count any more.

@@ -142,7 +142,7 @@ impl Engine {
         loop {
             let running = &self.flight.running[plan_index];
             let (at, done) = running.recovering();
-            let Some(step) = running.plan.steps().get(at).copied() else {
+            let Some(step) = running.plan().steps().get(at).copied() else {
                 return true;
             };
             let Progress::Failed { media } = running.states()[at].progress() else {
@@ -180,7 +180,7 @@ impl Engine {
     fn failed_cut(&self, plan_index: u32, step: &Step, done: u64) -> (Cut, Buffer) {
         let running = &self.flight.running[plan_index];
         let (volume, plan): (&Volume, &Plan) =
-            (&self.volumes[running.volume() as usize], &running.plan);
+            (&self.volumes[running.volume() as usize], running.plan());
         let shape = &volume.shape;
         let mut skip = done;
         let mut segments = plan.segments_of(step);

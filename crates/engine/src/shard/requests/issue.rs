@@ -86,7 +86,8 @@ impl Engine {
                 let Some(cut) = self.cut(index, unit_bytes) else {
                     break;
                 };
-                let room = self.flight.running[plan_index].plan.steps().len() < self.steps_max(at);
+                let room =
+                    self.flight.running[plan_index].plan().steps().len() < self.steps_max(at);
                 if bytes >= READ_PLAN_BYTES_MAX || !room {
                     all = false;
                     break;
@@ -98,7 +99,7 @@ impl Engine {
                 bytes += u64::from(cut.length);
                 self.admission[index].advance(cut.length);
             }
-            if self.flight.running[plan_index].plan.steps().is_empty() {
+            if self.flight.running[plan_index].plan().steps().is_empty() {
                 self.flight.running.give(plan_index);
             } else {
                 self.desk.stats.plans_direct += 1;
@@ -139,7 +140,7 @@ impl Engine {
                 let offset = shape.member_offset_bytes(cut.place.row, cut.place.in_chunk_bytes);
                 let step = Step::member(kind, 0, slot, offset, u64::from(cut.length));
                 self.flight.running[plan_index]
-                    .plan
+                    .plan_mut()
                     .transfer(step, cut.buffer);
                 self.desk.stats.pieces_direct += 1;
                 true
@@ -332,7 +333,7 @@ impl Engine {
         }
         let work = Work::Direct { request: index };
         let plan_index = self.flight.take_plan(work, at, NONE);
-        crate::plan::mirror::flush(&mut self.flight.running[plan_index].plan, slots, shadows);
+        crate::plan::mirror::flush(self.flight.running[plan_index].plan_mut(), slots, shadows);
         // If a crash came before their failure is on record, these members would come back without what is flushed
         // here.
         self.flight.running[plan_index].miss_all(unrecorded);
