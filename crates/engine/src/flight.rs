@@ -1,6 +1,7 @@
 //! Work under way: requests that run without a plan, plans, their scratch memory, what they wait for, and commands
 //! that failed drives have not given back.
 
+mod leaving;
 pub(crate) mod leftovers;
 pub(crate) mod piecewise;
 pub(crate) mod running;
@@ -15,6 +16,7 @@ use crate::flight::single::Single;
 use crate::limits::PLANS_MAX;
 use crate::plan::Plan;
 use crate::pool::Pool;
+use crate::units::Buffer;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -26,14 +28,14 @@ pub(crate) struct Flight {
     pub singles: Pool<Single>,
     /// How many of them may yet need a plan.
     unplanned: usize,
-    pub scratch: Scratch,
+    scratch: Scratch,
     /// Plans that wait for scratch memory.
     waiting_scratch: VecDeque<u32>,
     /// Direct reads with failed steps that wait to be handed on.
     recovering: VecDeque<u32>,
     /// Finished plans that may not be acknowledged before a failed mark is durable.
     held: Vec<u32>,
-    pub leftovers: Leftovers,
+    leftovers: Leftovers,
     /// Failed members may hold commands for too long.
     abandon_due: bool,
 }
@@ -115,6 +117,22 @@ impl Flight {
         if let Some(block) = self.running[index].give_up_scratch() {
             self.scratch.give(block);
         }
+    }
+
+    /// Scratch memory that is never given back.
+    pub fn take_scratch_for_good(&mut self, length_bytes: u32) -> Option<Buffer> {
+        self.scratch.take_for_good(length_bytes)
+    }
+
+    /// Scratch blocks that are lent, and how many of them may never come back.
+    pub fn scratch_out(&self) -> (usize, usize) {
+        self.scratch.out()
+    }
+
+    /// Takes scratch memory for nobody, to see whether the checks notice.
+    #[cfg(test)]
+    pub fn lose_scratch(&mut self) {
+        self.scratch.take(4096);
     }
 
     /// How many plans wait for scratch memory.

@@ -140,8 +140,8 @@ impl Engine {
         let planned = plans
             .iter()
             .filter_map(|&index| self.flight.running[index].scratch());
-        let left: Vec<_> = self.flight.leftovers.scratch().collect();
-        let (lent, pinned) = self.flight.scratch.out();
+        let left: Vec<_> = self.flight.leftovers().scratch().collect();
+        let (lent, pinned) = self.flight.scratch_out();
         assert_eq!(pinned, left.len(), "scratch blocks of abandoned commands");
         let mut blocks: Vec<u64> = planned.chain(left).map(|block| block.buffer.0).collect();
         assert_eq!(

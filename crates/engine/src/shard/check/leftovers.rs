@@ -14,7 +14,7 @@ impl Engine {
         let promised = plans.iter().map(|&index| &self.flight.running[index]);
         let promised = promised.filter(|running| running.left() > 0);
         let promised = promised.fold(Room::default(), |sum, running| sum.and(running.promised()));
-        self.flight.leftovers.check(promised);
+        self.flight.leftovers().check(promised);
         let plans = plans
             .iter()
             .map(|&index| self.flight.running[index].name_of(index, 0));
@@ -23,7 +23,7 @@ impl Engine {
             .map(|&index| Token::of_single(index, self.flight.singles[index].generation(), 0));
         for token in plans.chain(singles) {
             assert!(
-                !self.flight.leftovers.has_name(token),
+                !self.flight.leftovers().has_name(token),
                 "{token:?} was left behind, and is given out again"
             );
         }

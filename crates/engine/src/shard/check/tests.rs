@@ -105,7 +105,7 @@ noticed! {
         engine.flight.take_plan(Work::LogFlush { log: 0 }, 0, 5);
     };
     a_lost_scratch_block_is_noticed, "scratch blocks that are lent", |engine| {
-        engine.flight.scratch.take(4096);
+        engine.flight.lose_scratch();
     };
     a_lost_forward_is_noticed, "pieces with other shards", |engine| engine.admission.piece_sent();
     a_request_that_waits_for_nothing_is_noticed, "has 1 here", |engine| {
@@ -140,7 +140,7 @@ noticed! {
     };
     a_name_that_is_given_out_again_is_noticed, "is given out again", |engine| {
         let name = engine.flight.running[0].name_of(0, 0);
-        assert!(engine.flight.leftovers.add_command(name, MemberId(1)));
+        assert!(engine.flight.leave_command(name, MemberId(1)));
     };
     a_leak_of_a_request_is_noticed, "requests of ports and of other shards", |engine| {
         engine.admission.take_counted();

@@ -65,7 +65,7 @@ impl Engine {
                     continue;
                 };
                 let name = log.name(index, copy);
-                if !self.flight.leftovers.add_command(name, member) {
+                if !self.flight.leave_command(name, member) {
                     return;
                 }
                 self.members.answered(member);

@@ -27,8 +27,7 @@ impl Engine {
             for slot in mine {
                 let buffer = self
                     .flight
-                    .scratch
-                    .take_for_good(LOG_BUFFER_BYTES)
+                    .take_scratch_for_good(LOG_BUFFER_BYTES)
                     .expect("scratch memory is sized for the logs");
                 let log = SlotLog::new(VolumeId(at as u8), slot, area, buffer);
                 self.volumes[at].logs[slot.0 as usize] = self.hole_logs.open(log);
@@ -72,7 +71,7 @@ impl Engine {
             let member = volume.member(log.slot(), copied_to);
             member.filter(|&member| !self.members.failed().has(member))
         });
-        let leftovers = &self.flight.leftovers;
+        let leftovers = self.flight.leftovers();
         let name = |generation| Token::of_log(index as u32, generation, 0);
         let free = |generation| leftovers.free_generation(generation, name);
         let count = log.goes_out(self.desk.now(), members, free);

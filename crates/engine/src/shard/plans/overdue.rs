@@ -110,8 +110,7 @@ impl Engine {
             .ranges
             .chain(self.flight.running[index].work().parts());
         let room = Room::of_plan(1 + parts.count());
-        self.flight.running[index].promise(room);
-        self.flight.leftovers.promise(room)
+        self.flight.promise(index, room)
     }
 
     /// Whether a step reads from or writes to memory of clients.
