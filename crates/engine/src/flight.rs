@@ -14,18 +14,20 @@ use crate::flight::running::{Running, Work};
 use crate::flight::scratch::Scratch;
 use crate::flight::single::Single;
 use crate::limits::PLANS_MAX;
-use crate::plan::Plan;
+use crate::plan::{Plan, Step};
 use crate::pool::Pool;
-use crate::units::Buffer;
+use crate::request::{Operation, Request};
+use crate::units::{Buffer, Nanos, ShardId, Slot};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// See the module's prose.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    pub running: Pool<Running>,
+    running: Pool<Running>,
     /// Requests that run without a plan.
-    pub singles: Pool<Single>,
+    singles: Pool<Single>,
     /// How many of them may yet need a plan.
     unplanned: usize,
     scratch: Scratch,
@@ -72,6 +74,126 @@ impl Flight {
         index
     }
 
+    /// A plan that has given back all that it held is free for other work.
+    #[inline]
+    pub fn give_plan(&mut self, index: u32) {
+        self.running.give(index);
+    }
+
+    /// A plan under way.
+    #[inline]
+    pub fn running(&self, index: u32) -> &Running {
+        &self.running[index]
+    }
+
+    /// A plan under way, to be continued.
+    #[inline]
+    pub fn running_mut(&mut self, index: u32) -> &mut Running {
+        &mut self.running[index]
+    }
+
+    /// How many plans are under way.
+    #[inline]
+    pub fn plans_used(&self) -> usize {
+        self.running.used()
+    }
+
+    /// The numbers of all plans, under way or not.
+    #[inline]
+    pub fn plan_numbers(&self) -> Range<u32> {
+        0..self.running.capacity() as u32
+    }
+
+    /// The plans under way, in ascending order. For the checks: see [`Pool::in_use`].
+    pub fn plans_in_use(&self) -> Vec<u32> {
+        self.running.in_use("plan")
+    }
+
+    /// How many plans are free, those included that are kept for single requests.
+    pub fn plans_free(&self) -> usize {
+        self.running.available()
+    }
+
+    /// Moves the times forward from which deadlines count.
+    pub fn shift_times(&mut self, shift: impl Fn(&mut Nanos)) {
+        for index in self.plan_numbers() {
+            shift(self.running[index].started_mut());
+        }
+        for index in self.single_numbers() {
+            shift(self.singles[index].started_mut());
+        }
+    }
+}
+
+/// Requests that run without a plan.
+impl Flight {
+    /// A request begins without a plan, and nothing of it is under way yet; it may come `from` another shard. The
+    /// caller has checked that there is room for it.
+    #[inline]
+    pub fn take_single(&mut self, request: &Request, from: Option<ShardId>) -> u32 {
+        let index = self.singles.take().expect("a single is available");
+        self.singles[index].begin(request, from);
+        index
+    }
+
+    /// A single request has ended, and no command bears its name any more.
+    #[inline]
+    pub fn give_single(&mut self, index: u32) {
+        self.singles.give(index);
+    }
+
+    /// A single request.
+    #[inline]
+    pub fn single(&self, index: u32) -> &Single {
+        &self.singles[index]
+    }
+
+    /// A single request, to be continued.
+    #[inline]
+    pub fn single_mut(&mut self, index: u32) -> &mut Single {
+        &mut self.singles[index]
+    }
+
+    /// How many single requests are under way.
+    #[inline]
+    pub fn singles_used(&self) -> usize {
+        self.singles.used()
+    }
+
+    /// How many more there may be.
+    #[inline]
+    pub fn singles_available(&self) -> usize {
+        self.singles.available()
+    }
+
+    /// The numbers of all single requests, under way or not.
+    #[inline]
+    pub fn single_numbers(&self) -> Range<u32> {
+        0..self.singles.capacity() as u32
+    }
+
+    /// The single requests under way, in ascending order. For the checks: see [`Pool::in_use`].
+    pub fn singles_in_use(&self) -> Vec<u32> {
+        self.singles.in_use("single request")
+    }
+
+    /// A single request becomes a plan that stands where the request stood. `step` says what its command to a slot is
+    /// as a step.
+    pub fn continue_as_plan(&mut self, single: u32, plan: u32, step: impl Fn(Slot) -> Step) {
+        let (running, before) = (&mut self.running[plan], &mut self.singles[single]);
+        let request = before.request();
+        running.forget_steps();
+        for command in before.commands() {
+            let step = step(command.slot);
+            running.add_sent(step, request.buffer, command.member, command.is_out);
+        }
+        let outstanding = before.outstanding() as u16;
+        let wrote = request.operation != Operation::Read;
+        running.continue_single(single, outstanding, before.started(), wrote);
+        before.become_plan(plan);
+        self.single_needs_none();
+    }
+
     /// A single request has begun: it may need a plan.
     #[inline]
     pub fn single_begins(&mut self) {
@@ -88,7 +210,10 @@ impl Flight {
     pub fn unplanned(&self) -> usize {
         self.unplanned
     }
+}
 
+/// Scratch memory.
+impl Flight {
     /// Lends a plan the scratch memory that it wants; if it has to wait for that, queues it and returns false.
     #[inline]
     pub fn lend_scratch(&mut self, index: u32) -> bool {
@@ -162,7 +287,10 @@ impl Flight {
         }
         None
     }
+}
 
+/// Plans that wait.
+impl Flight {
     /// A direct read has failed steps to be handed on.
     pub fn wait_to_recover(&mut self, index: u32) {
         self.recovering.push_back(index);

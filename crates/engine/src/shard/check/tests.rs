@@ -72,7 +72,7 @@ fn engine() -> Engine {
         engine.handle(Input::Request(request), Nanos(1));
     }
     assert_eq!(
-        (engine.flight.singles.used(), engine.flight.running.used()),
+        (engine.flight.singles_used(), engine.flight.plans_used()),
         (1, 1)
     );
     engine
@@ -100,7 +100,7 @@ noticed! {
     a_request_too_many_is_noticed, "requests of ports and of other shards", |engine| engine.admission.begun(false);
     a_lost_single_is_noticed, "may yet need a plan", |engine| engine.flight.single_needs_none();
     a_lost_command_is_noticed, "commands with member 1", |engine| engine.members.forget_commands(MemberId(1));
-    a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.flight.running[0].step_goes_out(0);
+    a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.flight.running_mut(0).step_goes_out(0);
     a_lost_lock_is_noticed, "requests that hold one", |engine| {
         engine.flight.take_plan(Work::LogFlush { log: 0 }, 0, 5);
     };
@@ -139,7 +139,7 @@ noticed! {
         engine.hole_logs.wait(log, 0);
     };
     a_name_that_is_given_out_again_is_noticed, "is given out again", |engine| {
-        let name = engine.flight.running[0].name_of(0, 0);
+        let name = engine.flight.running(0).name_of(0, 0);
         assert!(engine.flight.leave_command(name, MemberId(1)));
     };
     a_leak_of_a_request_is_noticed, "requests of ports and of other shards", |engine| {

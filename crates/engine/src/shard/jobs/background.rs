@@ -34,8 +34,8 @@ impl Engine {
         (low_bytes, high_bytes): (u32, u32),
         piecewise: Option<&Piecewise>,
     ) -> Result<(), NotEnoughMembers> {
-        let Work::Background { repair, .. } = self.flight.running[index].work() else {
-            unreachable!("{:?} is no job's", self.flight.running[index].work());
+        let Work::Background { repair, .. } = self.flight.running(index).work() else {
+            unreachable!("{:?} is no job's", self.flight.running(index).work());
         };
         let mut view = self.view_of(key);
         let Some(job) = self.job_of(index) else {
@@ -49,7 +49,7 @@ impl Engine {
             low_bytes,
             high_bytes,
         };
-        let (plan, shape) = (self.flight.running[index].plan_mut(), &volume.shape);
+        let (plan, shape) = (self.flight.running_mut(index).plan_mut(), &volume.shape);
         match job.kind {
             JobKind::Sync => maintain::resync(plan, shape, range, &view),
             JobKind::Rebuild(slot) => maintain::rebuild(plan, shape, range, slot, &view, false),
@@ -66,7 +66,7 @@ impl Engine {
     /// As [`Engine::job_of`], to be changed.
     pub(crate) fn job_of_mut(&mut self, index: u32) -> Option<&mut JobRunner> {
         self.job_of(index)?;
-        self.volumes[self.flight.running[index].volume() as usize]
+        self.volumes[self.flight.running(index).volume() as usize]
             .job
             .as_mut()
     }
@@ -75,7 +75,7 @@ impl Engine {
     /// be started.
     #[must_use = "a plan that corrects the band is to be started"]
     pub(crate) fn background_done(&mut self, index: u32) -> bool {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let Work::Background { part, band, repair } = running.work() else {
             unreachable!("{:?} is no job's", running.work());
         };
@@ -92,7 +92,7 @@ impl Engine {
         if running.has_differences() && !repair && self.band_differs(index, band) {
             return true;
         }
-        let missed = !self.flight.running[index].missed().is_empty();
+        let missed = !self.flight.running(index).missed().is_empty();
         if missed
             && let Some(job) = self.job_of_mut(index)
             && job.fills()
@@ -100,7 +100,7 @@ impl Engine {
             // The new drive has failed; the controller decides what becomes of the job.
             job.give_up();
             job.count_failure();
-            self.flight.running[index].fail_band();
+            self.flight.running_mut(index).fail_band();
         }
         self.end_band(index);
         false
@@ -115,7 +115,7 @@ impl Engine {
         let corrects = job.view().kind == JobKind::Check { repair: true };
         self.desk.stats.mismatches += 1;
         let slots = self.disagreeing(index);
-        let volume = &self.volumes[self.flight.running[index].volume() as usize];
+        let volume = &self.volumes[self.flight.running(index).volume() as usize];
         let (row, low, _) = volume.band_range(band);
         let event = Event::Mismatch {
             volume: self.volume_of(index),
@@ -131,7 +131,7 @@ impl Engine {
     /// The slots whose contents a check found to disagree: those that its differing comparisons looked at. A plan's
     /// reads are its first steps, in the order of slots; its comparisons follow.
     fn disagreeing(&self, index: u32) -> SlotSet {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let shape = &self.volumes[running.volume() as usize].shape;
         let steps = running.plan().steps();
         let read = |buffer: Buffer| {
@@ -160,17 +160,17 @@ impl Engine {
     /// Plans the band anew, under the same lock, so that redundancy will match the data; false if that cannot be done.
     fn plan_repair(&mut self, index: u32, band: u64) -> bool {
         let key = BandKey {
-            volume: self.flight.running[index].volume(),
+            volume: self.flight.running(index).volume(),
             band,
         };
         self.renew(index);
-        self.flight.running[index].correct_band();
+        self.flight.running_mut(index).correct_band();
         self.plan_background(index, key).is_ok()
     }
 
     /// Too few members are left for a band, and therefore for all other bands.
     pub(crate) fn band_failed(&mut self, index: u32) {
-        self.flight.running[index].fail_band();
+        self.flight.running_mut(index).fail_band();
         if let Some(job) = self.job_of_mut(index) {
             job.give_up();
             job.count_failure();
@@ -180,10 +180,10 @@ impl Engine {
 
     /// A piece of a band cannot be done; returns whether the rest of the band is worth doing.
     pub(crate) fn job_failed_at(&mut self, index: u32, piece: &Piecewise) -> bool {
-        let Work::Background { band, .. } = self.flight.running[index].work() else {
-            unreachable!("{:?} is no job's", self.flight.running[index].work());
+        let Work::Background { band, .. } = self.flight.running(index).work() else {
+            unreachable!("{:?} is no job's", self.flight.running(index).work());
         };
-        let volume = &self.volumes[self.flight.running[index].volume() as usize];
+        let volume = &self.volumes[self.flight.running(index).volume() as usize];
         let row_bytes = volume.band_range(band).0 * volume.shape.row_bytes();
         let view = volume.row_view(
             band,
@@ -195,7 +195,7 @@ impl Engine {
         let can_be_read = volume
             .shape
             .survives(SlotSet(view.readable.0 & !piece.avoid().0));
-        let counted = self.flight.running[index].fail_band();
+        let counted = self.flight.running_mut(index).fail_band();
         let Some(job) = self.job_of_mut(index) else {
             return false;
         };
@@ -222,10 +222,10 @@ impl Engine {
 
     /// Ends the work on a band. The band is done unless some of it has failed.
     fn end_band(&mut self, index: u32) {
-        let Work::Background { part, band, .. } = self.flight.running[index].work() else {
-            unreachable!("{:?} is no job's", self.flight.running[index].work());
+        let Work::Background { part, band, .. } = self.flight.running(index).work() else {
+            unreachable!("{:?} is no job's", self.flight.running(index).work());
         };
-        let failed = self.flight.running[index].has_failed_band();
+        let failed = self.flight.running(index).has_failed_band();
         if let Some(job) = self.job_of_mut(index) {
             job.end(band, failed);
         }

@@ -97,10 +97,10 @@ impl Engine {
     }
 
     fn give_back(&mut self, index: u32) {
-        let Work::Background { part, .. } = self.flight.running[index].work() else {
+        let Work::Background { part, .. } = self.flight.running(index).work() else {
             unreachable!(
                 "{:?} is not an inspection",
-                self.flight.running[index].work()
+                self.flight.running(index).work()
             );
         };
         self.release(index);

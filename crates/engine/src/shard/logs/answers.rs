@@ -94,7 +94,7 @@ impl Engine {
             Progress::Done
         };
         for &plan in &plans {
-            let running = &mut self.flight.running[plan];
+            let running = self.flight.running_mut(plan);
             running.answer_log_steps(progress);
             if let Some(member) = member.filter(|_| missed) {
                 running.miss(member);
@@ -108,7 +108,7 @@ impl Engine {
 
     /// A plan cannot be logged any more because its volume has failed: it ends without writing.
     pub(crate) fn give_up_unlogged(&mut self, plan: u32) {
-        let running = &mut self.flight.running[plan];
+        let running = self.flight.running_mut(plan);
         running.answer_log_steps(Progress::Missed);
         let slot = self.hole_logs[running.leave_log() as usize].slot();
         let volume = &self.volumes[running.volume() as usize];

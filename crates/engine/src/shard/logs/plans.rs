@@ -10,7 +10,7 @@ use crate::units::MemberSet;
 impl Engine {
     /// A plan has come to its log step. Returns whether it may write when that is done.
     pub(crate) fn log_step(&mut self, index: u32, at: usize) -> bool {
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         let volume = &self.volumes[running.volume() as usize];
         let slot = running.plan().steps()[at].slot;
         let member = volume.member(slot, false);
@@ -22,11 +22,11 @@ impl Engine {
         }
         let is_watched = member.is_some_and(|member| self.members.watched().has(member));
         if is_watched && self.is_exchanged(index, slot) {
-            self.flight.running[index].miss_step(at, None);
+            self.flight.running_mut(index).miss_step(at, None);
             return true;
         }
-        let volume = &self.volumes[self.flight.running[index].volume() as usize];
-        let running = &mut self.flight.running[index];
+        let volume = &self.volumes[self.flight.running(index).volume() as usize];
+        let running = self.flight.running_mut(index);
         running.step_goes_out(at);
         if running.log() == NONE {
             let log = volume.logs[slot.0 as usize];
@@ -38,7 +38,7 @@ impl Engine {
 
     /// The volume has failed under a plan: the plan's unit is kept, because the plan's writes may be incomplete.
     pub(crate) fn keep_log(&mut self, plan: u32) {
-        let index = self.flight.running[plan].leave_log();
+        let index = self.flight.running_mut(plan).leave_log();
         if index != NONE {
             self.hole_logs[index as usize].stop();
         }
@@ -48,11 +48,11 @@ impl Engine {
     /// member's failure is on record: until then the member could come back as if it were current. If the volume has
     /// failed, the failure is never recorded, and the unit is kept.
     pub(crate) fn leave_log(&mut self, plan: u32) {
-        let index = self.flight.running[plan].leave_log();
+        let index = self.flight.running_mut(plan).leave_log();
         if index == NONE {
             return;
         }
-        let missed = self.flight.running[plan].missed();
+        let missed = self.flight.running(plan).missed();
         if missed.is_empty() {
             self.left_log(index);
         } else {

@@ -103,7 +103,7 @@ impl Engine {
         let is_empty = self.hole_logs.forget_emptying(index);
         self.hole_logs[index].begin_unit();
         while !is_empty && let Some(&plan) = self.hole_logs[index].waiting().front() {
-            if !self.hole_logs[index].add(plan, self.flight.running[plan].plan()) {
+            if !self.hole_logs[index].add(plan, self.flight.running(plan).plan()) {
                 return;
             }
             self.hole_logs.take_first(index);
@@ -121,7 +121,7 @@ impl Engine {
         log.begin_flush();
         let work = Work::LogFlush { log: index as u32 };
         let plan = self.flight.take_plan(work, at, NONE);
-        mirror::flush(self.flight.running[plan].plan_mut(), slots, shadows);
+        mirror::flush(self.flight.running_mut(plan).plan_mut(), slots, shadows);
         self.start(plan);
     }
 
@@ -136,7 +136,7 @@ impl Engine {
     pub fn partial_parities(&self, token: Token) -> impl Iterator<Item = Segment> + '_ {
         let log = &self.hole_logs[token.index() as usize];
         log.plans().iter().flat_map(|&plan| {
-            let plan = self.flight.running[plan].plan();
+            let plan = self.flight.running(plan).plan();
             let steps = plan.steps().iter();
             steps
                 .filter(|step| matches!(step.kind, StepKind::Log { .. }))
@@ -177,7 +177,7 @@ impl Engine {
     /// A plan that waits for a log whose drive was exchanged continues without it: the old parity is gone with the
     /// old drive, whose loss is on record, so no parity can be wrong.
     fn pass_log(&mut self, plan: u32) {
-        let running = &mut self.flight.running[plan];
+        let running = self.flight.running_mut(plan);
         running.answer_log_steps(Progress::Missed);
         running.leave_log();
         if running.outstanding() == 0 {

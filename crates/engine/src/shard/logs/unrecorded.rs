@@ -25,7 +25,7 @@ impl Engine {
     /// that. If the record will never come, the plan gives up writing.
     #[inline]
     pub(crate) fn prepare_next_stage(&mut self, index: u32) -> NextStage {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         if running.has_written() || !matches!(running.work(), Work::Write { .. }) {
             return NextStage::MayBegin;
         }
@@ -48,7 +48,7 @@ impl Engine {
     /// plan is not taken for one that is complete.
     #[cold]
     pub(crate) fn give_up_writing(&mut self, index: u32) {
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         running.miss_all(self.volumes[running.volume() as usize].unrecorded);
         running.write_nothing_more();
     }

@@ -49,26 +49,26 @@ impl Engine {
     /// memory.
     pub(crate) fn leave_behind(&mut self, index: u32) {
         let scratch = self.flight.begin_to_leave(index);
-        let single = self.flight.running[index].forget_single();
-        let mut rest = self.flight.running[index].left();
+        let single = self.flight.running_mut(index).forget_single();
+        let mut rest = self.flight.running(index).left();
         if single != NONE {
-            let (commands, generation) = self.flight.singles[single].give_up();
+            let (commands, generation) = self.flight.single_mut(single).give_up();
             let name = Token::of_single(single, generation, 0);
             self.keep(index, name, commands, None);
             self.flight.rename_single(single);
-            self.flight.singles.give(single);
+            self.flight.give_single(single);
             rest -= commands;
         }
         if rest > 0 {
-            let name = self.flight.running[index].name_of(index, 0);
+            let name = self.flight.running(index).name_of(index, 0);
             self.keep(index, name, rest, scratch);
             self.flight.rename_plan(index);
         }
-        self.flight.running[index].forget_left();
+        self.flight.running_mut(index).forget_left();
     }
 
     fn keep(&mut self, index: u32, name: Token, commands: u16, scratch: Option<ScratchBlock>) {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let pins = if running.is_payload_left() {
             self.pin_payload(running.work())
         } else {

@@ -30,7 +30,7 @@ impl Engine {
     /// lock is not rebuilt.
     #[cold]
     pub(crate) fn is_exchanged(&self, index: u32, slot: Slot) -> bool {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let is_client_work = matches!(
             running.work(),
             Work::Write { .. } | Work::Reconstruct { .. }

@@ -15,7 +15,7 @@ impl Engine {
     /// Reacts to a member's error; returns whether the step is outstanding again.
     pub(crate) fn step_error(&mut self, index: u32, at: usize, error: MemberError) -> bool {
         self.desk.stats.member_errors += 1;
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         let step = running.plan().steps()[at];
         let state = running.states()[at];
         let member = state.member();
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     pub(crate) fn step_lost(&mut self, index: u32, at: usize, media: bool) {
-        self.flight.running[index].lose_step(at, media);
+        self.flight.running_mut(index).lose_step(at, media);
     }
 
     /// Stops using a member at once and tells the controller.

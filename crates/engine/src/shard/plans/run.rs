@@ -25,7 +25,7 @@ impl Engine {
     /// Starts a plan, or queues it until there is scratch memory.
     #[inline]
     pub(crate) fn start(&mut self, index: u32) {
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         running.make_steps_idle();
         self.desk.stats.plan_steps += running.plan().steps().len() as u64;
         self.desk.stats.plan_segments += running.plan().segments_count() as u64;
@@ -59,7 +59,7 @@ impl Engine {
     #[inline]
     pub(crate) fn advance(&mut self, index: u32) {
         loop {
-            let running = &mut self.flight.running[index];
+            let running = self.flight.running_mut(index);
             if running.has_failed_reads() {
                 let next = self.reads_failed(index);
                 return self.go_on(index, next);
@@ -73,7 +73,7 @@ impl Engine {
                 NextStage::Waits => return,
                 NextStage::GivenUp => continue,
             }
-            if self.flight.running[index].outstanding() > 0 {
+            if self.flight.running(index).outstanding() > 0 {
                 return;
             }
         }
@@ -108,7 +108,7 @@ impl Engine {
 
     #[inline]
     fn issue_stage(&mut self, index: u32) {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let first = running.next_step();
         let first = first.expect("a plan without steps to come is at its end");
         let steps = running.plan().steps();
@@ -122,13 +122,13 @@ impl Engine {
         );
         let mut may_write = true;
         for at in first..end {
-            match self.flight.running[index].plan().steps()[at].kind {
+            match self.flight.running(index).plan().steps()[at].kind {
                 StepKind::Xor { .. } | StepKind::Compare => self.issue_computation(index, at),
                 StepKind::Log { .. } => may_write &= self.log_step(index, at),
                 _ => self.issue_io(index, at),
             }
         }
-        self.flight.running[index].stage_is_out(end);
+        self.flight.running_mut(index).stage_is_out(end);
         if !may_write {
             self.give_up_writing(index);
         }
@@ -136,7 +136,7 @@ impl Engine {
 
     #[inline]
     fn issue_computation(&mut self, index: u32, at: usize) {
-        let (running, stats) = (&mut self.flight.running[index], &mut self.desk.stats);
+        let (running, stats) = (self.flight.running_mut(index), &mut self.desk.stats);
         let step = &running.plan().steps()[at];
         stats.xors += 1;
         stats.xor_bytes += step.length_bytes * u64::from(step.segments);
@@ -150,7 +150,7 @@ impl Engine {
 
     #[inline]
     fn issue_io(&mut self, index: u32, at: usize) {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let step = &running.plan().steps()[at];
         let member = match running.work() {
             // The controller flushes drives, not slots.
@@ -168,7 +168,7 @@ impl Engine {
 
     #[inline]
     fn send_io(&mut self, index: u32, at: usize, member: MemberId) {
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         let step = &running.plan().steps()[at];
         let (kind, offset_bytes, length_bytes) = (step.kind, step.offset_bytes, step.length_bytes);
         running.step_goes_to(at, member);
@@ -205,7 +205,9 @@ impl Engine {
     /// A computation has been carried out.
     #[inline]
     pub fn computed(&mut self, token: Token, differs: bool) {
-        self.flight.running[token.index()].computed(token, differs);
+        self.flight
+            .running_mut(token.index())
+            .computed(token, differs);
         self.answered(token.index());
     }
 
@@ -213,7 +215,7 @@ impl Engine {
     #[inline]
     pub(crate) fn step_done(&mut self, token: Token, result: Result<(), MemberError>) {
         let (index, at) = (token.index(), token.step());
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         if !running.has_name(token) {
             return self.came_back_late(token);
         }
@@ -240,7 +242,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn answered(&mut self, index: u32) {
-        if self.flight.running[index].step_is_back() {
+        if self.flight.running_mut(index).step_is_back() {
             self.advance(index);
         }
     }
@@ -257,7 +259,7 @@ impl Engine {
         let index = self.flight.take_plan(work, u8::MAX, NONE);
         for member in members.iter() {
             let step = Step::member(StepKind::Flush, 0, Slot(member.0), 0, 0);
-            self.flight.running[index].plan_mut().push(step);
+            self.flight.running_mut(index).plan_mut().push(step);
         }
         self.start(index);
     }

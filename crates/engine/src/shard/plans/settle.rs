@@ -17,14 +17,14 @@ impl Engine {
     #[inline]
     #[must_use = "the plan in it is to be started"]
     pub(crate) fn end_or_continue(&mut self, index: u32) -> Option<u32> {
-        if self.flight.running[index].is_in_pieces() {
+        if self.flight.running(index).is_in_pieces() {
             match self.next_piece(index) {
                 Next::Start => return Some(index),
                 Next::Nothing => return None,
                 Next::End => {}
             }
         }
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let recorded = running.missed().within(self.members.durable_failed());
         if !recorded && self.is_to_be_held(index) {
             self.flight.hold(index);
@@ -39,7 +39,7 @@ impl Engine {
     /// volume that is only read: nothing has been written that a member could lack, and if the metadata cannot
     /// express the failure, nothing would end that wait.
     fn is_to_be_held(&self, index: u32) -> bool {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let Some(volume) = self.volumes.get(running.volume() as usize) else {
             return false;
         };
@@ -53,7 +53,7 @@ impl Engine {
     /// has failed, or the metadata cannot express what would have to be recorded.
     pub(crate) fn hopeless(&self, index: u32) -> bool {
         self.volumes
-            .get(self.flight.running[index].volume() as usize)
+            .get(self.flight.running(index).volume() as usize)
             .is_some_and(|volume| volume.records_nothing)
     }
 
@@ -62,7 +62,7 @@ impl Engine {
     #[inline]
     #[must_use = "the plan in it is to be started"]
     pub(crate) fn settle(&mut self, index: u32) -> Option<u32> {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let lost = !running.missed().is_empty() && !self.still_protected(index);
         let work = running.work();
         if lost {
@@ -94,7 +94,7 @@ impl Engine {
                 }
             }
             Work::LogFlush { log } => {
-                let missed = self.flight.running[index].missed();
+                let missed = self.flight.running(index).missed();
                 self.release(index);
                 self.log_flushed(log, missed);
             }
@@ -103,7 +103,7 @@ impl Engine {
                 return self.bitmap_done(volume);
             }
             Work::ControlFlush { ticket } => {
-                let missed = self.flight.running[index].missed();
+                let missed = self.flight.running(index).missed();
                 self.release(index);
                 let outcome = if missed.is_empty() {
                     FlushOutcome::Complete
@@ -119,7 +119,7 @@ impl Engine {
 
     /// Whether what a plan wrote can still be read although some members missed it.
     fn still_protected(&self, index: u32) -> bool {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let Some(volume) = self.volumes.get(running.volume() as usize) else {
             return true;
         };

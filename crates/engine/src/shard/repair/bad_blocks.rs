@@ -46,11 +46,11 @@ impl Engine {
         at: usize,
         member: Option<MemberId>,
     ) -> Option<MemberId> {
-        let step = self.flight.running[index].plan().steps()[at];
+        let step = self.flight.running(index).plan().steps()[at];
         let live = member.filter(|&member| !self.members.failed().has(member));
         let is_exchanged = live.is_some() && !step.shadow && self.is_exchanged(index, step.slot);
         let live = live.filter(|_| !is_exchanged);
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         let is_read = step.kind == StepKind::Read;
         let is_recorded = live.is_some_and(|member| {
             let bad_blocks = &self.volumes.view.bad_blocks;
@@ -79,7 +79,7 @@ impl Engine {
     /// A watched member has carried a step out. Returns whether the step has to wait for more.
     #[cold]
     pub(crate) fn watched_done(&mut self, index: u32, at: usize) -> bool {
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         let (step, state) = (running.plan().steps()[at], running.states()[at]);
         let member = state.member();
         if self.members.failed().has(member) {
@@ -120,7 +120,7 @@ impl Engine {
         outcome: Recorded,
     ) {
         let (index, at) = (token.index(), token.step());
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         assert!(
             running.has_name(token) && running.states()[at].progress() == Progress::Recording,
             "{token:?} does not wait for the record"
@@ -151,7 +151,7 @@ impl Engine {
                 match piece.filter(|_| !recorded) {
                     Some(piece) => {
                         self.job_failed_at(index, &piece);
-                        self.flight.running[index].end_pieces();
+                        self.flight.running_mut(index).end_pieces();
                     }
                     None => self.count_lost(index),
                 }
@@ -184,7 +184,7 @@ impl Engine {
         let mut step = Step::member(kind, 0, slot, offset_bytes, u64::from(high - low));
         step.shadow = shadow;
         self.tell_lost(key, piece.avoid().with(slot), piece);
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         assert!(
             running.outstanding() == 0,
             "a piece that could not be planned has steps under way"
@@ -220,7 +220,7 @@ impl Engine {
     }
 
     fn count_lost(&mut self, index: u32) {
-        let is_background = matches!(self.flight.running[index].work(), Work::Background { .. });
+        let is_background = matches!(self.flight.running(index).work(), Work::Background { .. });
         assert!(is_background, "only a job's plan records content as lost");
         if let Some(job) = self.job_of_mut(index) {
             job.count_failure();

@@ -7,7 +7,7 @@ use crate::shard::Engine;
 impl Engine {
     /// Has the controller record what became of a step's range; the step waits for that.
     pub(crate) fn record_change(&mut self, index: u32, at: usize, change: BadBlockChange) {
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         let (step, member) = (running.plan().steps()[at], running.states()[at].member());
         running.record_step(at);
         let message = Message::BadBlocks {
