@@ -186,8 +186,8 @@ impl Engine {
             .iter()
             .filter_map(|volume| volume.job()?.next_wake(self.desk.now()))
             .min();
-        let busy = self.flight.running.used() > 0
-            || self.flight.singles.used() > 0
+        let busy = self.flight.plans_used() > 0
+            || self.flight.singles_used() > 0
             || self.controller.is_some()
             || self
                 .volumes
@@ -270,7 +270,7 @@ impl Engine {
     #[must_use]
     #[inline]
     pub fn step(&self, token: Token) -> &Step {
-        &self.flight.running[token.index()].plan.steps()[token.step()]
+        &self.flight.running(token.index()).plan().steps()[token.step()]
     }
 
     /// The memory of the command or computation that a token names, in order.
@@ -278,12 +278,12 @@ impl Engine {
     #[inline(always)]
     pub fn memory(&self, token: Token) -> Segments<'_> {
         if token.is_single() {
-            return Segments::alone(self.flight.singles[token.index()].memory());
+            return Segments::alone(self.flight.single(token.index()).memory());
         }
         if token.is_log() {
             return self.log_memory(token);
         }
-        let plan = &self.flight.running[token.index()].plan;
+        let plan = self.flight.running(token.index()).plan();
         plan.segments_of(&plan.steps()[token.step()])
     }
 
@@ -342,7 +342,7 @@ impl Engine {
     pub fn requests_under_way(&self) -> usize {
         let waiting = self.admission.waiting();
         self.admission.slots_used()
-            + self.flight.singles.used()
+            + self.flight.singles_used()
             + waiting.slots
             + waiting.forwarded_slots
     }

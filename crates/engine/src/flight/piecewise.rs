@@ -4,9 +4,6 @@ use crate::limits::GRAIN_BYTES;
 use crate::order::ranges::Part;
 use crate::units::{Slot, SlotSet};
 
-/// Why a plan's [`Piecewise`] can be expected: it is wanted only while its work is done in pieces.
-pub(crate) const IN_PIECES: &str = "the work is done in pieces";
-
 /// Where work that is done in pieces stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piecewise {

@@ -1,12 +1,19 @@
 //! A plan under way: what it is for, its steps' states, what it holds, and what it has met.
 
+mod left;
+mod steps;
+
 use crate::flight::leftovers::Room;
 use crate::flight::piecewise::Piecewise;
 use crate::flight::scratch::ScratchBlock;
-use crate::flight::states::{Progress, StepState, StepStates};
+use crate::flight::states::StepStates;
 use crate::order::ranges::NONE;
-use crate::plan::{Plan, Step, StepKind};
-use crate::units::{MemberId, MemberSet, Nanos};
+use crate::plan::Plan;
+use crate::token::Token;
+use crate::units::{MemberSet, Nanos};
+
+/// Why a plan's [`Piecewise`] can be expected: it is wanted only while its work is done in pieces.
+const IN_PIECES: &str = "the work is done in pieces";
 
 /// What a plan is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,34 +67,34 @@ pub(crate) enum Next {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Running {
-    pub states: StepStates,
+    states: StepStates,
     /// Part of the commands' names; see [`crate::token`].
-    pub generation: u16,
+    generation: u16,
     outstanding: u16,
     /// First step of the next stage.
     next: u16,
     /// A write step has gone out.
     wrote: bool,
     read_failed: bool,
-    pub work: Work,
-    pub scratch: Option<ScratchBlock>,
+    work: Work,
+    scratch: Option<ScratchBlock>,
     /// The lock held, or [`NONE`].
-    pub lock: u32,
+    lock: u32,
     /// The write-hole log that it is in or waits for, or [`NONE`].
-    pub log: u32,
+    log: u32,
     /// The single request that the plan was, while commands bear that request's name, or [`NONE`].
-    pub single: u32,
+    single: u32,
     /// Commands that are not waited for any more and have not come back; see `left_with`.
     left: u16,
-    pub volume: u8,
+    volume: u8,
     /// Members that missed a write of this plan.
     missed: MemberSet,
     /// The work met an unreadable block and is done in pieces.
-    pub piecewise: Option<Piecewise>,
-    pub started: Nanos,
+    piecewise: Option<Piecewise>,
+    started: Nanos,
     /// Bit `i`: the comparison in step `i` found a difference; the last bit stands for all steps behind.
     differing_steps: u64,
-    pub plan: Plan,
+    plan: Plan,
     /// For direct reads: the failed step being handed on, and how far.
     recover: (u16, u64),
     /// The members that hold the commands counted in `left`.
@@ -151,9 +158,20 @@ impl Running {
         self.clear();
     }
 
-    /// Forgets the steps, but not what the work has met so far.
+    /// Makes room for another plan of the same work: forgets the steps and where they stand, but not what the work has
+    /// met so far.
+    pub fn forget_steps(&mut self) {
+        self.clear();
+        self.states.clear();
+    }
+
+    /// Items for which it has memory.
+    pub fn room(&self) -> usize {
+        self.plan.room() + self.states.capacity()
+    }
+
     #[inline]
-    pub(crate) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.plan.clear();
         self.next = 0;
         self.outstanding = 0;
@@ -162,228 +180,176 @@ impl Running {
     }
 }
 
-/// Steps, from the time at which they go out.
+/// What it is for.
 impl Running {
-    /// The first step that has not gone out, if there is one.
+    /// What it is for.
     #[inline]
-    pub fn next_step(&self) -> Option<usize> {
-        let next = usize::from(self.next);
-        (next != self.plan.steps().len()).then_some(next)
+    pub fn work(&self) -> Work {
+        self.work
     }
 
-    /// All steps before this one have gone out.
+    /// The number of its volume; for a flush of the controller, a number that no volume has.
     #[inline]
-    pub fn stage_is_out(&mut self, next: usize) {
-        self.next = next as u16;
+    pub fn volume(&self) -> u8 {
+        self.volume
     }
 
-    /// No further stage goes out.
-    pub fn write_nothing_more(&mut self) {
-        self.next = self.plan.steps().len() as u16;
+    /// The steps that it consists of.
+    #[inline]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
-    /// The only stage has gone out already, at `started`; `outstanding` of its steps are not back.
-    pub fn issued_already(&mut self, outstanding: u16, started: Nanos, wrote: bool) {
+    /// The plan, for a planner to add steps to before it starts. Once its steps have states, more are added together
+    /// with theirs: see [`Running::add_awaited`] and [`Running::add_sent`].
+    #[inline]
+    pub fn plan_mut(&mut self) -> &mut Plan {
+        &mut self.plan
+    }
+
+    /// A check has found differences and is planned anew, to correct them: forgets them.
+    pub fn correct_band(&mut self) {
+        let Work::Background { repair, .. } = &mut self.work else {
+            unreachable!("{:?} is no job's", self.work);
+        };
+        *repair = true;
+        self.differing_steps = 0;
+    }
+}
+
+/// What it holds: a lock, a place in a log, scratch memory.
+impl Running {
+    /// The lock that it holds, or [`NONE`].
+    #[inline]
+    pub fn lock(&self) -> u32 {
+        self.lock
+    }
+
+    /// It gives up its lock, which the caller releases. Returns the lock, or [`NONE`] if there is none.
+    #[inline]
+    pub fn give_up_lock(&mut self) -> u32 {
+        core::mem::replace(&mut self.lock, NONE)
+    }
+
+    /// The write-hole log that it is in or waits for, or [`NONE`].
+    #[inline]
+    pub fn log(&self) -> u32 {
+        self.log
+    }
+
+    /// It waits for a unit of a log from now on, and is in that unit later.
+    #[inline]
+    pub fn enter_log(&mut self, log: u32) {
+        self.log = log;
+    }
+
+    /// It is in no log any more, and waits for none. Returns the log that it has left, or [`NONE`].
+    #[inline]
+    pub fn leave_log(&mut self) -> u32 {
+        core::mem::replace(&mut self.log, NONE)
+    }
+
+    /// It gets the scratch memory that its steps want.
+    pub fn bind_scratch(&mut self, block: ScratchBlock) {
+        self.plan.bind_scratch(block.buffer);
+        self.scratch = Some(block);
+    }
+
+    /// Its scratch memory, if it has some.
+    pub fn scratch(&self) -> Option<ScratchBlock> {
+        self.scratch
+    }
+
+    /// It gives up its scratch memory, if it has some.
+    #[inline]
+    pub fn give_up_scratch(&mut self) -> Option<ScratchBlock> {
+        self.scratch.take()
+    }
+}
+
+/// Work that is done in pieces: see [`Piecewise`].
+impl Running {
+    /// Whether its work is done in pieces.
+    #[inline]
+    pub fn is_in_pieces(&self) -> bool {
+        self.piecewise.is_some()
+    }
+
+    /// Where the pieces stand, if its work is done in pieces.
+    #[inline]
+    pub fn piecewise(&self) -> Option<Piecewise> {
+        self.piecewise
+    }
+
+    /// The piece under way.
+    ///
+    /// # Panics
+    /// The work is not done in pieces.
+    pub fn piece(&self) -> Piecewise {
+        self.piecewise.expect(IN_PIECES)
+    }
+
+    /// The piece under way, to be narrowed, passed, or told what has become of its parity.
+    ///
+    /// # Panics
+    /// The work is not done in pieces.
+    pub fn piece_mut(&mut self) -> &mut Piecewise {
+        self.piecewise.as_mut().expect(IN_PIECES)
+    }
+
+    /// The work continues with this piece.
+    pub fn continue_with(&mut self, piece: Piecewise) {
+        self.piecewise = Some(piece);
+    }
+
+    /// The work is not done in pieces any more.
+    pub fn end_pieces(&mut self) {
+        self.piecewise = None;
+    }
+}
+
+/// Its name, and what it was before.
+impl Running {
+    /// The name that a step's command goes out with; `index` is the plan's place in the pool.
+    #[inline]
+    pub fn name_of(&self, index: u32, step: usize) -> Token {
+        Token::new(index, self.generation, step)
+    }
+
+    /// Whether a command that bears this name, and was sent from the plan's place in the pool, is one of its own. It is
+    /// not if a plan that has gone left it behind.
+    #[inline]
+    pub fn has_name(&self, token: Token) -> bool {
+        self.generation == token.generation()
+    }
+
+    /// Part of its commands' names; see [`crate::token`].
+    pub fn generation(&self) -> u16 {
+        self.generation
+    }
+
+    /// Commands of its present name are left behind: the next ones bear names of this generation.
+    pub fn rename(&mut self, generation: u16) {
+        self.generation = generation;
+    }
+
+    /// It continues a single request, whose commands went out at `started`; `outstanding` of them are not back. No
+    /// further stage follows.
+    pub fn continue_single(&mut self, single: u32, outstanding: u16, started: Nanos, wrote: bool) {
         self.next = self.plan.steps().len() as u16;
         self.outstanding = outstanding;
         self.started = started;
         self.wrote = wrote;
+        self.single = single;
     }
 
-    /// A step goes out.
-    #[inline]
-    pub fn step_goes_out(&mut self, at: usize) {
-        self.states[at].progress = Progress::Outstanding;
-        self.outstanding += 1;
+    /// The single request that the plan was, while commands bear that request's name, or [`NONE`].
+    pub fn single(&self) -> u32 {
+        self.single
     }
 
-    /// Adds a step that goes to no drive and is waited for.
-    pub fn add_awaited(&mut self, step: Step, state: StepState) {
-        self.plan.push(step);
-        self.states.push(state);
-        self.outstanding += 1;
-    }
-
-    /// A step has come back, or is not waited for any more. Returns whether it was the last of its stage.
-    #[inline]
-    pub fn step_is_back(&mut self) -> bool {
-        self.outstanding -= 1;
-        self.outstanding == 0
-    }
-
-    /// Answers the log steps that wait.
-    #[inline]
-    pub fn answer_log_steps(&mut self, progress: Progress) {
-        for (step, state) in self.plan.steps().iter().zip(self.states.iter_mut()) {
-            let is_log = matches!(step.kind, StepKind::Log { .. });
-            if is_log && state.progress == Progress::Outstanding {
-                self.outstanding -= 1;
-                state.progress = progress;
-            }
-        }
-    }
-
-    /// Steps that have not come back and are waited for.
-    #[inline]
-    pub fn outstanding(&self) -> u16 {
-        self.outstanding
-    }
-
-    /// A write step goes out: from now on the plan only finishes from memory.
-    #[inline]
-    pub fn write_goes_out(&mut self) {
-        self.wrote = true;
-    }
-
-    /// Whether a write step has gone out.
-    #[inline]
-    pub fn has_written(&self) -> bool {
-        self.wrote
-    }
-
-    /// A read has failed, because of the medium or for another reason.
-    pub fn fail_read(&mut self, at: usize, media: bool) {
-        self.states[at].progress = Progress::Failed { media };
-        self.read_failed = true;
-    }
-
-    /// Whether a read has failed.
-    #[inline]
-    pub fn has_failed_reads(&self) -> bool {
-        self.read_failed
-    }
-
-    /// A step was not carried out: a read has failed, anything else counts as missed by its member.
-    pub fn lose_step(&mut self, at: usize, media: bool) {
-        if self.plan.steps()[at].kind == StepKind::Read {
-            self.fail_read(at, media);
-        } else {
-            self.states[at].progress = Progress::Missed;
-            self.miss(MemberId(self.states[at].member));
-        }
-    }
-
-    /// A member misses a write of this plan.
-    pub fn miss(&mut self, member: MemberId) {
-        self.missed.insert(member);
-    }
-
-    /// These members miss a write of this plan.
-    #[inline]
-    pub fn miss_all(&mut self, members: MemberSet) {
-        self.missed.0 |= members.0;
-    }
-
-    /// The members that miss a write of it.
-    #[inline]
-    pub fn missed(&self) -> MemberSet {
-        self.missed
-    }
-
-    /// The comparison in a step found a difference.
-    pub fn note_difference(&mut self, at: usize) {
-        self.differing_steps |= 1 << at.min(63);
-    }
-
-    /// Whether the comparison in a step found a difference; all steps from the 64th on count as one.
-    pub fn differs(&self, at: usize) -> bool {
-        self.differing_steps >> at.min(63) & 1 == 1
-    }
-
-    /// Whether any comparison found a difference.
-    pub fn has_differences(&self) -> bool {
-        self.differing_steps != 0
-    }
-
-    /// Forgets the differences, because they are being corrected.
-    pub fn forget_differences(&mut self) {
-        self.differing_steps = 0;
-    }
-
-    /// Some of a job's band could not be done. Returns whether that was known already.
-    pub fn fail_band(&mut self) -> bool {
-        core::mem::replace(&mut self.band_failed, true)
-    }
-
-    /// Whether some of a job's band could not be done.
-    pub fn has_failed_band(&self) -> bool {
-        self.band_failed
-    }
-
-    /// For direct reads: the failed step that is being handed on, and how many bytes of it have been.
-    pub fn recovering(&self) -> (usize, u64) {
-        (usize::from(self.recover.0), self.recover.1)
-    }
-
-    /// The next step is handed on from now on.
-    pub fn recover_next(&mut self) {
-        self.recover = (self.recover.0 + 1, 0);
-    }
-
-    /// So many more bytes of the step have been handed on.
-    pub fn recovered(&mut self, bytes: u32) {
-        self.recover.1 += u64::from(bytes);
-    }
-}
-
-/// Commands that are not waited for any more and have not come back.
-impl Running {
-    /// How many such commands there are.
-    #[inline]
-    pub fn left(&self) -> u16 {
-        self.left
-    }
-
-    /// The members that hold them.
-    pub fn left_with(&self) -> MemberSet {
-        self.left_with
-    }
-
-    /// Whether some of them use memory of clients.
-    pub fn is_payload_left(&self) -> bool {
-        self.payload_left
-    }
-
-    /// Room has been promised for what the plan leaves behind.
-    pub fn promise(&mut self, room: Room) {
-        self.promised = room;
-    }
-
-    /// The room that has been promised.
-    pub fn promised(&self) -> Room {
-        self.promised
-    }
-
-    /// A command that has gone out is not waited for any more; it may use memory of clients.
-    pub fn leave(&mut self, member: MemberId, uses_payload: bool) {
-        self.left += 1;
-        self.left_with.insert(member);
-        self.payload_left |= uses_payload;
-        self.outstanding -= 1;
-    }
-
-    /// One of these commands has come back. Returns whether it was the last.
-    ///
-    /// # Panics
-    /// No such command is out.
-    pub fn one_came_back(&mut self) -> bool {
-        assert!(
-            self.left > 0,
-            "a step of {:?} was answered twice",
-            self.work
-        );
-        self.left -= 1;
-        if self.left > 0 {
-            return false;
-        }
-        self.forget_left();
-        true
-    }
-
-    /// The leftovers keep these commands from now on.
-    pub fn forget_left(&mut self) {
-        self.left = 0;
-        self.left_with = MemberSet::default();
-        self.payload_left = false;
+    /// No command bears the single request's name any more. Returns that request, or [`NONE`] if there was none.
+    pub fn forget_single(&mut self) -> u32 {
+        core::mem::replace(&mut self.single, NONE)
     }
 }

@@ -4,6 +4,7 @@
 //! each cache line that an answer needs comes from far away. So the states of the first steps lie in the plan itself,
 //! beside the few other fields that an answer changes; those of longer plans follow in memory of their own.
 
+use crate::units::MemberId;
 use alloc::vec::Vec;
 use core::iter::Chain;
 use core::ops::{Index, IndexMut};
@@ -30,11 +31,11 @@ pub(crate) enum Progress {
 /// A step's state while its plan runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StepState {
-    pub member: u8,
-    pub retries: u8,
+    pub(super) member: u8,
+    pub(super) retries: u8,
     /// The world has been asked for an early answer.
-    pub cancelled: bool,
-    pub progress: Progress,
+    pub(super) cancelled: bool,
+    pub(super) progress: Progress,
 }
 
 impl StepState {
@@ -44,6 +45,34 @@ impl StepState {
         cancelled: false,
         progress: Progress::Idle,
     };
+
+    /// How far the step is.
+    #[inline]
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// The drive that has its command, or had it. No drive has a computation, or a log entry: then this is none.
+    #[inline]
+    pub fn member(&self) -> MemberId {
+        MemberId(self.member)
+    }
+
+    /// How often its command was sent again.
+    pub fn retries(&self) -> u8 {
+        self.retries
+    }
+
+    /// Whether the world has been asked for an early answer.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled
+    }
+
+    /// The step is done: the drive has carried its command out.
+    #[inline]
+    pub fn finish(&mut self) {
+        self.progress = Progress::Done;
+    }
 
     /// Whether a drive holds its command. No drive holds a computation, or a log entry, which waits for its unit.
     pub fn is_with_drive(&self) -> bool {

@@ -25,8 +25,8 @@ impl Engine {
     /// # Panics
     /// An invariant does not hold; the message says which, and of what.
     pub fn check(&self) {
-        let plans = self.flight.running.in_use("plan");
-        let singles = self.flight.singles.in_use("single request");
+        let plans = self.flight.plans_in_use();
+        let singles = self.flight.singles_in_use();
         let requests = self.admission.slots_in_use();
         let parts = self.order.ranges.parts_in_use();
         self.check_reservations(&requests, &singles);
@@ -44,8 +44,8 @@ impl Engine {
 
     fn check_reservations(&self, requests: &[u32], singles: &[u32]) {
         let forwarded = |index: &&u32| self.admission[**index].origin().is_some();
-        let own = |index: &&u32| self.flight.singles[**index].plan() == NONE;
-        let from = |index: &&u32| self.flight.singles[**index].from().is_some();
+        let own = |index: &&u32| self.flight.single(**index).plan() == NONE;
+        let from = |index: &&u32| self.flight.single(**index).from().is_some();
         let singles: Vec<u32> = singles.iter().filter(own).copied().collect();
         let there = requests.iter().filter(forwarded).count() + singles.iter().filter(from).count();
         let all = requests.len() + singles.len();
@@ -59,17 +59,17 @@ impl Engine {
             counted.0 <= REQUESTS_MAX && counted.1 <= FORWARDED_MAX,
             "more requests are under way than may be: {counted:?}"
         );
-        let unplanned = |index: &&u32| self.flight.singles[**index].waits_for().next().is_some();
+        let unplanned = |index: &&u32| self.flight.single(**index).waits_for().next().is_some();
         assert_eq!(
             self.flight.unplanned(),
             singles.iter().filter(unplanned).count(),
             "single requests that may yet need a plan: counted, and found"
         );
         assert!(
-            self.flight.unplanned() <= self.flight.running.available(),
+            self.flight.unplanned() <= self.flight.plans_free(),
             "{} single requests may need a plan, and {} plans are free",
             self.flight.unplanned(),
-            self.flight.running.available()
+            self.flight.plans_free()
         );
     }
 
@@ -77,23 +77,23 @@ impl Engine {
     fn check_commands(&self, plans: &[u32], singles: &[u32]) {
         let mut out = [0u32; CONTAINER_MEMBERS_MAX];
         for &index in plans {
-            let running = &self.flight.running[index];
+            let running = self.flight.running(index);
             let mut waits = 0;
-            for state in running.states.iter() {
+            for state in running.states().iter() {
                 let is_out = matches!(
-                    state.progress,
+                    state.progress(),
                     Progress::Outstanding | Progress::Flushing | Progress::Recording
                 );
                 waits += u16::from(is_out);
                 if state.is_with_drive() {
-                    out[usize::from(state.member)] += 1;
+                    out[usize::from(state.member().0)] += 1;
                 }
             }
             assert_eq!(
                 running.outstanding(),
                 waits,
                 "steps that plan {index} waits for: counted, and found: {:?}",
-                running.work
+                running.work()
             );
             assert_eq!(
                 running.left() > 0,
@@ -105,7 +105,7 @@ impl Engine {
         }
         let single = singles
             .iter()
-            .flat_map(|&index| self.flight.singles[index].waits_for());
+            .flat_map(|&index| self.flight.single(index).waits_for());
         let logs = self.hole_logs.iter().flat_map(|log| log.waits_for());
         for member in single.chain(logs) {
             out[usize::from(member.0)] += 1;
@@ -120,10 +120,10 @@ impl Engine {
     }
 
     fn check_locks(&self, plans: &[u32], singles: &[u32]) {
-        let planned = plans.iter().map(|&index| self.flight.running[index].lock);
+        let planned = plans.iter().map(|&index| self.flight.running(index).lock());
         let single = singles
             .iter()
-            .map(|&index| self.flight.singles[index].lock());
+            .map(|&index| self.flight.single(index).lock());
         let mut held: Vec<u32> = planned.chain(single).filter(|&lock| lock != NONE).collect();
         let count = held.len();
         held.sort_unstable();
@@ -139,9 +139,9 @@ impl Engine {
     fn check_scratch(&self, plans: &[u32]) {
         let planned = plans
             .iter()
-            .filter_map(|&index| self.flight.running[index].scratch);
-        let left: Vec<_> = self.flight.leftovers.scratch().collect();
-        let (lent, pinned) = self.flight.scratch.out();
+            .filter_map(|&index| self.flight.running(index).scratch());
+        let left: Vec<_> = self.flight.leftovers().scratch().collect();
+        let (lent, pinned) = self.flight.scratch_out();
         assert_eq!(pinned, left.len(), "scratch blocks of abandoned commands");
         let mut blocks: Vec<u64> = planned.chain(left).map(|block| block.buffer.0).collect();
         assert_eq!(
@@ -158,7 +158,7 @@ impl Engine {
     fn check_pieces(&self, plans: &[u32], requests: &[u32], parts: &[u32]) {
         let mut pieces = Counts::of(requests);
         for &index in plans {
-            if let Work::Direct { request } = self.flight.running[index].work {
+            if let Work::Direct { request } = self.flight.running(index).work() {
                 pieces.add("request", request);
             }
         }
@@ -215,11 +215,12 @@ impl Engine {
         }
         for &index in plans {
             let here = waits.take(index);
-            let expected = u32::from(self.flight.running[index].outstanding() == 0);
+            let expected = u32::from(self.flight.running(index).outstanding() == 0);
             assert_eq!(
-                here, expected,
+                here,
+                expected,
                 "lists in which plan {index} waits, for {:?}",
-                self.flight.running[index].work
+                self.flight.running(index).work()
             );
         }
         waits.check_rest("plan");
@@ -233,7 +234,7 @@ impl Engine {
             .check(|key| self.order.held_bands.has(key));
         let mut planned = 0;
         for &index in plans {
-            let mut at = self.flight.running[index].work.parts();
+            let mut at = self.flight.running(index).work().parts();
             while at != NONE {
                 planned += 1;
                 assert!(
@@ -255,15 +256,15 @@ impl Engine {
     fn check_volumes(&self, plans: &[u32], singles: &[u32], requests: &[u32], parts: &[u32]) {
         for (number, volume) in (0u8..).zip(self.volumes.iter()) {
             let is_own = |index: &&u32| {
-                let running = &self.flight.running[**index];
-                running.volume == number && matches!(running.work, Work::Write { .. })
+                let running = self.flight.running(**index);
+                running.volume() == number && matches!(running.work(), Work::Write { .. })
             };
             assert_eq!(
                 volume.writes().plans() as usize,
                 plans.iter().filter(is_own).count(),
                 "write plans of volume {number}: counted, and found"
             );
-            let own = singles.iter().map(|&index| &self.flight.singles[index]);
+            let own = singles.iter().map(|&index| self.flight.single(index));
             let own = own.filter(|single| {
                 let asked = single.request();
                 let is_write = asked.operation == Operation::Write;

@@ -20,21 +20,21 @@ impl Engine {
 
     /// The volume of a plan, as an id.
     pub(crate) fn volume_of(&self, index: u32) -> VolumeId {
-        VolumeId(self.flight.running[index].volume)
+        VolumeId(self.flight.running(index).volume())
     }
 
     /// The job that a background plan belongs to, if the volume still runs that job.
     pub(crate) fn job_of(&self, index: u32) -> Option<JobView> {
-        let running = &self.flight.running[index];
-        let number = self.order.ranges[running.work.parts()].buffer.0;
-        let job = self.volumes[running.volume as usize].job()?;
+        let running = self.flight.running(index);
+        let number = self.order.ranges[running.work().parts()].buffer.0;
+        let job = self.volumes[running.volume() as usize].job()?;
         (u64::from(job.view().id) == number).then_some(*job.view())
     }
 
     /// Whether a plan reads and compares for a scrub.
     pub(crate) fn scrubs(&self, index: u32) -> bool {
         let checks = matches!(
-            self.flight.running[index].work,
+            self.flight.running(index).work(),
             Work::Background { repair: false, .. }
         );
         let is_check = |job: JobView| matches!(job.kind, JobKind::Check { .. });

@@ -15,8 +15,8 @@ impl Engine {
             forwarded_waiting: waiting.forwarded_slots,
             forwards: self.admission.forwards(),
             forwards_waiting: waiting.forwards,
-            plans: self.flight.running.used(),
-            singles: self.flight.singles.used(),
+            plans: self.flight.plans_used(),
+            singles: self.flight.singles_used(),
             parts: self.order.ranges.parts_used(),
             stalled: waiting.stalled,
             blocked: self

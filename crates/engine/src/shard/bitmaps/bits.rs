@@ -40,12 +40,12 @@ impl Engine {
         let length_bytes = (to - from) as u64 * 8;
         let work = Work::Bitmap { volume };
         let plan = self.flight.take_plan(work, volume, NONE);
-        let running = &mut self.flight.running[plan];
+        let running = self.flight.running_mut(plan);
         let kind = StepKind::Write { fua: true };
         for (slot, member) in (0u8..).zip(&self.volumes[usize::from(volume)].view().slots) {
             if member.is_some() {
                 let step = Step::member(kind, 0, Slot(slot), offset_bytes, length_bytes);
-                running.plan.transfer(step, buffer);
+                running.plan_mut().transfer(step, buffer);
             }
         }
         self.desk.stats.bitmap_writes += 1;
@@ -106,7 +106,7 @@ impl Engine {
         }
         let work = Work::Bitmap { volume: at as u8 };
         let plan = self.flight.take_plan(work, at as u8, NONE);
-        mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
+        mirror::flush(self.flight.running_mut(plan).plan_mut(), slots, shadows);
         self.keepers[index].begin_flush();
         Some(plan)
     }

@@ -25,8 +25,7 @@ impl Engine {
             }
             let buffer = self
                 .flight
-                .scratch
-                .take_for_good(image_bytes(&shape, record))
+                .take_scratch_for_good(image_bytes(&shape, record))
                 .expect("scratch memory is sized for the bitmaps");
             let next_round = self.next_round();
             let members = &self.volumes[at].view().slots;

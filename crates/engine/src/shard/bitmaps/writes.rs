@@ -93,8 +93,8 @@ impl Engine {
             let (offset, length) = (request.offset_bytes, request.length_bytes);
             set(busy, target.regions_of(offset, length));
         };
-        for index in 0..self.flight.singles.capacity() as u32 {
-            let single = &self.flight.singles[index];
+        for index in self.flight.single_numbers() {
+            let single = self.flight.single(index);
             if single.writes_to(volume) {
                 add(single.request());
             }

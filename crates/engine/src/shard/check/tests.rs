@@ -72,7 +72,7 @@ fn engine() -> Engine {
         engine.handle(Input::Request(request), Nanos(1));
     }
     assert_eq!(
-        (engine.flight.singles.used(), engine.flight.running.used()),
+        (engine.flight.singles_used(), engine.flight.plans_used()),
         (1, 1)
     );
     engine
@@ -100,10 +100,12 @@ noticed! {
     a_request_too_many_is_noticed, "requests of ports and of other shards", |engine| engine.admission.begun(false);
     a_lost_single_is_noticed, "may yet need a plan", |engine| engine.flight.single_needs_none();
     a_lost_command_is_noticed, "commands with member 1", |engine| engine.members.forget_commands(MemberId(1));
-    a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.flight.running[0].step_goes_out(0);
-    a_lost_lock_is_noticed, "requests that hold one", |engine| engine.flight.running[0].lock = 5;
+    a_lost_step_is_noticed, "steps that plan 0 waits for", |engine| engine.flight.running_mut(0).step_goes_out(0);
+    a_lost_lock_is_noticed, "requests that hold one", |engine| {
+        engine.flight.take_plan(Work::LogFlush { log: 0 }, 0, 5);
+    };
     a_lost_scratch_block_is_noticed, "scratch blocks that are lent", |engine| {
-        engine.flight.scratch.take(4096);
+        engine.flight.lose_scratch();
     };
     a_lost_forward_is_noticed, "pieces with other shards", |engine| engine.admission.piece_sent();
     a_request_that_waits_for_nothing_is_noticed, "has 1 here", |engine| {
@@ -137,8 +139,8 @@ noticed! {
         engine.hole_logs.wait(log, 0);
     };
     a_name_that_is_given_out_again_is_noticed, "is given out again", |engine| {
-        let name = crate::token::Token::new(0, engine.flight.running[0].generation, 0);
-        assert!(engine.flight.leftovers.add_command(name, MemberId(1)));
+        let name = engine.flight.running(0).name_of(0, 0);
+        assert!(engine.flight.leave_command(name, MemberId(1)));
     };
     a_leak_of_a_request_is_noticed, "requests of ports and of other shards", |engine| {
         engine.admission.take_counted();

@@ -110,10 +110,10 @@ impl Engine {
         if self.volumes[at].shape().redundant() || self.volumes[at].job().is_none() {
             return false;
         }
-        let single = |index: &u32| self.flight.singles[*index].writes_to(volume);
+        let single = |index: &u32| self.flight.single(*index).writes_to(volume);
         let planned = |index: &u32| {
-            let running = &self.flight.running[*index];
-            match running.work {
+            let running = self.flight.running(*index);
+            match running.work() {
                 Work::Direct { request } if running.outstanding() > 0 => {
                     let asked = self.admission[request].request();
                     asked.volume == volume && asked.operation == Operation::Write
@@ -121,8 +121,8 @@ impl Engine {
                 _ => false,
             }
         };
-        (0..self.flight.singles.capacity() as u32).any(|index| single(&index))
-            || (0..self.flight.running.capacity() as u32).any(|index| planned(&index))
+        let (mut singles, mut plans) = (self.flight.single_numbers(), self.flight.plan_numbers());
+        singles.any(|index| single(&index)) || plans.any(|index| planned(&index))
     }
 
     /// Confirms the latest epoch when nothing that it forbids is under way.
@@ -133,9 +133,9 @@ impl Engine {
         };
         let drained = self.volumes.iter().enumerate().all(|(at, volume)| {
             let stopped = !volume.view().stopping
-                || self.flight.running.used()
+                || self.flight.plans_used()
                     + self.admission.slots_used()
-                    + self.flight.singles.used()
+                    + self.flight.singles_used()
                     == 0;
             let fenced = volume.view().writes_allowed || volume.writes().running() == 0;
             stopped && fenced && !self.writes_unlocked(at)

@@ -11,7 +11,9 @@ impl Engine {
         self.settle_unlogged();
         let mut at = 0;
         while let Some(index) = self.flight.held_at(at) {
-            if self.flight.running[index]
+            if self
+                .flight
+                .running(index)
                 .missed()
                 .within(self.members.durable_failed())
                 || self.hopeless(index)
@@ -29,8 +31,8 @@ impl Engine {
     fn settle_unlogged(&mut self) {
         for _ in 0..self.hole_logs.waiting_for_record().len() {
             let index = self.hole_logs.take_first_recorded();
-            let running = &mut self.flight.running[index];
-            let volume = &self.volumes[running.volume as usize];
+            let running = self.flight.running_mut(index);
+            let volume = &self.volumes[running.volume() as usize];
             // These members miss this write, if the plan writes at all.
             running.miss_all(volume.unrecorded());
             if volume.records_nothing() && !volume.unrecorded().is_empty() {

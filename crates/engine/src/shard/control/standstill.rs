@@ -41,12 +41,7 @@ impl Engine {
     fn begin_later(&mut self, late: Nanos) {
         let now = self.desk.now();
         let shift = |began: &mut Nanos| *began = began.after(late).min(now);
-        for index in 0..self.flight.running.capacity() as u32 {
-            shift(&mut self.flight.running[index].started);
-        }
-        for index in 0..self.flight.singles.capacity() as u32 {
-            shift(self.flight.singles[index].started_mut());
-        }
+        self.flight.shift_times(shift);
         for log in self.hole_logs.iter_mut() {
             shift(log.began());
         }

@@ -34,8 +34,8 @@ impl Engine {
         (low_bytes, high_bytes): (u32, u32),
         piecewise: Option<&Piecewise>,
     ) -> Result<(), NotEnoughMembers> {
-        let Work::Background { repair, .. } = self.flight.running[index].work else {
-            unreachable!("{:?} is no job's", self.flight.running[index].work);
+        let Work::Background { repair, .. } = self.flight.running(index).work() else {
+            unreachable!("{:?} is no job's", self.flight.running(index).work());
         };
         let mut view = self.view_of(key);
         let Some(job) = self.job_of(index) else {
@@ -49,7 +49,7 @@ impl Engine {
             low_bytes,
             high_bytes,
         };
-        let (plan, shape) = (&mut self.flight.running[index].plan, volume.shape());
+        let (plan, shape) = (self.flight.running_mut(index).plan_mut(), volume.shape());
         match job.kind {
             JobKind::Sync => maintain::resync(plan, shape, range, &view),
             JobKind::Rebuild(slot) => maintain::rebuild(plan, shape, range, slot, &view, false),
@@ -66,16 +66,16 @@ impl Engine {
     /// As [`Engine::job_of`], to be changed.
     pub(crate) fn job_of_mut(&mut self, index: u32) -> Option<&mut JobRunner> {
         self.job_of(index)?;
-        self.volumes[self.flight.running[index].volume as usize].job_mut()
+        self.volumes[self.flight.running(index).volume() as usize].job_mut()
     }
 
     /// A band's plan has run to its end. Returns whether it has been planned anew, to correct the band: then it is to
     /// be started.
     #[must_use = "a plan that corrects the band is to be started"]
     pub(crate) fn background_done(&mut self, index: u32) -> bool {
-        let running = &self.flight.running[index];
-        let Work::Background { part, band, repair } = running.work else {
-            unreachable!("{:?} is no job's", running.work);
+        let running = self.flight.running(index);
+        let Work::Background { part, band, repair } = running.work() else {
+            unreachable!("{:?} is no job's", running.work());
         };
         if is_inspection(&self.order.ranges[part]) {
             match Inspection::hold(&mut self.inspection, index) {
@@ -90,7 +90,7 @@ impl Engine {
         if running.has_differences() && !repair && self.band_differs(index, band) {
             return true;
         }
-        let missed = !self.flight.running[index].missed().is_empty();
+        let missed = !self.flight.running(index).missed().is_empty();
         if missed
             && let Some(job) = self.job_of_mut(index)
             && job.fills()
@@ -98,7 +98,7 @@ impl Engine {
             // The new drive has failed; the controller decides what becomes of the job.
             job.give_up();
             job.count_failure();
-            self.flight.running[index].fail_band();
+            self.flight.running_mut(index).fail_band();
         }
         self.end_band(index);
         false
@@ -113,7 +113,7 @@ impl Engine {
         let corrects = job.view().kind == JobKind::Check { repair: true };
         self.desk.stats.mismatches += 1;
         let slots = self.disagreeing(index);
-        let volume = &self.volumes[self.flight.running[index].volume as usize];
+        let volume = &self.volumes[self.flight.running(index).volume() as usize];
         let (row, low, _) = volume.band_range(band);
         let event = Event::Mismatch {
             volume: self.volume_of(index),
@@ -129,13 +129,13 @@ impl Engine {
     /// The slots whose contents a check found to disagree: those that its differing comparisons looked at. A plan's
     /// reads are its first steps, in the order of slots; its comparisons follow.
     fn disagreeing(&self, index: u32) -> SlotSet {
-        let running = &self.flight.running[index];
-        let shape = self.volumes[running.volume as usize].shape();
-        let steps = running.plan.steps();
+        let running = self.flight.running(index);
+        let shape = self.volumes[running.volume() as usize].shape();
+        let steps = running.plan().steps();
         let read = |buffer: Buffer| {
             let reads = steps.iter().filter(|step| step.kind == StepKind::Read);
             let mut holders = reads.filter(|step| {
-                let mut memory = running.plan.segments_of(step);
+                let mut memory = running.plan().segments_of(step);
                 memory.any(|segment| segment.buffer == buffer)
             });
             holders.next().map(|step| step.slot)
@@ -145,7 +145,7 @@ impl Engine {
             .enumerate()
             .filter(|(at, _)| running.differs(*at));
         let slots = compared
-            .flat_map(|(_, step)| running.plan.segments_of(step))
+            .flat_map(|(_, step)| running.plan().segments_of(step))
             .filter_map(|segment| read(segment.buffer))
             .fold(SlotSet(0), SlotSet::with);
         if slots == SlotSet(0) {
@@ -157,25 +157,18 @@ impl Engine {
 
     /// Plans the band anew, under the same lock, so that redundancy will match the data; false if that cannot be done.
     fn plan_repair(&mut self, index: u32, band: u64) -> bool {
-        let part = self.flight.running[index].work.parts();
         let key = BandKey {
-            volume: self.flight.running[index].volume,
+            volume: self.flight.running(index).volume(),
             band,
         };
         self.renew(index);
-        let running = &mut self.flight.running[index];
-        running.forget_differences();
-        running.work = Work::Background {
-            part,
-            band,
-            repair: true,
-        };
+        self.flight.running_mut(index).correct_band();
         self.plan_background(index, key).is_ok()
     }
 
     /// Too few members are left for a band, and therefore for all other bands.
     pub(crate) fn band_failed(&mut self, index: u32) {
-        self.flight.running[index].fail_band();
+        self.flight.running_mut(index).fail_band();
         if let Some(job) = self.job_of_mut(index) {
             job.give_up();
             job.count_failure();
@@ -185,10 +178,10 @@ impl Engine {
 
     /// A piece of a band cannot be done; returns whether the rest of the band is worth doing.
     pub(crate) fn job_failed_at(&mut self, index: u32, piece: &Piecewise) -> bool {
-        let Work::Background { band, .. } = self.flight.running[index].work else {
-            unreachable!("{:?} is no job's", self.flight.running[index].work);
+        let Work::Background { band, .. } = self.flight.running(index).work() else {
+            unreachable!("{:?} is no job's", self.flight.running(index).work());
         };
-        let volume = &self.volumes[self.flight.running[index].volume as usize];
+        let volume = &self.volumes[self.flight.running(index).volume() as usize];
         let row_bytes = volume.band_range(band).0 * volume.shape().row_bytes();
         let view = volume.row_view(
             band,
@@ -200,7 +193,7 @@ impl Engine {
         let can_be_read = volume
             .shape()
             .survives(SlotSet(view.readable.0 & !piece.avoid().0));
-        let counted = self.flight.running[index].fail_band();
+        let counted = self.flight.running_mut(index).fail_band();
         let Some(job) = self.job_of_mut(index) else {
             return false;
         };
@@ -227,10 +220,10 @@ impl Engine {
 
     /// Ends the work on a band. The band is done unless some of it has failed.
     fn end_band(&mut self, index: u32) {
-        let Work::Background { part, band, .. } = self.flight.running[index].work else {
-            unreachable!("{:?} is no job's", self.flight.running[index].work);
+        let Work::Background { part, band, .. } = self.flight.running(index).work() else {
+            unreachable!("{:?} is no job's", self.flight.running(index).work());
         };
-        let failed = self.flight.running[index].has_failed_band();
+        let failed = self.flight.running(index).has_failed_band();
         if let Some(job) = self.job_of_mut(index) {
             job.end(band, failed);
         }

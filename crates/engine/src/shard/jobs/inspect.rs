@@ -97,8 +97,11 @@ impl Engine {
     }
 
     fn give_back(&mut self, index: u32) {
-        let Work::Background { part, .. } = self.flight.running[index].work else {
-            unreachable!("{:?} is not an inspection", self.flight.running[index].work);
+        let Work::Background { part, .. } = self.flight.running(index).work() else {
+            unreachable!(
+                "{:?} is not an inspection",
+                self.flight.running(index).work()
+            );
         };
         self.release(index);
         self.order.ranges.end(part);

@@ -29,7 +29,7 @@ impl Engine {
     }
 
     fn run_job(&mut self, at: usize) {
-        let depth = if self.admission.slots_used() + self.flight.singles.used() > 0 {
+        let depth = if self.admission.slots_used() + self.flight.singles_used() > 0 {
             DEPTH_BUSY
         } else {
             DEPTH_IDLE

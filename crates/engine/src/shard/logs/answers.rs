@@ -6,7 +6,6 @@
 
 use crate::flight::states::Progress;
 use crate::log::slot::COPIES;
-use crate::order::ranges::NONE;
 use crate::output::Output;
 use crate::policy::MemberError;
 use crate::shard::Engine;
@@ -66,7 +65,7 @@ impl Engine {
                     continue;
                 };
                 let name = log.name(index, copy);
-                if !self.flight.leftovers.add_command(name, member) {
+                if !self.flight.leave_command(name, member) {
                     return;
                 }
                 self.members.answered(member);
@@ -95,7 +94,7 @@ impl Engine {
             Progress::Done
         };
         for &plan in &plans {
-            let running = &mut self.flight.running[plan];
+            let running = self.flight.running_mut(plan);
             running.answer_log_steps(progress);
             if let Some(member) = member.filter(|_| missed) {
                 running.miss(member);
@@ -109,14 +108,13 @@ impl Engine {
 
     /// A plan cannot be logged any more because its volume has failed: it ends without writing.
     pub(crate) fn give_up_unlogged(&mut self, plan: u32) {
-        let running = &mut self.flight.running[plan];
+        let running = self.flight.running_mut(plan);
         running.answer_log_steps(Progress::Missed);
-        let slot = self.hole_logs[running.log as usize].slot();
-        let volume = &self.volumes[running.volume as usize];
+        let slot = self.hole_logs[running.leave_log() as usize].slot();
+        let volume = &self.volumes[running.volume() as usize];
         if let Some(member) = volume.member(slot, false) {
             running.miss(member);
         }
-        running.log = NONE;
         let is_over = running.outstanding() == 0;
         self.give_up_writing(plan);
         if is_over {

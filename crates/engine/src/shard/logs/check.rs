@@ -19,10 +19,11 @@ impl Engine {
         );
         for (number, log) in (0u32..).zip(self.hole_logs.iter()) {
             let own = plans.iter().copied();
-            let own = own.filter(|&plan| self.flight.running[plan].log == number);
+            let own = own.filter(|&plan| self.flight.running(plan).log() == number);
             for &plan in log.waiting() {
                 assert_eq!(
-                    self.flight.running[plan].log, number,
+                    self.flight.running(plan).log(),
+                    number,
                     "plan {plan} waits for log {number}"
                 );
             }

@@ -2,7 +2,6 @@
 //! log. The unit may be retired when all its plans have left, and what they wrote is durable: see [`crate::log`] for
 //! the rules.
 
-use crate::flight::states::Progress;
 use crate::log::slot::Ended;
 use crate::order::ranges::NONE;
 use crate::shard::Engine;
@@ -11,35 +10,35 @@ use crate::units::MemberSet;
 impl Engine {
     /// A plan has come to its log step. Returns whether it may write when that is done.
     pub(crate) fn log_step(&mut self, index: u32, at: usize) -> bool {
-        let running = &mut self.flight.running[index];
-        let volume = &self.volumes[running.volume as usize];
-        let slot = running.plan.steps()[at].slot;
+        let running = self.flight.running_mut(index);
+        let volume = &self.volumes[running.volume() as usize];
+        let slot = running.plan().steps()[at].slot;
         let member = volume.member(slot, false);
         if member.is_none_or(|member| self.members.failed().has(member)) {
             // The log's drive failed after the plan was made. Parity that could be wrong is gone with it, unless the
             // volume has lost too many drives: then the drive may come back with the parity as it is now.
-            running.states[at].progress = Progress::Missed;
-            member.into_iter().for_each(|member| running.miss(member));
+            running.miss_step(at, member);
             return !volume.is_lost();
         }
         let is_watched = member.is_some_and(|member| self.members.watched().has(member));
         if is_watched && self.is_exchanged(index, slot) {
-            self.flight.running[index].states[at].progress = Progress::Missed;
+            self.flight.running_mut(index).miss_step(at, None);
             return true;
         }
-        let volume = &self.volumes[self.flight.running[index].volume as usize];
-        let running = &mut self.flight.running[index];
+        let volume = &self.volumes[self.flight.running(index).volume() as usize];
+        let running = self.flight.running_mut(index);
         running.step_goes_out(at);
-        if running.log == NONE {
-            running.log = volume.own_log(slot);
-            self.hole_logs.wait(running.log, index);
+        if running.log() == NONE {
+            let log = volume.own_log(slot);
+            running.enter_log(log);
+            self.hole_logs.wait(log, index);
         }
         true
     }
 
     /// The volume has failed under a plan: the plan's unit is kept, because the plan's writes may be incomplete.
     pub(crate) fn keep_log(&mut self, plan: u32) {
-        let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
+        let index = self.flight.running_mut(plan).leave_log();
         if index != NONE {
             self.hole_logs[index as usize].stop();
         }
@@ -49,11 +48,11 @@ impl Engine {
     /// member's failure is on record: until then the member could come back as if it were current. If the volume has
     /// failed, the failure is never recorded, and the unit is kept.
     pub(crate) fn leave_log(&mut self, plan: u32) {
-        let index = core::mem::replace(&mut self.flight.running[plan].log, NONE);
+        let index = self.flight.running_mut(plan).leave_log();
         if index == NONE {
             return;
         }
-        let missed = self.flight.running[plan].missed();
+        let missed = self.flight.running(plan).missed();
         if missed.is_empty() {
             self.left_log(index);
         } else {

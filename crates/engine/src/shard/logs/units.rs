@@ -27,8 +27,7 @@ impl Engine {
             for slot in mine {
                 let buffer = self
                     .flight
-                    .scratch
-                    .take_for_good(LOG_BUFFER_BYTES)
+                    .take_scratch_for_good(LOG_BUFFER_BYTES)
                     .expect("scratch memory is sized for the logs");
                 let log = SlotLog::new(VolumeId(at as u8), slot, area, buffer);
                 logs[slot.0 as usize] = self.hole_logs.open(log);
@@ -73,7 +72,7 @@ impl Engine {
             let member = volume.member(log.slot(), copied_to);
             member.filter(|&member| !self.members.failed().has(member))
         });
-        let leftovers = &self.flight.leftovers;
+        let leftovers = self.flight.leftovers();
         let name = |generation| Token::of_log(index as u32, generation, 0);
         let free = |generation| leftovers.free_generation(generation, name);
         let count = log.goes_out(self.desk.now(), members, free);
@@ -105,7 +104,7 @@ impl Engine {
         let is_empty = self.hole_logs.forget_emptying(index);
         self.hole_logs[index].begin_unit();
         while !is_empty && let Some(&plan) = self.hole_logs[index].waiting().front() {
-            if !self.hole_logs[index].add(plan, &self.flight.running[plan].plan) {
+            if !self.hole_logs[index].add(plan, self.flight.running(plan).plan()) {
                 return;
             }
             self.hole_logs.take_first(index);
@@ -123,7 +122,7 @@ impl Engine {
         log.begin_flush();
         let work = Work::LogFlush { log: index as u32 };
         let plan = self.flight.take_plan(work, at, NONE);
-        mirror::flush(&mut self.flight.running[plan].plan, slots, shadows);
+        mirror::flush(self.flight.running_mut(plan).plan_mut(), slots, shadows);
         self.start(plan);
     }
 
@@ -138,7 +137,7 @@ impl Engine {
     pub fn partial_parities(&self, token: Token) -> impl Iterator<Item = Segment> + '_ {
         let log = &self.hole_logs[token.index() as usize];
         log.plans().iter().flat_map(|&plan| {
-            let plan = &self.flight.running[plan].plan;
+            let plan = self.flight.running(plan).plan();
             let steps = plan.steps().iter();
             steps
                 .filter(|step| matches!(step.kind, StepKind::Log { .. }))
@@ -179,9 +178,9 @@ impl Engine {
     /// A plan that waits for a log whose drive was exchanged continues without it: the old parity is gone with the
     /// old drive, whose loss is on record, so no parity can be wrong.
     fn pass_log(&mut self, plan: u32) {
-        let running = &mut self.flight.running[plan];
+        let running = self.flight.running_mut(plan);
         running.answer_log_steps(Progress::Missed);
-        running.log = NONE;
+        running.leave_log();
         if running.outstanding() == 0 {
             self.advance(plan);
         }

@@ -25,11 +25,11 @@ impl Engine {
     /// that. If the record will never come, the plan gives up writing.
     #[inline]
     pub(crate) fn prepare_next_stage(&mut self, index: u32) -> NextStage {
-        let running = &self.flight.running[index];
-        if running.has_written() || !matches!(running.work, Work::Write { .. }) {
+        let running = self.flight.running(index);
+        if running.has_written() || !matches!(running.work(), Work::Write { .. }) {
             return NextStage::MayBegin;
         }
-        let volume = &self.volumes[running.volume as usize];
+        let volume = &self.volumes[running.volume() as usize];
         if volume.unrecorded().is_empty() || !volume.view().row.logged {
             return NextStage::MayBegin;
         }
@@ -48,8 +48,8 @@ impl Engine {
     /// plan is not taken for one that is complete.
     #[cold]
     pub(crate) fn give_up_writing(&mut self, index: u32) {
-        let running = &mut self.flight.running[index];
-        running.miss_all(self.volumes[running.volume as usize].unrecorded());
+        let running = self.flight.running_mut(index);
+        running.miss_all(self.volumes[running.volume() as usize].unrecorded());
         running.write_nothing_more();
     }
 }

@@ -17,7 +17,7 @@
 //! commands.
 
 use crate::control::message::Message;
-use crate::flight::leftovers::{Pins, StillOut};
+use crate::flight::leftovers::Pins;
 use crate::flight::running::Work;
 use crate::flight::scratch::ScratchBlock;
 use crate::limits::BAND_BYTES_MAX;
@@ -32,13 +32,7 @@ impl Engine {
     /// Commands that failed members have not given back and that nobody waits for, and those members.
     #[must_use]
     pub fn left_behind(&self) -> (usize, MemberSet) {
-        let mut found = self.flight.leftovers.count();
-        for index in 0..self.flight.running.capacity() as u32 {
-            let running = &self.flight.running[index];
-            found.0 += usize::from(running.left());
-            found.1.0 |= running.left_with().0;
-        }
-        found
+        self.flight.left_behind()
     }
 
     pub(crate) fn is_zeros(&self, buffer: Buffer) -> bool {
@@ -47,55 +41,41 @@ impl Engine {
 
     /// A command that was given up has come back while its plan is still there.
     pub(crate) fn came_back_early(&mut self, index: u32) {
-        let running = &mut self.flight.running[index];
         self.desk.stats.returned += 1;
-        if running.one_came_back() {
-            self.flight.leftovers.take_back_promise(running.promised());
-        }
+        self.flight.came_back_early(index);
     }
 
     /// A plan ends, or is made anew, while commands of it are still with drives: keeps the commands' names and
     /// memory.
     pub(crate) fn leave_behind(&mut self, index: u32) {
-        self.flight
-            .leftovers
-            .take_back_promise(self.flight.running[index].promised());
-        let scratch = self.flight.running[index].scratch.take();
-        if let Some(block) = scratch {
-            self.flight.scratch.pin(block);
-        }
-        let single = core::mem::replace(&mut self.flight.running[index].single, NONE);
-        let mut rest = self.flight.running[index].left();
+        let scratch = self.flight.begin_to_leave(index);
+        let single = self.flight.running_mut(index).forget_single();
+        let mut rest = self.flight.running(index).left();
         if single != NONE {
-            let (commands, generation) = self.flight.singles[single].give_up();
-            let name = |generation| Token::of_single(single, generation, 0);
-            self.keep(index, name(generation), commands, None);
-            let next = self.flight.leftovers.next_generation(generation, name);
-            self.flight.singles[single].set_generation(next);
-            self.flight.singles.give(single);
+            let (commands, generation) = self.flight.single_mut(single).give_up();
+            let name = Token::of_single(single, generation, 0);
+            self.keep(index, name, commands, None);
+            self.flight.rename_single(single);
+            self.flight.give_single(single);
             rest -= commands;
         }
         if rest > 0 {
-            let generation = self.flight.running[index].generation;
-            let name = |generation| Token::new(index, generation, 0);
-            self.keep(index, name(generation), rest, scratch);
-            self.flight.running[index].generation =
-                self.flight.leftovers.next_generation(generation, name);
+            let name = self.flight.running(index).name_of(index, 0);
+            self.keep(index, name, rest, scratch);
+            self.flight.rename_plan(index);
         }
-        self.flight.running[index].forget_left();
+        self.flight.running_mut(index).forget_left();
     }
 
     fn keep(&mut self, index: u32, name: Token, commands: u16, scratch: Option<ScratchBlock>) {
-        let running = &self.flight.running[index];
-        let members = running.left_with();
+        let running = self.flight.running(index);
         let pins = if running.is_payload_left() {
-            self.pin_payload(running.work)
+            self.pin_payload(running.work())
         } else {
             Pins::NONE
         };
         self.flight
-            .leftovers
-            .add(name, (commands, members), scratch, pins);
+            .keep_commands(index, name, commands, (scratch, pins));
     }
 
     /// Pins all memory of clients that a plan's work uses.
@@ -133,20 +113,17 @@ impl Engine {
         } else {
             Output::Send(home, Message::Pin(buffer))
         });
-        self.flight.leftovers.pin(buffer, home, next)
+        self.flight.pin(buffer, home, next)
     }
 
     /// A command has come back whose plan is gone.
     #[cold]
     pub(crate) fn came_back_late(&mut self, token: Token) {
         self.desk.stats.returned += 1;
-        let StillOut::Nothing { scratch, mut pins } = self.flight.leftovers.came_back(token) else {
+        let Some(mut pins) = self.flight.came_back_late(token) else {
             return;
         };
-        if let Some(block) = scratch {
-            self.flight.scratch.unpin(block);
-        }
-        while let Some((buffer, home)) = self.flight.leftovers.unpin(&mut pins) {
+        while let Some((buffer, home)) = self.flight.unpin(&mut pins) {
             self.desk.ask(if home == self.desk.id() {
                 Output::Release(buffer)
             } else {

@@ -30,12 +30,15 @@ impl Engine {
     /// lock is not rebuilt.
     #[cold]
     pub(crate) fn is_exchanged(&self, index: u32, slot: Slot) -> bool {
-        let running = &self.flight.running[index];
-        let is_client_work = matches!(running.work, Work::Write { .. } | Work::Reconstruct { .. });
-        if !is_client_work || running.lock == NONE {
+        let running = self.flight.running(index);
+        let is_client_work = matches!(
+            running.work(),
+            Work::Write { .. } | Work::Reconstruct { .. }
+        );
+        if !is_client_work || running.lock() == NONE {
             return false;
         }
-        let key = self.order.ranges.key_of_lock(running.lock);
+        let key = self.order.ranges.key_of_lock(running.lock());
         !self.view_of(key).writable.has(slot)
     }
 }

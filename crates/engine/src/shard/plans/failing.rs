@@ -8,7 +8,6 @@ use crate::limits::RETRIES_MAX;
 use crate::output::Output;
 use crate::policy::{Asked, ErrorClass, MemberError, Reaction, reaction};
 use crate::shard::Engine;
-use crate::token::Token;
 use crate::units::{MemberId, MemberSet};
 use crate::world::Io;
 
@@ -16,29 +15,29 @@ impl Engine {
     /// Reacts to a member's error; returns whether the step is outstanding again.
     pub(crate) fn step_error(&mut self, index: u32, at: usize, error: MemberError) -> bool {
         self.desk.stats.member_errors += 1;
-        let running = &mut self.flight.running[index];
-        let step = running.plan.steps()[at];
-        let state = &mut running.states[at];
-        let member = MemberId(state.member);
-        let volume = self.volumes.get(running.volume as usize);
+        let running = self.flight.running_mut(index);
+        let step = running.plan().steps()[at];
+        let state = running.states()[at];
+        let member = state.member();
+        let volume = self.volumes.get(running.volume() as usize);
         // The volume can do without a drive that is only being copied to: better fail it than let it take the slot
         // without this block.
         let redundant =
             volume.is_none_or(|volume| volume.shape().redundant() || !volume.is_in_slot(member));
         let kind = self.volumes.view().kind_of(member);
-        let asked = match state.progress {
+        let asked = match state.progress() {
             // The write over recorded bad blocks is done; this answers the flush after it.
             Progress::Flushing => Asked::Durability,
             _ => Asked::of(step.kind),
         };
         match reaction(asked, error.errno, kind, redundant) {
             Reaction::Retry
-                if state.retries < RETRIES_MAX && !self.members.failed().has(member) =>
+                if state.retries() < RETRIES_MAX && !self.members.failed().has(member) =>
             {
-                state.retries += 1;
+                running.retry_step(at);
                 self.members.sent(member);
                 self.desk.ask(Output::Io(Io {
-                    token: Token::new(index, running.generation, at),
+                    token: running.name_of(index, at),
                     member,
                     kind: step.kind,
                     offset_bytes: step.offset_bytes,
@@ -56,7 +55,7 @@ impl Engine {
     }
 
     pub(crate) fn step_lost(&mut self, index: u32, at: usize, media: bool) {
-        self.flight.running[index].lose_step(at, media);
+        self.flight.running_mut(index).lose_step(at, media);
     }
 
     /// Stops using a member at once and tells the controller.

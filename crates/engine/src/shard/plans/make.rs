@@ -61,7 +61,7 @@ impl Engine {
                 count += 1;
             }
         }
-        let (plan, shape) = (&mut self.flight.running[index].plan, volume.shape());
+        let (plan, shape) = (self.flight.running_mut(index).plan_mut(), volume.shape());
         let pieces = &pieces[..count];
         if alone {
             return parity::data_alone(plan, shape, row, pieces, &view, fua_any);
@@ -101,7 +101,7 @@ impl Engine {
             low_bytes: part.low,
             high_bytes: part.high,
         };
-        let plan = &mut self.flight.running[index].plan;
+        let plan = self.flight.running_mut(index).plan_mut();
         if volume.shape().has_parity() {
             mirror::zero_row(plan, volume.shape(), range, &view, kind)?;
         } else {
@@ -145,8 +145,8 @@ impl Engine {
         };
         let must_equal = volume.must_equal_under_lock(part.data_index, range, &view);
         view.readable.0 &= !avoid.0;
-        let running = &mut self.flight.running[index];
-        let plan = &mut running.plan;
+        let running = self.flight.running_mut(index);
+        let plan = running.plan_mut();
         let slots = shape.data_slots(row, part.data_index);
         let readable = SlotSet(slots.0 & view.readable.0);
         let asked_first = SlotSet(readable.0 & first.0).iter().next();

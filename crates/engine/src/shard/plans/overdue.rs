@@ -19,20 +19,21 @@ impl Engine {
     pub(crate) fn check_deadlines(&mut self) {
         self.plan_overdue_singles();
         let mut late = self.overdue_units();
-        for index in 0..self.flight.running.capacity() as u32 {
-            let running = &self.flight.running[index];
+        for index in self.flight.plan_numbers() {
+            let running = self.flight.running(index);
             let is_late =
-                self.desk.now().since(running.started) >= self.desk.options().member_deadline;
+                self.desk.now().since(running.started()) >= self.desk.options().member_deadline;
             if running.outstanding() == 0 || (!is_late && self.members.failed().is_empty()) {
                 continue;
             }
-            for at in 0..running.states.len() {
-                let state = self.flight.running[index].states[at];
-                let member = MemberId(state.member);
+            for at in 0..running.states().len() {
+                let state = self.flight.running(index).states()[at];
+                let member = state.member();
                 let waits = state.is_with_drive();
-                if waits && !state.cancelled && (is_late || self.members.failed().has(member)) {
+                if waits && !state.is_cancelled() && (is_late || self.members.failed().has(member))
+                {
                     late.insert(member);
-                    self.flight.running[index].states[at].cancelled = true;
+                    self.flight.running_mut(index).cancel_step(at);
                     let token = self.name_of(index, at);
                     self.desk.ask(Output::Cancel(token));
                 }
@@ -48,11 +49,11 @@ impl Engine {
 
     /// The name that a command of a plan went out with.
     fn name_of(&self, index: u32, at: usize) -> Token {
-        let running = &self.flight.running[index];
-        let single = Some(running.single).filter(|&single| single != NONE);
+        let running = self.flight.running(index);
+        let single = Some(running.single()).filter(|&single| single != NONE);
         single
-            .and_then(|single| self.flight.singles[single].name_of(single, at as u8))
-            .unwrap_or(Token::new(index, running.generation, at))
+            .and_then(|single| self.flight.single(single).name_of(single, at as u8))
+            .unwrap_or(running.name_of(index, at))
     }
 
     /// Stops waiting for what failed members have held for too long. Called while no output is queued,
@@ -69,8 +70,8 @@ impl Engine {
         if members.is_empty() {
             return;
         }
-        for index in 0..self.flight.running.capacity() as u32 {
-            if self.flight.running[index].outstanding() > 0 {
+        for index in self.flight.plan_numbers() {
+            if self.flight.running(index).outstanding() > 0 {
                 self.abandon_commands(index, members);
             }
         }
@@ -78,10 +79,10 @@ impl Engine {
     }
 
     fn abandon_commands(&mut self, index: u32, members: MemberSet) {
-        for at in 0..self.flight.running[index].states.len() {
-            let running = &self.flight.running[index];
-            let state = running.states[at];
-            let is_theirs = state.is_with_drive() && members.has(MemberId(state.member));
+        for at in 0..self.flight.running(index).states().len() {
+            let running = self.flight.running(index);
+            let state = running.states()[at];
+            let is_theirs = state.is_with_drive() && members.has(state.member());
             if !is_theirs {
                 continue;
             }
@@ -89,14 +90,15 @@ impl Engine {
                 // Too much has been left behind already: this plan waits for its commands.
                 return;
             }
-            let touches = self.touches_payload(index, &self.flight.running[index].plan.steps()[at]);
-            let running = &mut self.flight.running[index];
-            running.leave(MemberId(state.member), touches);
-            self.members.answered(MemberId(state.member));
+            let touches =
+                self.touches_payload(index, &self.flight.running(index).plan().steps()[at]);
+            let running = self.flight.running_mut(index);
+            running.leave(state.member(), touches);
+            self.members.answered(state.member());
             self.desk.stats.abandoned += 1;
             self.step_lost(index, at, false);
         }
-        if self.flight.running[index].left() > 0 && self.flight.running[index].outstanding() == 0 {
+        if self.flight.running(index).left() > 0 && self.flight.running(index).outstanding() == 0 {
             self.advance(index);
         }
     }
@@ -106,18 +108,17 @@ impl Engine {
         let parts = self
             .order
             .ranges
-            .chain(self.flight.running[index].work.parts());
+            .chain(self.flight.running(index).work().parts());
         let room = Room::of_plan(1 + parts.count());
-        self.flight.running[index].promise(room);
-        self.flight.leftovers.promise(room)
+        self.flight.promise(index, room)
     }
 
     /// Whether a step reads from or writes to memory of clients.
     fn touches_payload(&self, index: u32, step: &Step) -> bool {
-        let running = &self.flight.running[index];
-        running.plan.segments_of(step).any(|segment| {
+        let running = self.flight.running(index);
+        running.plan().segments_of(step).any(|segment| {
             let own = running
-                .scratch
+                .scratch()
                 .is_some_and(|block| block.holds(segment.buffer));
             !own && !self.is_zeros(segment.buffer)
         })

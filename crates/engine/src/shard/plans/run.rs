@@ -11,7 +11,6 @@
 
 use crate::control::message::{FlushOutcome, Message};
 use crate::flight::running::{Next, Work};
-use crate::flight::states::Progress;
 use crate::order::ranges::NONE;
 use crate::output::Output;
 use crate::plan::{Step, StepKind};
@@ -26,15 +25,15 @@ impl Engine {
     /// Starts a plan, or queues it until there is scratch memory.
     #[inline]
     pub(crate) fn start(&mut self, index: u32) {
-        let running = &mut self.flight.running[index];
-        running.states.make_idle(running.plan.steps().len());
-        self.desk.stats.plan_steps += running.plan.steps().len() as u64;
-        self.desk.stats.plan_segments += running.plan.segments_count() as u64;
-        if let Work::Write { .. } = running.work {
+        let running = self.flight.running_mut(index);
+        running.make_steps_idle();
+        self.desk.stats.plan_steps += running.plan().steps().len() as u64;
+        self.desk.stats.plan_segments += running.plan().segments_count() as u64;
+        if let Work::Write { .. } = running.work() {
             // The plan was made without members whose failure is not on record: they miss this write.
-            running.miss_all(self.volumes[running.volume as usize].unrecorded());
+            running.miss_all(self.volumes[running.volume() as usize].unrecorded());
         }
-        if running.plan.scratch_bytes() > 0 && !self.flight.lend_scratch(index) {
+        if running.plan().scratch_bytes() > 0 && !self.flight.lend_scratch(index) {
             return;
         }
         self.advance(index);
@@ -60,7 +59,7 @@ impl Engine {
     #[inline]
     pub(crate) fn advance(&mut self, index: u32) {
         loop {
-            let running = &mut self.flight.running[index];
+            let running = self.flight.running_mut(index);
             if running.has_failed_reads() {
                 let next = self.reads_failed(index);
                 return self.go_on(index, next);
@@ -68,13 +67,13 @@ impl Engine {
             if running.next_step().is_none() {
                 return self.finish(index);
             }
-            running.started = self.desk.now();
+            running.begin_stage(self.desk.now());
             match self.prepare_next_stage(index) {
                 NextStage::MayBegin => self.issue_stage(index),
                 NextStage::Waits => return,
                 NextStage::GivenUp => continue,
             }
-            if self.flight.running[index].outstanding() > 0 {
+            if self.flight.running(index).outstanding() > 0 {
                 return;
             }
         }
@@ -109,10 +108,10 @@ impl Engine {
 
     #[inline]
     fn issue_stage(&mut self, index: u32) {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let first = running.next_step();
         let first = first.expect("a plan without steps to come is at its end");
-        let steps = running.plan.steps();
+        let steps = running.plan().steps();
         let stage = steps[first].stage;
         let others = steps[first..].iter().position(|step| step.stage != stage);
         let end = others.map_or(steps.len(), |others| first + others);
@@ -123,13 +122,13 @@ impl Engine {
         );
         let mut may_write = true;
         for at in first..end {
-            match self.flight.running[index].plan.steps()[at].kind {
+            match self.flight.running(index).plan().steps()[at].kind {
                 StepKind::Xor { .. } | StepKind::Compare => self.issue_computation(index, at),
                 StepKind::Log { .. } => may_write &= self.log_step(index, at),
                 _ => self.issue_io(index, at),
             }
         }
-        self.flight.running[index].stage_is_out(end);
+        self.flight.running_mut(index).stage_is_out(end);
         if !may_write {
             self.give_up_writing(index);
         }
@@ -137,26 +136,26 @@ impl Engine {
 
     #[inline]
     fn issue_computation(&mut self, index: u32, at: usize) {
-        let (running, stats) = (&mut self.flight.running[index], &mut self.desk.stats);
-        let step = &running.plan.steps()[at];
+        let (running, stats) = (self.flight.running_mut(index), &mut self.desk.stats);
+        let step = &running.plan().steps()[at];
         stats.xors += 1;
         stats.xor_bytes += step.length_bytes * u64::from(step.segments);
         if !matches!(step.kind, StepKind::Compare) {
             stats.xor_written_bytes += step.length_bytes;
         }
         running.step_goes_out(at);
-        let token = Token::new(index, running.generation, at);
+        let token = running.name_of(index, at);
         self.desk.ask(Output::Compute(token));
     }
 
     #[inline]
     fn issue_io(&mut self, index: u32, at: usize) {
-        let running = &self.flight.running[index];
-        let step = &running.plan.steps()[at];
-        let member = match running.work {
+        let running = self.flight.running(index);
+        let step = &running.plan().steps()[at];
+        let member = match running.work() {
             // The controller flushes drives, not slots.
             Work::ControlFlush { .. } => Some(MemberId(step.slot.0)),
-            _ => self.volumes[running.volume as usize].member(step.slot, step.shadow),
+            _ => self.volumes[running.volume() as usize].member(step.slot, step.shadow),
         };
         let member = match member {
             Some(member) if !self.members.watched().has(member) => Some(member),
@@ -169,15 +168,14 @@ impl Engine {
 
     #[inline]
     fn send_io(&mut self, index: u32, at: usize, member: MemberId) {
-        let running = &mut self.flight.running[index];
-        let step = &running.plan.steps()[at];
+        let running = self.flight.running_mut(index);
+        let step = &running.plan().steps()[at];
         let (kind, offset_bytes, length_bytes) = (step.kind, step.offset_bytes, step.length_bytes);
-        running.states[at].member = member.0;
-        running.step_goes_out(at);
+        running.step_goes_to(at, member);
         if !matches!(kind, StepKind::Read | StepKind::Flush) {
             running.write_goes_out();
         }
-        let token = Token::new(index, running.generation, at);
+        let token = running.name_of(index, at);
         self.count_io(kind, length_bytes);
         self.members.sent(member);
         self.desk.ask(Output::Io(Io {
@@ -207,16 +205,9 @@ impl Engine {
     /// A computation has been carried out.
     #[inline]
     pub fn computed(&mut self, token: Token, differs: bool) {
-        let running = &mut self.flight.running[token.index()];
-        let state = &mut running.states[token.step()];
-        assert!(
-            state.progress == Progress::Outstanding,
-            "no computation {token:?} is under way"
-        );
-        state.progress = Progress::Done;
-        if differs {
-            running.note_difference(token.step());
-        }
+        self.flight
+            .running_mut(token.index())
+            .computed(token, differs);
         self.answered(token.index());
     }
 
@@ -224,18 +215,17 @@ impl Engine {
     #[inline]
     pub(crate) fn step_done(&mut self, token: Token, result: Result<(), MemberError>) {
         let (index, at) = (token.index(), token.step());
-        let running = &mut self.flight.running[index];
-        if running.generation != token.generation() {
+        let running = self.flight.running_mut(index);
+        if !running.has_name(token) {
             return self.came_back_late(token);
         }
-        let state = &mut running.states[at];
-        if !matches!(state.progress, Progress::Outstanding | Progress::Flushing) {
+        let Some(state) = running.awaited_step(at) else {
             return self.came_back_early(index);
-        }
-        let member = MemberId(state.member);
+        };
+        let member = state.member();
         self.members.answered(member);
         match result {
-            Ok(()) if !self.members.watched().has(member) => state.progress = Progress::Done,
+            Ok(()) if !self.members.watched().has(member) => state.finish(),
             Ok(()) => {
                 if self.watched_done(index, at) {
                     return;
@@ -252,7 +242,7 @@ impl Engine {
 
     #[inline]
     pub(crate) fn answered(&mut self, index: u32) {
-        if self.flight.running[index].step_is_back() {
+        if self.flight.running_mut(index).step_is_back() {
             self.advance(index);
         }
     }
@@ -269,7 +259,7 @@ impl Engine {
         let index = self.flight.take_plan(work, u8::MAX, NONE);
         for member in members.iter() {
             let step = Step::member(StepKind::Flush, 0, Slot(member.0), 0, 0);
-            self.flight.running[index].plan.push(step);
+            self.flight.running_mut(index).plan_mut().push(step);
         }
         self.start(index);
     }

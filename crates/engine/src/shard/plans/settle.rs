@@ -10,7 +10,6 @@ use crate::flight::states::Progress;
 use crate::layout::Redundancy;
 use crate::plan::StepKind;
 use crate::shard::Engine;
-use crate::units::MemberId;
 
 impl Engine {
     /// All steps of a plan are done: it continues with its next piece, is held until the record names the members that
@@ -18,14 +17,14 @@ impl Engine {
     #[inline]
     #[must_use = "the plan in it is to be started"]
     pub(crate) fn end_or_continue(&mut self, index: u32) -> Option<u32> {
-        if self.flight.running[index].piecewise.is_some() {
+        if self.flight.running(index).is_in_pieces() {
             match self.next_piece(index) {
                 Next::Start => return Some(index),
                 Next::Nothing => return None,
                 Next::End => {}
             }
         }
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let recorded = running.missed().within(self.members.durable_failed());
         if !recorded && self.is_to_be_held(index) {
             self.flight.hold(index);
@@ -40,8 +39,8 @@ impl Engine {
     /// volume that is only read: nothing has been written that a member could lack, and if the metadata cannot
     /// express the failure, nothing would end that wait.
     fn is_to_be_held(&self, index: u32) -> bool {
-        let running = &self.flight.running[index];
-        let Some(volume) = self.volumes.get(running.volume as usize) else {
+        let running = self.flight.running(index);
+        let Some(volume) = self.volumes.get(running.volume() as usize) else {
             return false;
         };
         let mut missed = running.missed().iter();
@@ -54,7 +53,7 @@ impl Engine {
     /// has failed, or the metadata cannot express what would have to be recorded.
     pub(crate) fn hopeless(&self, index: u32) -> bool {
         self.volumes
-            .get(self.flight.running[index].volume as usize)
+            .get(self.flight.running(index).volume() as usize)
             .is_some_and(|volume| volume.records_nothing())
     }
 
@@ -63,9 +62,9 @@ impl Engine {
     #[inline]
     #[must_use = "the plan in it is to be started"]
     pub(crate) fn settle(&mut self, index: u32) -> Option<u32> {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let lost = !running.missed().is_empty() && !self.still_protected(index);
-        let work = running.work;
+        let work = running.work();
         if lost {
             self.keep_log(index);
         }
@@ -95,7 +94,7 @@ impl Engine {
                 }
             }
             Work::LogFlush { log } => {
-                let missed = self.flight.running[index].missed();
+                let missed = self.flight.running(index).missed();
                 self.release(index);
                 self.log_flushed(log, missed);
             }
@@ -104,7 +103,7 @@ impl Engine {
                 return self.bitmap_done(volume);
             }
             Work::ControlFlush { ticket } => {
-                let missed = self.flight.running[index].missed();
+                let missed = self.flight.running(index).missed();
                 self.release(index);
                 let outcome = if missed.is_empty() {
                     FlushOutcome::Complete
@@ -120,8 +119,8 @@ impl Engine {
 
     /// Whether what a plan wrote can still be read although some members missed it.
     fn still_protected(&self, index: u32) -> bool {
-        let running = &self.flight.running[index];
-        let Some(volume) = self.volumes.get(running.volume as usize) else {
+        let running = self.flight.running(index);
+        let Some(volume) = self.volumes.get(running.volume() as usize) else {
             return true;
         };
         let is_recorded = running.missed().within(self.members.durable_failed());
@@ -139,7 +138,7 @@ impl Engine {
         }
         // Mirrors: every place written must have reached at least one slot of its set. A flush that a
         // member missed is no loss: the others have done theirs, or have no cache that needs one.
-        let steps = running.plan.steps().iter().zip(running.states.iter());
+        let steps = running.steps_and_states();
         let written = steps
             .clone()
             .filter(|(step, _)| !matches!(step.kind, StepKind::Read | StepKind::Flush));
@@ -148,8 +147,8 @@ impl Engine {
                 // Compared by drive: the one that was copied to may have taken the slot meanwhile.
                 let serves = volume.view().slots[usize::from(other.slot.0)];
                 other.offset_bytes == step.offset_bytes
-                    && serves == Some(MemberId(state.member))
-                    && state.progress == Progress::Done
+                    && serves == Some(state.member())
+                    && state.progress() == Progress::Done
                     && volume.shape().data_index(0, other.slot)
                         == volume.shape().data_index(0, step.slot)
             })

@@ -19,7 +19,7 @@ use crate::control::record::JobKind;
 use crate::event::Event;
 use crate::flight::piecewise::Piecewise;
 use crate::flight::running::Work;
-use crate::flight::states::{Progress, StepState};
+use crate::flight::states::Progress;
 use crate::layout::Location;
 use crate::order::ranges::BandKey;
 use crate::output::Output;
@@ -47,12 +47,11 @@ impl Engine {
         at: usize,
         member: Option<MemberId>,
     ) -> Option<MemberId> {
-        let step = self.flight.running[index].plan.steps()[at];
+        let step = self.flight.running(index).plan().steps()[at];
         let live = member.filter(|&member| !self.members.failed().has(member));
         let is_exchanged = live.is_some() && !step.shadow && self.is_exchanged(index, step.slot);
         let live = live.filter(|_| !is_exchanged);
-        let running = &mut self.flight.running[index];
-        let state = &mut running.states[at];
+        let running = self.flight.running_mut(index);
         let is_read = step.kind == StepKind::Read;
         let is_recorded = live.is_some_and(|member| {
             let bad_blocks = &self.volumes.view().bad_blocks;
@@ -63,20 +62,17 @@ impl Engine {
             return None;
         }
         if live.is_none() {
-            // The slot's drive failed after the plan was made, or has been removed since.
-            state.progress = Progress::Missed;
             let shape = self
                 .volumes
-                .get(usize::from(running.volume))
+                .get(usize::from(running.volume()))
                 .map(Volume::shape);
             assert!(
                 member.is_some() || step.shadow || shape.is_some_and(|shape| shape.redundant()),
                 "no drive is in slot {}, and no other drive gets what is written there",
                 step.slot.0
             );
-            if let Some(member) = member.filter(|_| !is_exchanged) {
-                running.miss(member);
-            }
+            // The slot's drive failed after the plan was made, or has been removed since.
+            running.miss_step(at, member.filter(|_| !is_exchanged));
         }
         live
     }
@@ -84,9 +80,9 @@ impl Engine {
     /// A watched member has carried a step out. Returns whether the step has to wait for more.
     #[cold]
     pub(crate) fn watched_done(&mut self, index: u32, at: usize) -> bool {
-        let running = &mut self.flight.running[index];
-        let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
-        let member = MemberId(state.member);
+        let running = self.flight.running_mut(index);
+        let (step, state) = (running.plan().steps()[at], running.states()[at]);
+        let member = state.member();
         if self.members.failed().has(member) {
             // What a failed member says, good or bad, does not count any more.
             self.step_lost(index, at, false);
@@ -95,15 +91,15 @@ impl Engine {
         let writes = matches!(step.kind, StepKind::Write { .. } | StepKind::Zero { .. });
         let bad_blocks = &self.volumes.view().bad_blocks;
         if !writes || !bad_blocks.touch(member, step.offset_bytes, step.length_bytes) {
-            state.progress = Progress::Done;
+            running.finish_step(at);
             return false;
         }
-        if state.progress == Progress::Outstanding && self.members.volatile().has(member) {
-            state.progress = Progress::Flushing;
+        if state.progress() == Progress::Outstanding && self.members.volatile().has(member) {
+            running.flush_step(at);
             self.members.sent(member);
             self.desk.stats.member_flushes += 1;
             self.desk.ask(Output::Io(Io {
-                token: Token::new(index, running.generation, at),
+                token: running.name_of(index, at),
                 member,
                 kind: StepKind::Flush,
                 offset_bytes: 0,
@@ -125,18 +121,16 @@ impl Engine {
         outcome: Recorded,
     ) {
         let (index, at) = (token.index(), token.step());
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         assert!(
-            running.generation == token.generation()
-                && running.states[at].progress == Progress::Recording,
+            running.has_name(token) && running.states()[at].progress() == Progress::Recording,
             "{token:?} does not wait for the record"
         );
-        let state = &mut running.states[at];
-        let member = MemberId(state.member);
+        let member = running.states()[at].member();
         let recorded = outcome == Recorded::Yes;
         match change {
             _ if self.members.failed().has(member) => self.step_lost(index, at, false),
-            BadBlockChange::Rewritten if recorded => state.progress = Progress::Done,
+            BadBlockChange::Rewritten if recorded => running.finish_step(at),
             // The data are written, but on record the range stays bad.
             BadBlockChange::Rewritten if outcome == Recorded::NotExpressible => {
                 self.step_lost(index, at, false);
@@ -148,17 +142,17 @@ impl Engine {
                     "a step was tried again although the bad-block log is full"
                 );
             }
-            BadBlockChange::Lost if matches!(running.work, Work::Write { .. }) => {
-                state.progress = Progress::Done;
+            BadBlockChange::Lost if matches!(running.work(), Work::Write { .. }) => {
+                running.finish_step(at);
                 self.parity_recorded(index, recorded);
             }
             BadBlockChange::Lost => {
-                state.progress = Progress::Done;
-                let piece = running.piecewise;
+                running.finish_step(at);
+                let piece = running.piecewise();
                 match piece.filter(|_| !recorded) {
                     Some(piece) => {
                         self.job_failed_at(index, &piece);
-                        self.flight.running[index].piecewise = None;
+                        self.flight.running_mut(index).end_pieces();
                     }
                     None => self.count_lost(index),
                 }
@@ -191,16 +185,12 @@ impl Engine {
         let mut step = Step::member(kind, 0, slot, offset_bytes, u64::from(high - low));
         step.shadow = shadow;
         self.tell_lost(key, piece.avoid().with(slot), piece);
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         assert!(
             running.outstanding() == 0,
             "a piece that could not be planned has steps under way"
         );
-        let state = StepState {
-            member: target.0,
-            ..StepState::IDLE
-        };
-        running.add_awaited(step, state);
+        running.add_awaited(step, target);
         running.write_nothing_more();
         self.record_change(index, 0, BadBlockChange::Lost);
         true
@@ -231,7 +221,7 @@ impl Engine {
     }
 
     fn count_lost(&mut self, index: u32) {
-        let is_background = matches!(self.flight.running[index].work, Work::Background { .. });
+        let is_background = matches!(self.flight.running(index).work(), Work::Background { .. });
         assert!(is_background, "only a job's plan records content as lost");
         if let Some(job) = self.job_of_mut(index) {
             job.count_failure();

@@ -34,15 +34,15 @@ impl Engine {
     /// fail, because a drive that has missed the write may come back as if it were current.
     #[inline]
     pub(crate) fn leaves_unequal(&mut self, index: u32) -> bool {
-        let volume = &self.volumes[usize::from(self.flight.running[index].volume)];
+        let volume = &self.volumes[usize::from(self.flight.running(index).volume())];
         volume.makes_equal() && self.note_equal(index)
     }
 
     #[cold]
     fn note_equal(&mut self, index: u32) -> bool {
-        let running = &self.flight.running[index];
-        let (part, missed) = (self.order.ranges[running.work.parts()], running.missed());
-        let key = self.order.ranges.key_of_lock(running.lock);
+        let running = self.flight.running(index);
+        let (part, missed) = (self.order.ranges[running.work().parts()], running.missed());
+        let key = self.order.ranges.key_of_lock(running.lock());
         let view = self.view_of(key);
         let volume = &mut self.volumes[usize::from(key.volume)];
         let place = Location {

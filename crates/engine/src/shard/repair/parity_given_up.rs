@@ -17,9 +17,9 @@
 //! one: an error that all of them report comes from the host, and is not recorded.
 
 use crate::control::bad_blocks::{BadBlockChange, BadRange};
-use crate::flight::piecewise::{IN_PIECES, PieceParity, Piecewise};
+use crate::flight::piecewise::{PieceParity, Piecewise};
 use crate::flight::running::Work;
-use crate::flight::states::{Progress, StepState};
+use crate::flight::states::Progress;
 use crate::order::ranges::{BandKey, PartKind};
 use crate::plan::{Step, StepKind};
 use crate::shard::Engine;
@@ -50,10 +50,7 @@ impl Engine {
         let volume = &self.volumes[key.volume as usize];
         let (shape, row) = (*volume.shape(), volume.band_range(key.band).0);
         let is_hosts = self.view_of(key).readable.0 & !piece.avoid().0 == 0;
-        let own = self.flight.running[index]
-            .piecewise
-            .as_mut()
-            .expect(IN_PIECES);
+        let own = self.flight.running_mut(index).piece_mut();
         if own.refine(shape.block_bytes) {
             return Instead::PlanAgain;
         }
@@ -88,22 +85,18 @@ impl Engine {
             if is_recorded {
                 continue;
             }
-            let running = &mut self.flight.running[index];
+            let running = self.flight.running_mut(index);
             let mut own = step;
             own.shadow = shadow;
-            let state = StepState {
-                member: member.0,
-                ..StepState::IDLE
-            };
-            running.add_awaited(own, state);
+            running.add_awaited(own, member);
         }
-        let steps = self.flight.running[index].states.len();
+        let steps = self.flight.running(index).states().len();
         if steps == 0 {
             return Instead::PlanAgain;
         }
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         running.write_nothing_more();
-        let piece = running.piecewise.as_mut().expect(IN_PIECES);
+        let piece = running.piece_mut();
         piece.set_parity(PieceParity::BeingGivenUp);
         for at in 0..steps {
             self.record_change(index, at, BadBlockChange::Lost);
@@ -114,7 +107,7 @@ impl Engine {
     /// The parity slot of a write's piece, if parity cannot be computed because of blocks that cannot be read, and if
     /// the drives that the data go to are in service.
     fn parity_in_doubt(&self, index: u32, key: BandKey, piece: &Piecewise) -> Option<Slot> {
-        let Work::Write { parts } = self.flight.running[index].work else {
+        let Work::Write { parts } = self.flight.running(index).work() else {
             return None;
         };
         let volume = &self.volumes[key.volume as usize];
@@ -147,10 +140,7 @@ impl Engine {
 
     /// The controller has recorded the loss of a piece's parity, or could not.
     pub(crate) fn parity_recorded(&mut self, index: u32, recorded: bool) {
-        let piece = self.flight.running[index]
-            .piecewise
-            .as_mut()
-            .expect(IN_PIECES);
+        let piece = self.flight.running_mut(index).piece_mut();
         if !recorded {
             piece.set_parity(PieceParity::NotRecorded);
         }
@@ -159,12 +149,12 @@ impl Engine {
     /// What has become of the parity of a piece whose steps are done. If it has just been recorded as lost, the piece
     /// is to continue without parity.
     pub(crate) fn parity_of_piece(&mut self, index: u32) -> PieceParity {
-        let running = &mut self.flight.running[index];
+        let running = self.flight.running_mut(index);
         let missed = running
-            .states
+            .states()
             .iter()
-            .any(|state| state.progress == Progress::Missed);
-        let piece = running.piecewise.as_mut().expect(IN_PIECES);
+            .any(|state| state.progress() == Progress::Missed);
+        let piece = running.piece_mut();
         let was = piece.parity();
         if was == PieceParity::BeingGivenUp {
             // If a drive failed meanwhile, the piece is planned as if nothing had been decided.
@@ -179,8 +169,8 @@ impl Engine {
 
     /// Whether a drive missed what was written to it alone.
     pub(crate) fn misses_data(&self, index: u32) -> bool {
-        let running = &self.flight.running[index];
-        let mut steps = running.plan.steps().iter().zip(running.states.iter());
-        steps.any(|(step, state)| !step.shadow && state.progress == Progress::Missed)
+        let running = self.flight.running(index);
+        let mut steps = running.steps_and_states();
+        steps.any(|(step, state)| !step.shadow && state.progress() == Progress::Missed)
     }
 }

@@ -10,7 +10,7 @@
 //! written. Members that missed a write are remembered over all pieces, and the work is acknowledged once.
 
 use crate::event::Event;
-use crate::flight::piecewise::{IN_PIECES, PieceParity, Piecewise};
+use crate::flight::piecewise::{PieceParity, Piecewise};
 use crate::flight::running::{Next, Work};
 use crate::flight::states::Progress;
 use crate::layout::Location;
@@ -19,30 +19,30 @@ use crate::plan::{NotEnoughMembers, StepKind};
 use crate::request::Failure;
 use crate::shard::Engine;
 use crate::shard::repair::parity_given_up::Instead;
-use crate::units::{MemberId, SlotSet, VolumeId};
+use crate::units::{SlotSet, VolumeId};
 
 impl Engine {
     /// Reads of a plan under a lock have failed: continues without what could not be read.
     pub(crate) fn go_around(&mut self, index: u32) -> Next {
         self.desk.stats.replans += 1;
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         assert!(
             !running.has_written(),
             "plan {index} has written, and a read of it has failed"
         );
         let mut unreadable = SlotSet(0);
-        for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {
-            if let Progress::Failed { media: true } = state.progress {
+        for (step, state) in running.steps_and_states() {
+            if let Progress::Failed { media: true } = state.progress() {
                 unreadable = unreadable.with(step.slot);
             }
         }
-        let mut piecewise = match running.piecewise {
+        let mut piecewise = match running.piecewise() {
             // A member has failed: all of it is planned again, without that member.
             None if unreadable == SlotSet(0) => {
                 self.plan_again(index);
                 return Next::Nothing;
             }
-            None => Piecewise::new(self.range_of(running.work.parts())),
+            None => Piecewise::new(self.range_of(running.work().parts())),
             Some(piecewise) => piecewise,
         };
         if self.split_chain(index) {
@@ -51,7 +51,7 @@ impl Engine {
         if unreadable != SlotSet(0) {
             piecewise.narrow(unreadable);
         }
-        self.flight.running[index].piecewise = Some(piecewise);
+        self.flight.running_mut(index).continue_with(piecewise);
         self.plan_piece(index)
     }
 
@@ -59,11 +59,11 @@ impl Engine {
     /// reads may be lost or unreadable. Puts them back to be planned one by one, in order; false if the plan is no
     /// chain of several writes with a log.
     pub(crate) fn split_chain(&mut self, index: u32) -> bool {
-        let running = &self.flight.running[index];
-        let Work::Write { parts } = running.work else {
+        let running = self.flight.running(index);
+        let Work::Write { parts } = running.work() else {
             return false;
         };
-        let logged = self.volumes[running.volume as usize].has_log();
+        let logged = self.volumes[running.volume() as usize].has_log();
         if !logged || !self.order.ranges.has_several(parts) {
             return false;
         }
@@ -77,9 +77,9 @@ impl Engine {
     /// that kind.
     #[must_use = "a plan that has begun to zero in turn continues as this says"]
     pub(crate) fn zero_in_turn(&mut self, index: u32) -> Option<Next> {
-        let running = &self.flight.running[index];
-        let volume = &self.volumes[running.volume as usize];
-        let Work::Write { parts } = running.work else {
+        let running = self.flight.running(index);
+        let volume = &self.volumes[running.volume() as usize];
+        let Work::Write { parts } = running.work() else {
             return None;
         };
         let PartKind::Zero { discard, .. } = self.order.ranges[parts].kind else {
@@ -94,16 +94,16 @@ impl Engine {
             return Some(Next::Nothing);
         }
         let chunks = volume.shape().data_members();
-        self.flight.running[index].piecewise =
-            Some(Piecewise::of_chunks(self.range_of(parts), chunks));
+        let first = Piecewise::of_chunks(self.range_of(parts), chunks);
+        self.flight.running_mut(index).continue_with(first);
         Some(self.plan_piece(index))
     }
 
     /// Gives a plan up and puts its parts back at the head of their queue.
     fn plan_again(&mut self, index: u32) {
         let (parts, lock) = (
-            self.flight.running[index].work.parts(),
-            self.flight.running[index].lock,
+            self.flight.running(index).work().parts(),
+            self.flight.running(index).lock(),
         );
         // First: what the plan leaves behind is found by the chain of parts, which is about to become longer.
         self.renew(index);
@@ -139,10 +139,7 @@ impl Engine {
             };
         }
         let scrubs = self.scrubs(index);
-        let piecewise = self.flight.running[index]
-            .piecewise
-            .as_mut()
-            .expect(IN_PIECES);
+        let piecewise = self.flight.running_mut(index).piece_mut();
         let more = scrubs && piecewise.heal();
         if !more && !piecewise.step() {
             self.end_pieces(index);
@@ -153,16 +150,16 @@ impl Engine {
 
     fn end_pieces(&mut self, index: u32) {
         self.renew(index);
-        self.flight.running[index].piecewise = None;
+        self.flight.running_mut(index).end_pieces();
     }
 
     /// Plans the piece under way, or the first one behind it that can be done.
     fn plan_piece(&mut self, index: u32) -> Next {
         loop {
             self.renew(index);
-            let running = &self.flight.running[index];
-            let piecewise = running.piecewise.expect(IN_PIECES);
-            let key = self.order.ranges.key_of_lock(running.lock);
+            let running = self.flight.running(index);
+            let piecewise = running.piece();
+            let key = self.order.ranges.key_of_lock(running.lock());
             if self.plan_range(index, key, &piecewise).is_ok() {
                 return Next::Start;
             }
@@ -180,12 +177,11 @@ impl Engine {
 
     /// Gives up the piece under way and continues behind it; false if there is nothing more to do.
     fn pass_piece(&mut self, index: u32) -> bool {
-        let running = &self.flight.running[index];
-        let piecewise = running.piecewise.expect(IN_PIECES);
-        let key = self.order.ranges.key_of_lock(running.lock);
+        let running = self.flight.running(index);
+        let piecewise = running.piece();
+        let key = self.order.ranges.key_of_lock(running.lock());
         let goes_on = self.piece_failed(index, key, &piecewise);
-        let piecewise = self.flight.running[index].piecewise.as_mut();
-        if goes_on && piecewise.is_some_and(Piecewise::step) {
+        if goes_on && self.flight.running_mut(index).piece_mut().step() {
             return true;
         }
         self.end_pieces(index);
@@ -198,7 +194,7 @@ impl Engine {
         key: BandKey,
         piecewise: &Piecewise,
     ) -> Result<(), NotEnoughMembers> {
-        match self.flight.running[index].work {
+        match self.flight.running(index).work() {
             Work::Write { parts } => self.plan_write(index, key, parts, Some(piecewise)),
             Work::Reconstruct { part } => {
                 let range = (piecewise.low(), piecewise.high());
@@ -218,11 +214,11 @@ impl Engine {
 
     /// A piece cannot be done with what is readable; returns whether the others are worth doing.
     fn piece_failed(&mut self, index: u32, key: BandKey, piecewise: &Piecewise) -> bool {
-        let mut at = match self.flight.running[index].work {
+        let mut at = match self.flight.running(index).work() {
             Work::Background { .. } => return self.job_failed_at(index, piecewise),
             work => work.parts(),
         };
-        let is_write = matches!(self.flight.running[index].work, Work::Write { .. });
+        let is_write = matches!(self.flight.running(index).work(), Work::Write { .. });
         while at != NONE {
             let mut part = self.order.ranges[at];
             if let PartKind::Zero { .. } = part.kind {
@@ -255,23 +251,23 @@ impl Engine {
 
     /// Reports blocks that have been read by reconstruction and written back.
     pub(crate) fn tell_repairs(&mut self, index: u32) {
-        let running = &self.flight.running[index];
+        let running = self.flight.running(index);
         let heals = |piecewise: Piecewise| self.scrubs(index) && piecewise.unhealed().is_some();
-        let is_read = matches!(running.work, Work::Reconstruct { .. });
-        if !is_read && !running.piecewise.is_some_and(heals) {
+        let is_read = matches!(running.work(), Work::Reconstruct { .. });
+        if !is_read && !running.piecewise().is_some_and(heals) {
             return;
         }
         let unreadable = running
-            .piecewise
+            .piecewise()
             .map_or(SlotSet(0), |piecewise| piecewise.avoid());
-        for (step, state) in running.plan.steps().iter().zip(running.states.iter()) {
+        for (step, state) in running.steps_and_states() {
             let is_written =
-                matches!(step.kind, StepKind::Write { .. }) && state.progress == Progress::Done;
+                matches!(step.kind, StepKind::Write { .. }) && state.progress() == Progress::Done;
             // Copies that may have differed are written as well, and had nothing to repair.
             if is_written && unreadable.has(step.slot) {
                 self.desk.stats.read_repairs += 1;
                 self.desk.emit(Event::ReadRepaired {
-                    member: MemberId(state.member),
+                    member: state.member(),
                     offset_bytes: step.offset_bytes,
                     length_bytes: step.length_bytes as u32,
                 });

@@ -2,21 +2,18 @@
 
 use crate::control::bad_blocks::BadBlockChange;
 use crate::control::message::Message;
-use crate::flight::states::Progress;
 use crate::shard::Engine;
-use crate::token::Token;
-use crate::units::MemberId;
 
 impl Engine {
     /// Has the controller record what became of a step's range; the step waits for that.
     pub(crate) fn record_change(&mut self, index: u32, at: usize, change: BadBlockChange) {
-        let running = &mut self.flight.running[index];
-        let (step, state) = (running.plan.steps()[at], &mut running.states[at]);
-        state.progress = Progress::Recording;
+        let running = self.flight.running_mut(index);
+        let (step, member) = (running.plan().steps()[at], running.states()[at].member());
+        running.record_step(at);
         let message = Message::BadBlocks {
             shard: self.desk.id(),
-            token: Token::new(index, running.generation, at),
-            member: MemberId(state.member),
+            token: running.name_of(index, at),
+            member,
             offset_bytes: step.offset_bytes,
             length_bytes: step.length_bytes as u32,
             change,

@@ -22,7 +22,7 @@ impl Engine {
         if self.read_elsewhere(index) {
             return Next::Nothing;
         }
-        match self.flight.running[index].work {
+        match self.flight.running(index).work() {
             Work::Direct { .. } => {
                 self.flight.wait_to_recover(index);
                 self.continue_recovering();
@@ -39,10 +39,10 @@ impl Engine {
 
     /// Answers a read whose own memory a drive that hangs may still use; false if the plan is no such read.
     fn read_elsewhere(&mut self, index: u32) -> bool {
-        if !self.flight.running[index].is_payload_left() {
+        if !self.flight.running(index).is_payload_left() {
             return false;
         }
-        match self.flight.running[index].work {
+        match self.flight.running(index).work() {
             Work::Direct { request } => {
                 self.release(index);
                 self.piece_done(request, Err(Failure::BufferHeld));
@@ -130,7 +130,7 @@ impl Engine {
 
     /// The request of a plan that needs no lock. Other plans hand nothing on.
     fn direct_request(&self, plan_index: u32) -> u32 {
-        match self.flight.running[plan_index].work {
+        match self.flight.running(plan_index).work() {
             Work::Direct { request } => request,
             work => unreachable!("{work:?} hands no failed reads on"),
         }
@@ -140,22 +140,22 @@ impl Engine {
     fn recover_plan(&mut self, plan_index: u32) -> bool {
         let request = self.direct_request(plan_index);
         loop {
-            let running = &self.flight.running[plan_index];
+            let running = self.flight.running(plan_index);
             let (at, done) = running.recovering();
-            let Some(step) = running.plan.steps().get(at).copied() else {
+            let Some(step) = running.plan().steps().get(at).copied() else {
                 return true;
             };
-            let Progress::Failed { media } = running.states[at].progress else {
-                self.flight.running[plan_index].recover_next();
+            let Progress::Failed { media } = running.states()[at].progress() else {
+                self.flight.running_mut(plan_index).recover_next();
                 continue;
             };
             if done == step.length_bytes {
-                self.flight.running[plan_index].recover_next();
+                self.flight.running_mut(plan_index).recover_next();
                 continue;
             }
             let (cut, buffer) = self.failed_cut(plan_index, &step, done);
-            let volume = &self.volumes[running.volume as usize];
-            let tried = MemberId(running.states[at].member);
+            let volume = &self.volumes[running.volume() as usize];
+            let tried = running.states()[at].member();
             // Without redundancy no other drive holds the data, unless another drive has taken the slot meanwhile.
             let in_slot = volume.member(step.slot, false);
             let is_taken = in_slot.is_some_and(|member| member != tried);
@@ -172,15 +172,15 @@ impl Engine {
                     return false;
                 }
             }
-            self.flight.running[plan_index].recovered(cut.length);
+            self.flight.running_mut(plan_index).recovered(cut.length);
         }
     }
 
     /// The first piece, inside one chunk and one segment, of a failed step from `done` bytes on.
     fn failed_cut(&self, plan_index: u32, step: &Step, done: u64) -> (Cut, Buffer) {
-        let running = &self.flight.running[plan_index];
+        let running = self.flight.running(plan_index);
         let (volume, plan): (&Volume, &Plan) =
-            (&self.volumes[running.volume as usize], &running.plan);
+            (&self.volumes[running.volume() as usize], running.plan());
         let shape = volume.shape();
         let mut skip = done;
         let mut segments = plan.segments_of(step);

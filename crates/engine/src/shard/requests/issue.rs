@@ -81,7 +81,8 @@ impl Engine {
                 let Some(cut) = self.cut(index, unit_bytes) else {
                     break;
                 };
-                let room = self.flight.running[plan_index].plan.steps().len() < self.steps_max(at);
+                let room =
+                    self.flight.running(plan_index).plan().steps().len() < self.steps_max(at);
                 if bytes >= READ_PLAN_BYTES_MAX || !room {
                     all = false;
                     break;
@@ -93,8 +94,8 @@ impl Engine {
                 bytes += u64::from(cut.length);
                 self.admission[index].advance(cut.length);
             }
-            if self.flight.running[plan_index].plan.steps().is_empty() {
-                self.flight.running.give(plan_index);
+            if self.flight.running(plan_index).plan().steps().is_empty() {
+                self.flight.give_plan(plan_index);
             } else {
                 self.desk.stats.plans_direct += 1;
                 self.admission[index].piece_begins();
@@ -133,8 +134,9 @@ impl Engine {
                 let shape = volume.shape();
                 let offset = shape.member_offset_bytes(cut.place.row, cut.place.in_chunk_bytes);
                 let step = Step::member(kind, 0, slot, offset, u64::from(cut.length));
-                self.flight.running[plan_index]
-                    .plan
+                self.flight
+                    .running_mut(plan_index)
+                    .plan_mut()
                     .transfer(step, cut.buffer);
                 self.desk.stats.pieces_direct += 1;
                 true
@@ -327,10 +329,11 @@ impl Engine {
         }
         let work = Work::Direct { request: index };
         let plan_index = self.flight.take_plan(work, at, NONE);
-        crate::plan::mirror::flush(&mut self.flight.running[plan_index].plan, slots, shadows);
+        let running = self.flight.running_mut(plan_index);
+        crate::plan::mirror::flush(running.plan_mut(), slots, shadows);
         // If a crash came before their failure is on record, these members would come back without what is flushed
         // here.
-        self.flight.running[plan_index].miss_all(unrecorded);
+        running.miss_all(unrecorded);
         self.admission[index].piece_begins();
         self.start(plan_index);
         true

@@ -56,7 +56,7 @@ impl Engine {
         if self.flight.plans_available() <= PLANS_RESERVED
             // Singles that other shards carry out take a slot here, but no plan. From here on locks are taken and
             // writes are counted, so the request must not fail for want of a slot.
-            || self.flight.singles.available() == 0
+            || self.flight.singles_available() == 0
         {
             return false;
         }
@@ -83,10 +83,8 @@ impl Engine {
 
     #[inline]
     fn take_single(&mut self, request: &Request, from: Option<ShardId>) -> u32 {
-        let index = self.flight.singles.take().expect("a single is available");
         self.admission.begun(from.is_some());
-        self.flight.singles[index].begin(request, from);
-        index
+        self.flight.take_single(request, from)
     }
 
     #[inline]
@@ -235,7 +233,7 @@ impl Engine {
             return self.piece_done(ticket, result);
         }
         let index = ticket & !SINGLE_TICKET;
-        let is_with_drives = self.flight.singles[index].outstanding() != 0;
+        let is_with_drives = self.flight.single(index).outstanding() != 0;
         assert!(
             !is_with_drives,
             "single {index} is with drives, and a shard answers it"
@@ -247,7 +245,7 @@ impl Engine {
     #[inline]
     fn start_single(&mut self, index: u32, target: &Place, kind: StepKind) {
         self.flight.single_begins();
-        let single = &mut self.flight.singles[index];
+        let single = self.flight.single_mut(index);
         let volume = &self.volumes[single.request().volume.0 as usize];
         let length_bytes = u64::from(single.request().length_bytes);
         let (mut copies, mut rest) = (0u8, target.slots.0);
@@ -281,7 +279,7 @@ impl Engine {
     #[inline]
     pub(crate) fn single_done(&mut self, token: Token, result: Result<(), MemberError>) {
         let (index, copy) = (token.index(), token.step() as u8);
-        let single = &mut self.flight.singles[index];
+        let single = self.flight.single_mut(index);
         if single.generation() != token.generation() {
             return self.came_back_late(token);
         }
@@ -300,7 +298,7 @@ impl Engine {
     #[inline]
     fn finish_single(&mut self, index: u32) {
         self.flight.single_needs_none();
-        let lock = self.flight.singles[index].lock();
+        let lock = self.flight.single(index).lock();
         if lock != NONE {
             self.order.ranges.unlock_quiet(lock);
         }
@@ -309,13 +307,13 @@ impl Engine {
 
     #[inline]
     fn answer_single(&mut self, index: u32, result: Result<(), Failure>) {
-        let single = &self.flight.singles[index];
+        let single = self.flight.single(index);
         let (request, from) = (single.request(), single.from());
         let tag = request.tag;
         if request.operation == Operation::Write {
             self.volumes[request.volume.0 as usize].writes_mut().end();
         }
-        self.flight.singles.give(index);
+        self.flight.give_single(index);
         self.desk.ask(if let Some(shard) = from {
             self.admission.ended(true);
             let ticket = tag as u32;
@@ -334,17 +332,17 @@ impl Engine {
         copy: u8,
         result: Result<(), MemberError>,
     ) {
-        if self.flight.singles[index].plan() == NONE {
+        if self.flight.single(index).plan() == NONE {
             self.plan_single(index);
         }
-        let single = &mut self.flight.singles[index];
+        let single = self.flight.single_mut(index);
         let plan = single.plan();
-        let running = &mut self.flight.running[plan];
         if single.came_back(copy) {
-            running.single = NONE;
-            self.flight.singles.give(index);
+            self.flight.running_mut(plan).forget_single();
+            self.flight.give_single(index);
         }
-        let token = Token::new(plan, running.generation, usize::from(copy));
+        let running = self.flight.running(plan);
+        let token = running.name_of(plan, usize::from(copy));
         self.step_done(token, result);
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::admission::{Origin, RequestState};
 use crate::flight::running::Work;
-use crate::flight::states::{Progress, StepState};
 use crate::order::ranges::NONE;
 use crate::plan::{Step, StepKind};
 use crate::request::{Operation, Request};
@@ -13,7 +12,7 @@ impl Engine {
     /// Turns a single request into a plan that stands where the request stood.
     #[cold]
     pub(crate) fn plan_single(&mut self, index: u32) {
-        let single = &self.flight.singles[index];
+        let single = self.flight.single(index);
         let (request, lock) = (*single.request(), single.lock());
         let volume = &self.volumes[request.volume.0 as usize];
         let place = volume.shape().locate(request.offset_bytes);
@@ -35,37 +34,17 @@ impl Engine {
         };
         // A plan is available: one was kept for this request.
         let plan_index = self.flight.take_plan(work, request.volume.0, lock);
-        let running = &mut self.flight.running[plan_index];
-        running.states.clear();
-        let single = &mut self.flight.singles[index];
-        for command in single.commands() {
-            let length_bytes = u64::from(request.length_bytes);
-            let step = Step::member(kind, 0, command.slot, offset_bytes, length_bytes);
-            running.plan.transfer(step, request.buffer);
-            let progress = if command.is_out {
-                Progress::Outstanding
-            } else {
-                Progress::Done
-            };
-            running.states.push(StepState {
-                member: command.member.0,
-                progress,
-                ..StepState::IDLE
-            });
-        }
-        let outstanding = single.outstanding() as u16;
-        running.issued_already(outstanding, single.started(), kind != StepKind::Read);
-        running.single = index;
-        single.become_plan(plan_index);
-        self.flight.single_needs_none();
+        let length_bytes = u64::from(request.length_bytes);
+        let step = |slot| Step::member(kind, 0, slot, offset_bytes, length_bytes);
+        self.flight.continue_as_plan(index, plan_index, step);
         self.desk.stats.plans_direct += 1;
     }
 
     /// Turns single requests into plans if they have been outstanding for too long or are with failed members,
     /// because deadlines are checked on plans, not on single requests.
     pub(crate) fn plan_overdue_singles(&mut self) {
-        for index in 0..self.flight.singles.capacity() as u32 {
-            let single = &self.flight.singles[index];
+        for index in self.flight.single_numbers() {
+            let single = self.flight.single(index);
             if single.outstanding() == 0 || single.plan() != NONE {
                 continue;
             }
