@@ -13,7 +13,8 @@ own. The results are kept in target/mutants/results.json, and with --write in ou
 others can continue.
 
 --draw      mutants that a test has noticed before, in an order that depends on the state of the code, those in files of
-            the newest commits first: this shows a test that has become weaker (for CI)
+            the newest commits first: this shows a test that has become weaker (for CI, whose test lane also runs these
+            tests without any change; here they are only built then)
 --first     only the fast tests of the mutant's own crate; mutants that they do not notice are printed and stay untried
 --seconds N ends this long after the tests have been built, and judges what was tried
 --shard K/N every N-th mutant of the set, from the K-th on (1/N is the first)
@@ -196,13 +197,14 @@ def try_batch(batch, package, tests, end):
     return found
 
 
-def check_baseline(packages):
+def check_baseline(packages, builds_only):
     """Ends the script if the tests fail without any change. Also builds what all later builds share."""
     for package, tests in packages:
         command = ["cargo", "test", "--profile", "mutants", "--quiet", "-p", package, *tests]
+        command += ["--no-run"] if builds_only else []
         environment = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "build"), "CARGO_INCREMENTAL": "1"}
         say(" ".join(command))
-        with Progress("tests without any change"):
+        with Progress("building the tests" if builds_only else "tests without any change"):
             done = subprocess.run(command, cwd=TREE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, check=False)
         if done.returncode != 0:
@@ -331,7 +333,8 @@ def main():
     gone = sorted(known - {mutant["key"] for mutant in everything})
     tried = {}
     if mutants and not arguments.write:
-        check_baseline([TESTS[crate][0] for crate in dict.fromkeys(mutant["package"] for mutant in mutants)])
+        first = [TESTS[crate][0] for crate in dict.fromkeys(mutant["package"] for mutant in mutants)]
+        check_baseline(first, builds_only=arguments.draw)
         tried = run(mutants, results, time.monotonic() + arguments.seconds, 1 if arguments.first else None)
     if arguments.write:
         clean_tree.require()
