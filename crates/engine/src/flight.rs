@@ -352,7 +352,7 @@ impl Flight {
 
     /// Items for which all queues, and the plans' steps, have memory.
     pub fn room(&self) -> usize {
-        let plans = (0..self.running.capacity() as u32).map(|index| self.running[index].room());
+        let plans = self.plan_numbers().map(|index| self.running[index].room());
         let queues = self.waiting_scratch.capacity() + self.recovering.capacity();
         queues + self.held.capacity() + plans.sum::<usize>()
     }

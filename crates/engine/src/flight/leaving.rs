@@ -16,7 +16,7 @@ impl Flight {
     /// Commands that failed members have not given back and that nobody waits for, and those members.
     pub fn left_behind(&self) -> (usize, MemberSet) {
         let mut found = self.leftovers.count();
-        for index in 0..self.running.capacity() as u32 {
+        for index in self.plan_numbers() {
             let running = &self.running[index];
             found.0 += usize::from(running.left());
             found.1.0 |= running.left_with().0;

@@ -143,7 +143,7 @@ impl Running {
 
     /// Makes a fresh plan of a used one.
     #[inline]
-    pub fn prepare(&mut self, work: Work, volume: u8, lock: u32) {
+    pub(in crate::flight) fn prepare(&mut self, work: Work, volume: u8, lock: u32) {
         self.work = work;
         self.volume = volume;
         self.lock = lock;
@@ -207,7 +207,7 @@ impl Running {
         &mut self.plan
     }
 
-    /// A check has found differences and is planned anew, to correct them: forgets them.
+    /// A check has found differences, and its band is planned anew: from now on it corrects them, and they are forgotten.
     pub fn correct_band(&mut self) {
         let Work::Background { repair, .. } = &mut self.work else {
             unreachable!("{:?} is no job's", self.work);
@@ -245,12 +245,12 @@ impl Running {
 
     /// It is in no log any more, and waits for none. Returns the log that it has left, or [`NONE`].
     #[inline]
-    pub fn leave_log(&mut self) -> u32 {
+    pub fn give_up_log(&mut self) -> u32 {
         core::mem::replace(&mut self.log, NONE)
     }
 
     /// It gets the scratch memory that its steps want.
-    pub fn bind_scratch(&mut self, block: ScratchBlock) {
+    pub(in crate::flight) fn bind_scratch(&mut self, block: ScratchBlock) {
         self.plan.bind_scratch(block.buffer);
         self.scratch = Some(block);
     }
@@ -262,7 +262,7 @@ impl Running {
 
     /// It gives up its scratch memory, if it has some.
     #[inline]
-    pub fn give_up_scratch(&mut self) -> Option<ScratchBlock> {
+    pub(in crate::flight) fn give_up_scratch(&mut self) -> Option<ScratchBlock> {
         self.scratch.take()
     }
 }
@@ -329,13 +329,19 @@ impl Running {
     }
 
     /// Commands of its present name are left behind: the next ones bear names of this generation.
-    pub fn rename(&mut self, generation: u16) {
+    pub(in crate::flight) fn rename(&mut self, generation: u16) {
         self.generation = generation;
     }
 
     /// It continues a single request, whose commands went out at `started`; `outstanding` of them are not back. No
     /// further stage follows.
-    pub fn continue_single(&mut self, single: u32, outstanding: u16, started: Nanos, wrote: bool) {
+    pub(in crate::flight) fn continue_single(
+        &mut self,
+        single: u32,
+        outstanding: u16,
+        started: Nanos,
+        wrote: bool,
+    ) {
         self.next = self.plan.steps().len() as u16;
         self.outstanding = outstanding;
         self.started = started;

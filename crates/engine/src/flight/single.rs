@@ -57,7 +57,7 @@ impl Single {
 
     /// Becomes this request, of which nothing is under way; it may come `from` another shard.
     #[inline]
-    pub fn begin(&mut self, request: &Request, from: Option<ShardId>) {
+    pub(in crate::flight) fn begin(&mut self, request: &Request, from: Option<ShardId>) {
         self.from = from;
         self.request = *request;
         self.plan = NONE;
@@ -108,7 +108,7 @@ impl Single {
     }
 
     /// It has become a plan, which has its lock.
-    pub fn become_plan(&mut self, plan: u32) {
+    pub(in crate::flight) fn become_plan(&mut self, plan: u32) {
         self.plan = plan;
         self.lock = NONE;
     }
@@ -119,7 +119,7 @@ impl Single {
     }
 
     /// The time when its commands went out, to be corrected.
-    pub fn started_mut(&mut self) -> &mut Nanos {
+    pub(in crate::flight) fn started_mut(&mut self) -> &mut Nanos {
         &mut self.started
     }
 
@@ -129,13 +129,18 @@ impl Single {
     }
 
     /// Part of its commands' names.
-    #[inline]
     pub fn generation(&self) -> u16 {
         self.generation
     }
 
+    /// Whether its commands bear this token's name.
+    #[inline]
+    pub fn has_name(&self, token: Token) -> bool {
+        self.generation == token.generation()
+    }
+
     /// Its next commands bear names of this generation.
-    pub fn set_generation(&mut self, generation: u16) {
+    pub(in crate::flight) fn set_generation(&mut self, generation: u16) {
         self.generation = generation;
     }
 

@@ -160,7 +160,8 @@ impl Volume {
         log.filter(|&log| log != NONE)
     }
 
-    /// The same for a slot with a log that is this shard's: it has the parity of a row that this shard owns.
+    /// The number of the log on the drive in this slot, which has the parity of a row of this shard: the shard writes that
+    /// log.
     #[inline]
     pub fn own_log(&self, slot: Slot) -> u32 {
         self.logs[slot.0 as usize]

@@ -58,7 +58,7 @@ impl Writes {
     }
 
     /// Writes are allowed from now on. The time after which the volume counts as idle begins now, as after a write.
-    pub fn allow(&mut self, now: Nanos) {
+    pub(super) fn allow(&mut self, now: Nanos) {
         self.idle_reported = false;
         self.last = now;
     }
@@ -106,7 +106,7 @@ impl Writes {
 
     /// A request waits until it may write. Returns whether the controller is to be told now that requests wait: if it
     /// has to allow writes (`is_asked`), and has not been told yet.
-    pub fn block(&mut self, request: u32, is_asked: bool) -> bool {
+    pub(super) fn block(&mut self, request: u32, is_asked: bool) -> bool {
         self.blocked.push(request);
         is_asked && !core::mem::replace(&mut self.intent_sent, true)
     }

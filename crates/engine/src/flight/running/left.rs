@@ -22,7 +22,7 @@ impl Running {
     }
 
     /// Room has been promised for what the plan leaves behind.
-    pub fn promise(&mut self, room: Room) {
+    pub(in crate::flight) fn promise(&mut self, room: Room) {
         self.promised = room;
     }
 
@@ -43,7 +43,7 @@ impl Running {
     ///
     /// # Panics
     /// No such command is out.
-    pub fn one_came_back(&mut self) -> bool {
+    pub(in crate::flight) fn one_came_back(&mut self) -> bool {
         assert!(
             self.left > 0,
             "a step of {:?} was answered twice",

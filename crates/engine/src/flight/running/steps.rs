@@ -26,7 +26,7 @@ impl Running {
     }
 
     /// The time when the latest stage began, to be corrected.
-    pub fn started_mut(&mut self) -> &mut Nanos {
+    pub(in crate::flight) fn started_mut(&mut self) -> &mut Nanos {
         &mut self.started
     }
 
@@ -75,8 +75,14 @@ impl Running {
     }
 
     /// Adds a step whose command has gone out to a drive before, which may have answered (`is_out` says that it has
-    /// not).
-    pub fn add_sent(&mut self, step: Step, buffer: Buffer, member: MemberId, is_out: bool) {
+    /// not). It is not counted as outstanding: `continue_single` does that for all steps.
+    pub(in crate::flight) fn add_sent(
+        &mut self,
+        step: Step,
+        buffer: Buffer,
+        member: MemberId,
+        is_out: bool,
+    ) {
         self.plan.transfer(step, buffer);
         let progress = if is_out {
             Progress::Outstanding
@@ -90,7 +96,8 @@ impl Running {
         });
     }
 
-    /// Adds a step about a drive that goes to none and is waited for: it is to be recorded.
+    /// Adds a step that sends no command: the controller is to record its range of a drive (`record_step` follows), and the
+    /// plan waits for that.
     pub fn add_awaited(&mut self, step: Step, member: MemberId) {
         self.plan.push(step);
         self.states.push(StepState {

@@ -110,7 +110,8 @@ impl Engine {
     pub(crate) fn give_up_unlogged(&mut self, plan: u32) {
         let running = self.flight.running_mut(plan);
         running.answer_log_steps(Progress::Missed);
-        let slot = self.hole_logs[running.leave_log() as usize].slot();
+        let log = running.give_up_log();
+        let slot = self.hole_logs[log as usize].slot();
         let volume = &self.volumes[running.volume() as usize];
         if let Some(member) = volume.member(slot, false) {
             running.miss(member);

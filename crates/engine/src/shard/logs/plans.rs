@@ -38,7 +38,7 @@ impl Engine {
 
     /// The volume has failed under a plan: the plan's unit is kept, because the plan's writes may be incomplete.
     pub(crate) fn keep_log(&mut self, plan: u32) {
-        let index = self.flight.running_mut(plan).leave_log();
+        let index = self.flight.running_mut(plan).give_up_log();
         if index != NONE {
             self.hole_logs[index as usize].stop();
         }
@@ -48,7 +48,7 @@ impl Engine {
     /// member's failure is on record: until then the member could come back as if it were current. If the volume has
     /// failed, the failure is never recorded, and the unit is kept.
     pub(crate) fn leave_log(&mut self, plan: u32) {
-        let index = self.flight.running_mut(plan).leave_log();
+        let index = self.flight.running_mut(plan).give_up_log();
         if index == NONE {
             return;
         }

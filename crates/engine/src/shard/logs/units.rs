@@ -180,7 +180,7 @@ impl Engine {
     fn pass_log(&mut self, plan: u32) {
         let running = self.flight.running_mut(plan);
         running.answer_log_steps(Progress::Missed);
-        running.leave_log();
+        running.give_up_log();
         if running.outstanding() == 0 {
             self.advance(plan);
         }

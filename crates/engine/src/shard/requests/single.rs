@@ -280,7 +280,7 @@ impl Engine {
     pub(crate) fn single_done(&mut self, token: Token, result: Result<(), MemberError>) {
         let (index, copy) = (token.index(), token.step() as u8);
         let single = self.flight.single_mut(index);
-        if single.generation() != token.generation() {
+        if !single.has_name(token) {
             return self.came_back_late(token);
         }
         let member = single.holder_of(copy);
