@@ -21,6 +21,9 @@ esac
 use_toolchain
 "$root/scripts/setup.sh" test
 
+# One test at a time more than there are processors, because many wait for a drive that hangs or a process that ends.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
