@@ -285,10 +285,12 @@ def known_outcomes():
     return {key: outcome for file in files for key, outcome in json.loads(file.read_text()).items()}
 
 
-def write_down(mutants, results):
-    keys = sorted(mutant["key"] for mutant in mutants if mutant["key"] in results)
+def write_down(everything, results):
+    """Writes the table of the set, and the outcomes of all mutants that exist: a function that is new to the list takes
+    others out of the set, which may come back."""
+    keys = sorted(mutant["key"] for mutant in everything if mutant["key"] in results)
     OUTCOMES.write_text(json.dumps({key: results[key] for key in keys}, indent=1) + "\n")
-    marked.replace(DOCUMENT, *MARKS, table(mutants, results))
+    marked.replace(DOCUMENT, *MARKS, table(chosen(everything), results))
 
 
 def selected(arguments, everything, results):
@@ -338,7 +340,7 @@ def main():
         tried = run(mutants, results, time.monotonic() + arguments.seconds, 1 if arguments.first else None)
     if arguments.write:
         clean_tree.require()
-        write_down(chosen(everything), results)
+        write_down(everything, results)
     survivors = [key for key, outcome in tried.items() if outcome == "survived"]
     unknown = [key for key in survivors if key not in known]
     for key in gone:
