@@ -51,6 +51,8 @@ def read_modules() -> dict[str, tuple[Path, str]]:
 def imports(module: str, code: str, modules: dict) -> set[str]:
     """The other modules whose paths occur in a module."""
     parent = "".join(part + "::" for part in module.split("::")[:-1])
+    # Who may see something is no import.
+    code = re.sub(r"\bpub\(in [\w:]+\)", "pub", code)
     code = re.sub(r"\bsuper::", lambda _: "crate::" + parent, code)
     code = re.sub(r"\bself::", lambda _: f"crate::{module}::", code)
     found = set()
