@@ -2,7 +2,7 @@
 
 use crate::common::checks::{ledger, load};
 use crate::common::nbd::{self};
-use crate::common::{Bed, MIB, Mix, run};
+use crate::common::{Bed, MIB, Mix, Server, run};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -119,20 +119,24 @@ fn a_client_that_never_reads_its_replies_starves_only_itself() {
     server.stop();
 }
 
-/// How many files and sockets a process has open.
-fn open_files(pid: u32) -> usize {
-    let list = std::fs::read_dir(format!("/proc/{pid}/fd"));
-    list.expect("it runs").count()
+/// How many sockets the server has open for NBD: those that it listens on, and one for each connection until it has closed
+/// that.
+fn nbd_sockets(server: &Server<'_>) -> usize {
+    let path = server.nbd_socket().to_str().expect("a path of text");
+    let list = std::fs::read_to_string("/proc/net/unix").expect("the kernel lists them");
+    list.lines().filter(|line| line.ends_with(path)).count()
 }
 
 #[test]
 fn clients_that_vanish_with_writes_in_flight_leave_whole_sectors() {
     let bed = Bed::new(3, 48 * MIB);
     bed.create("data", 5, bed.drives(), &[]);
-    let mut server = bed.serve(bed.drives()).option(&["--shards", "2"]).start();
+    let server = bed.serve(bed.drives()).option(&["--shards", "2"]).start();
     let mut ledger = ledger(&server, 0, 14);
+    // Counted once, while no client was ever there: the server closes connections a moment after their clients do.
+    let listening = nbd_sockets(&server);
+    assert!(listening > 0, "the server listens");
     for _ in 0..5 {
-        let before = open_files(server.pid());
         let clients = server.clients("data", 4);
         let sockets: Vec<UnixStream> = clients
             .iter()
@@ -146,7 +150,7 @@ fn clients_that_vanish_with_writes_in_flight_leave_whole_sectors() {
         ledger = load.end().0;
         // Writes that arrived may still be under way; the server closes a connection when they have ended.
         let since = Instant::now();
-        while open_files(server.pid()) > before {
+        while nbd_sockets(&server) > listening {
             assert!(since.elapsed() < Duration::from_secs(20), "still open");
             std::thread::sleep(Duration::from_millis(5));
         }
