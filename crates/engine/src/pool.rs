@@ -131,3 +131,18 @@ impl<T> core::ops::IndexMut<u32> for Pool<T> {
         &mut self.items[index as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Pool;
+
+    #[test]
+    #[should_panic(expected = "given back twice")]
+    fn an_item_is_given_back_once() {
+        let mut pool = Pool::new(3, || ());
+        let item = pool.take().expect("three are free");
+        pool.take().expect("two are free");
+        pool.give(item);
+        pool.give(item);
+    }
+}
