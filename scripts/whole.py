@@ -47,7 +47,8 @@ LANES = {
 def environment():
     """The environment without what `make whole ARGS=LANE` hands to everything below it: each lane's own make would take
     ARGS from there."""
-    handed_on = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS", "COUNT", "ROUNDS", "SECONDS", "SEED")
+    handed_on = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS", "COUNT", "ROUNDS", "SECONDS", "SEED",
+                 "SHARD")
     return {name: value for name, value in os.environ.items() if name not in handed_on}
 
 

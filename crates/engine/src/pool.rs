@@ -134,8 +134,11 @@ impl<T> core::ops::IndexMut<u32> for Pool<T> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(debug_assertions)]
     use super::Pool;
 
+    /// Builds without debug assertions keep no flags.
+    #[cfg(debug_assertions)]
     #[test]
     #[should_panic(expected = "given back twice")]
     fn an_item_is_given_back_once() {

@@ -68,7 +68,8 @@ impl StepState {
         self.cancelled
     }
 
-    /// The step is done: the drive has carried its command out.
+    /// The step is done: its command or computation has been carried out. Code that has a step's number but not its state
+    /// calls [`finish_step`](crate::flight::running::Running::finish_step).
     #[inline]
     pub fn finish(&mut self) {
         self.progress = Progress::Done;
