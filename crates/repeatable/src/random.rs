@@ -21,6 +21,15 @@ pub fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Fills `bytes` with random ones that depend on `key` and on their place alone.
+pub fn fill(key: u64, bytes: &mut [u8]) {
+    let key = mix(key);
+    for (at, word) in bytes.chunks_mut(8).enumerate() {
+        let random = mix(key ^ at as u64).to_le_bytes();
+        word.copy_from_slice(&random[..word.len()]);
+    }
+}
+
 impl Stream {
     /// The stream of the `index`-th component called `name`.
     #[must_use]
@@ -102,6 +111,22 @@ mod tests {
         }
         // Fixed for all time and every machine: kept seeds depend on it.
         assert_eq!(mix(1), 0x910A_2DEC_8902_5CC1);
+    }
+
+    #[test]
+    fn bytes_depend_on_the_key_and_their_place_only() {
+        let filled = |key, length| {
+            let mut bytes = vec![0; length];
+            fill(key, &mut bytes);
+            bytes
+        };
+        let bytes = filled(1, 4096);
+        assert_eq!(bytes[..4093], filled(1, 4093));
+        assert_ne!(bytes, filled(2, 4096));
+        let mut words: Vec<_> = bytes.chunks(8).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), 512, "a word comes twice");
     }
 
     #[test]

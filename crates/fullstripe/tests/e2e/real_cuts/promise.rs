@@ -8,7 +8,7 @@
 
 use crate::common::nbd;
 use faultfs::journal;
-use repeatable::random::{Stream, mix};
+use repeatable::random::{self, Stream};
 use std::ops::Range;
 
 pub const SECTOR_BYTES: usize = 512;
@@ -96,11 +96,8 @@ impl Promise {
             return bytes;
         }
         for (sector, bytes) in (first..).zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {
-            let mut state = mix(self.seed ^ (sector as u64) << 32 ^ u64::from(version));
-            for word in bytes.chunks_exact_mut(8) {
-                state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
-                word.copy_from_slice(&(state ^ (state >> 29)).to_le_bytes());
-            }
+            let key = self.seed ^ (sector as u64) << 32 ^ u64::from(version);
+            random::fill(key, bytes);
             bytes[..8].copy_from_slice(&(sector as u64).to_le_bytes());
             bytes[8..12].copy_from_slice(&version.to_le_bytes());
         }
