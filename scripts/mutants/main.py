@@ -8,9 +8,8 @@ gives its first (by a hash of the mutant's name), then its second, and so on. Na
 set and the page of survivors (docs/mutants.md) stay valid when other parts of a file change.
 
 A mutant is first tried with the fast tests of its own crate. If it survives, it is tried with the slow ones and with
-the crates that also guard it (TESTS below). This happens in a copy, target/mutants/tree, with a build folder of its
-own. The results are kept in target/mutants/results.json, and with --write in outcomes.json in this folder, so that
-others can continue.
+the crates that also guard it (TESTS below). This happens in a copy, target/mutants/tree. The results are kept in
+target/mutants/results.json, and with --write in outcomes.json in this folder, so that others can continue.
 
 --draw      mutants that a test has noticed before, in an order that depends on the state of the code, those in files of
             the newest commits first: this shows a test that has become weaker (for CI, whose test lane also runs these
@@ -156,6 +155,13 @@ def runner_variable():
     return f"CARGO_TARGET_{target.upper().replace('-', '_')}_RUNNER"
 
 
+def for_cargo():
+    """The environment of builds in the copy. They share the build folder, and so what is built of other projects' crates,
+    with those of the tree itself. Thousands of links want no debug information."""
+    return {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR") or str(ROOT / "target"),
+            "CARGO_INCREMENTAL": "1", "CARGO_PROFILE_DEV_DEBUG": "false"}
+
+
 def try_batch(batch, package, tests, end):
     """Results of the mutants of one crate with one package's tests, by key. Mutants that ran out of time are
     missing."""
@@ -166,13 +172,12 @@ def try_batch(batch, package, tests, end):
     places += [word for mutant in batch for word in ("-F", f"^{re.escape(mutant['name'])}$".replace("\\ ", " "))]
     output = PLACE / "output"
     shutil.rmtree(output, ignore_errors=True)
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "build"), "CARGO_INCREMENTAL": "1",
-                   "RUST_BACKTRACE": "0", "INSTA_UPDATE": "no"}
+    environment = {**for_cargo(), "RUST_BACKTRACE": "0", "INSTA_UPDATE": "no"}
     if package in ENDED_EARLY:
         environment[runner_variable()] = str(FIRST_FAILURE)
-    arguments = ["--in-place", "--baseline", "skip", "--profile", "mutants", "--cap-lints", "true",
-                 "--output", str(output), "--timeout", str(TEST_SECONDS), "--build-timeout", str(BUILD_SECONDS), "-p", batch[0]["package"],
-                 "--test-package", package, *places, "--", *tests]
+    arguments = ["--in-place", "--baseline", "skip", "--output", str(output),
+                 "--timeout", str(TEST_SECONDS), "--build-timeout", str(BUILD_SECONDS),
+                 "-p", batch[0]["package"], "--test-package", package, *places, "--", *tests]
     running = cargo_mutants(arguments, stdout=subprocess.DEVNULL, env=environment, start_new_session=True)
     try:
         with Progress(f"{len(batch)} changes under the tests of {package}"):
@@ -200,12 +205,11 @@ def try_batch(batch, package, tests, end):
 def check_baseline(packages, builds_only):
     """Ends the script if the tests fail without any change. Also builds what all later builds share."""
     for package, tests in packages:
-        command = ["cargo", "test", "--profile", "mutants", "--quiet", "-p", package, *tests]
+        command = ["cargo", "test", "--quiet", "-p", package, *tests]
         command += ["--no-run"] if builds_only else []
-        environment = {**os.environ, "CARGO_TARGET_DIR": str(PLACE / "build"), "CARGO_INCREMENTAL": "1"}
         say(" ".join(command))
         with Progress("building the tests" if builds_only else "tests without any change"):
-            done = subprocess.run(command, cwd=TREE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            done = subprocess.run(command, cwd=TREE, env=for_cargo(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{done.stdout}\nerror: these tests fail without any change")
