@@ -146,11 +146,15 @@ def renew(bug, bugs):
     say(f"{PATCHES.relative_to(ROOT)}/{bug}.patch is written, and those behind it apply")
 
 
-def build():
-    """Builds the program that runs histories, and the test programs by their names for people."""
+def build(asked=()):
+    """Builds the program that runs histories, and the test programs by their names for people. If some of these are
+    asked for, the programs of other integration tests may be left out."""
     prepare(list(sentences()))
     packages = [word for crate in TESTED for word in ("-p", crate)]
-    lines = cargo("test", "--profile", "planted", "--no-run", "--message-format", "json", *packages)
+    options = ["--profile", "planted", "--message-format", "json", *packages]
+    targets = ["--lib"] if asked else ["--tests"]
+    targets += [word for name in sorted(asked) if "/" in name for word in ("--test", name.split("/")[1])]
+    lines = cargo("test", "--no-run", *options, *targets) + cargo("build", *options, "--example", "planted")
     histories, tests = None, {}
     for line in lines.splitlines():
         message = json.loads(line)
@@ -262,8 +266,8 @@ def refuse_broken(histories, programs, known):
 
 
 def quick(bugs, seeds):
-    histories, programs = build()
     known, rows, lost = recorded(), {}, []
+    histories, programs = build({test.partition("::")[0] for _, test in known.values() if test})
     with Progress("without a bug"):
         refuse_broken(histories, programs, {bug: known[bug] for bug in bugs if bug in known})
     with Progress("bugs planted", len(bugs)) as progress:
@@ -274,6 +278,7 @@ def quick(bugs, seeds):
                 rows[bug] = row
                 continue
             progress.say(f"{bug} is found no more by whom {DOCUMENT.name} names; looking for others")
+            histories, programs = build()
             has_test = known.get(bug, ("", ""))[1]
             progress.say(add_row(bug, rows, lost, find_test(programs, bug), histories, 0 if has_test else seeds, seeds))
     return rows, lost
