@@ -23,6 +23,7 @@ import time
 from contextlib import closing
 
 import clean_tree
+from lane import end_once, leave_out
 
 from . import faulty, table
 from .bench import Lab, clients
@@ -70,21 +71,6 @@ def run_all(lab, cases, keep):
         lab.end()
         for worker in workers:
             worker.join(timeout=10)
-
-
-def end_once(*_):
-    """Ends in order. `timeout` sends SIGTERM to the whole group too, so a second signal must not interrupt the end."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(143)
-
-
-def leave_out(reason):
-    """Prints why nothing is compared, and tells .ci/run, which must not count that as a success."""
-    print(f"skipped: {reason}")
-    file = os.environ.get("LANE_LEFT_OUT_FILE")
-    if file:
-        with open(file, "w", encoding="utf-8") as told:
-            told.write(reason + "\n")
 
 
 def processor_state_is_too_large():

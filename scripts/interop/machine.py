@@ -32,7 +32,18 @@ def missing():
         f"{name}.ko" for name in MODULES if not module_path(name)]
 
 
+def copy_program(name, path, root):
+    """Copies a program, and the libraries that it is linked with, into a guest's root folder."""
+    shutil.copy(path, os.path.join(root, "sbin", name))
+    libraries = subprocess.run(["ldd", path], check=True, capture_output=True, text=True).stdout
+    for word in libraries.split():
+        if word.startswith("/"):
+            os.makedirs(os.path.dirname(root + word), exist_ok=True)
+            shutil.copy(word, root + word)
+
+
 def cpio(root, target):
+    """Packs a folder into an archive that the kernel unpacks at boot."""
     names = subprocess.run(["find", "."], cwd=root, check=True, capture_output=True).stdout
     with open(target, "wb") as out:
         subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names, stdout=out, check=True)
@@ -55,13 +66,7 @@ class Machine:
             os.makedirs(os.path.join(root, name))
         shutil.copy(find_program("busybox"), os.path.join(root, "bin/busybox"))
         for program in PROGRAMS:
-            path = find_program(program)
-            shutil.copy(path, os.path.join(root, "sbin", program))
-            libraries = subprocess.run(["ldd", path], check=True, capture_output=True, text=True).stdout
-            for word in libraries.split():
-                if word.startswith("/"):
-                    os.makedirs(os.path.dirname(root + word), exist_ok=True)
-                    shutil.copy(word, root + word)
+            copy_program(program, find_program(program), root)
         for module in MODULES:
             shutil.copy(module_path(module), os.path.join(root, "modules"))
         with open(os.path.join(root, "modules/order"), "w") as file:
