@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs the packages that a fresh Debian lacks; only missing ones. Prints nothing if none is missing.
 #
-# usage: scripts/setup.sh [--dry-run] [build|demo|test|bench|fresh|prebuilt]
+# usage: scripts/setup.sh [--dry-run] [build|demo|test|vm|bench|fresh|prebuilt]
 #
 #   build   a linker and the C library's headers, for cargo, and make
 #   demo    build, and the programs that the demonstration calls
 #   test    demo, and the clients and file systems that the tests use (the default)
+#   vm      test, and what `make test-vm` needs: an emulator of a PC, and what its guest runs
 #   bench   test, and the programs that the benchmarks compare fullstripe with
 #   fresh   what `make test-fresh` needs to make Debian systems in folders
 #   prebuilt  build, and an emulator for programs of the other processor type
@@ -39,7 +40,13 @@ test   qemu-utils  qemu-io
 test   user-mode-linux linux.uml
 test   util-linux  losetup
 test   valgrind    valgrind
-test   xfsprogs    mkfs.xfs'
+test   xfsprogs    mkfs.xfs
+vm     btrfs-progs mkfs.btrfs
+vm     cryptsetup-bin cryptsetup
+vm     kmod        depmod
+vm     lvm2        lvm
+vm     nbd-client  nbd-client
+vm     qemu-system-x86 qemu-system-x86_64'
 
 # is_present PACKAGE SIGN: whether dpkg has installed it, or its sign is found (also in administrators' folders).
 is_present() {
@@ -84,10 +91,11 @@ case ${1:-test} in
 build) wanted="build" ;;
 demo) wanted="build demo" ;;
 test) wanted="build demo test" ;;
+vm) wanted="build demo test vm" ;;
 bench) wanted="build demo test bench" ;;
 fresh) wanted="fresh" ;;
 prebuilt) wanted="build prebuilt" ;;
-*) die "unknown set '$1': use build, demo, test, bench, fresh or prebuilt." ;;
+*) die "unknown set '$1': use build, demo, test, vm, bench, fresh or prebuilt." ;;
 esac
 
 find_missing

@@ -29,6 +29,7 @@ NEVER = "not yet run by this script"
 LANES = {
     "tests": "make test",
     "interop": "make test-interop ARGS=--long",
+    "vm": "make test-vm ARGS=--long",
     "faults": "make test-faults COUNT=30000",
     "torture": "make torture ROUNDS=100",
     "cuts": "make test-cuts",

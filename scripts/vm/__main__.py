@@ -1,0 +1,109 @@
+"""Serves arrays of emulated NVMe drives in a virtual machine, to the block layer of a real kernel.
+
+usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--binary FILE] [--keep] [--list]
+
+Boots Debian's kernel 6.12 in QEMU, without hardware support and without root (kernel.py, image.py, machine.py). In the
+guest fullstripe serves its drives, a volume becomes a block device of the kernel (attach.py), and file systems,
+partitions, LVM and dm-crypt use it, while drives fail and are pulled out (cases). Data is compared in full, byte by byte.
+
+Prints a table, then the failed cases once more; the last line is 'N passed, N failed'. The exit code is 1 if a case
+fails. If the machine lacks a program, the script says which and runs nothing. --long also runs cases that take longer.
+"""
+import argparse
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+from interop.requirement import Failed
+from lane import end_once, leave_out
+
+from . import image, kernel
+from .case import Worker
+from .cases import all_cases
+from .machine import Machine
+
+STORE = os.path.join("target", "vm")
+HEAD = f"{'GROUP':<10} {'CASE':<46} {'TIME':>6}  OUTCOME"
+
+
+def line(outcome):
+    verdict = "FAILED: " if outcome.failed else "holds: "
+    return f"{outcome.case.group:<10} {outcome.case.name:<46} {outcome.seconds:5.1f}s  {verdict}{outcome.text}"
+
+
+def chosen(options):
+    cases = [case for case in all_cases() if options.long or not case.long]
+    if options.only:
+        cases = [case for case in cases
+                 if all(word in f"{case.group}: {case.name}" for word in options.only.split(","))]
+    return cases
+
+
+def run_all(machine, cases):
+    """Prints and returns the outcomes."""
+    print(HEAD, flush=True)
+    worker, outcomes = Worker(machine), []
+    for case in cases:
+        outcomes.append(worker.carry_out(case))
+        print(line(outcomes[-1]), flush=True)
+    return outcomes
+
+
+def run_in(folder, options, cases):
+    """Has everything that lasts only as long as the lane in `folder`."""
+    found = kernel.fetch(STORE)
+    print(f"kernel {found.version}", flush=True)
+    machine = Machine(folder, found, image.build(found, os.path.abspath(options.binary), STORE), options.keep)
+    begun = time.monotonic()
+    try:
+        outcomes = run_all(machine, cases)
+    finally:
+        machine.end()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{machine.boots} boots, {time.monotonic() - begun:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor time")
+    return outcomes
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="vm", description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", default="target/release/fullstripe", help="the fullstripe program to test")
+    parser.add_argument("--long", action="store_true", help="all cases")
+    parser.add_argument("--only", help="cases whose group and name contain all of these comma-separated words")
+    parser.add_argument("--keep", action="store_true", help="keep the folders of the machines: drives, console, jobs")
+    parser.add_argument("--list", action="store_true", help="list the cases and run none")
+    options = parser.parse_args()
+    cases = chosen(options)
+    if options.list:
+        print("\n".join(f"{case.group}: {case.name}" for case in cases))
+        return 0
+    lacking = image.missing()
+    if lacking:
+        leave_out(f"{', '.join(lacking)} not found; scripts/setup.sh vm installs them")
+        return 0
+    os.makedirs(STORE, exist_ok=True)
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = tempfile.mkdtemp(prefix="vm.", dir=place)
+    signal.signal(signal.SIGTERM, end_once)
+    try:
+        outcomes = run_in(folder, options, cases)
+    except Failed as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if options.keep:
+            print(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    if failed:
+        print("\n".join(["", "Failed:", *map(line, failed), ""]))
+    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed or not outcomes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

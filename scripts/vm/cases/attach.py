@@ -1,0 +1,93 @@
+"""The block device itself: what it says of itself, what trims and zeroes do to it, and how it is given up."""
+from interop.requirement import require
+
+from ..case import Case
+
+MIB = 1 << 20
+CREATE = """
+    create {level} 384m "{drives}"
+    serve "{drives}"
+    attach vol0 0"""
+# The device's own words for what the server promises, in the same order.
+OWN_WORDS = """
+    echo "size $(blockdev --getsize64 $device)"
+    echo "block $(blockdev --getss $device)"
+    queue=/sys/block/${device##*/}/queue
+    case $(cat $queue/write_cache) in "write back") echo "flush yes" ;; *) echo "flush no" ;; esac
+    if [ "$(cat $queue/discard_max_bytes)" -gt 0 ]; then echo "trim yes"; else echo "trim no"; fi"""
+
+
+def is_what_is_promised(bench):
+    """The device has the promised properties, and stores what is written; stopped, the array is clean on every drive."""
+    bench.write("content", bench.bytes(4 * MIB))
+    bench.run(CREATE.format(level=5, drives="0 1 2 3"))
+    said = bench.run("device=/dev/nbd0\npromised vol0 > /host/promised" + OWN_WORDS)
+    promised = bench.read("promised").decode().strip()
+    require(said == promised, f"the server promises {promised!r}, the device says {said!r}")
+    for words in (f"size {384 * MIB}", f"block {bench.sector_bytes}", "flush yes"):
+        require(words in said.splitlines(), f"{words!r} is expected of the volume, the device says {said!r}")
+    bench.run("""
+        device=/dev/nbd0
+        dd if=/host/content of=$device bs=256k conv=fsync
+        fullstripe examine $(drive 0 1 2 3) > /host/served
+        detach 0
+        attach vol0 0
+        dd if=$device of=/host/found bs=256k count=16 iflag=direct
+        detach 0
+        stop "$(drive 0 1 2 3)" """)
+    require(bench.read("found") == bench.read("content"), "the device does not store what is written")
+    require(b"state normal, dirty" in bench.read("served"), "drives that are being written to are not marked dirty")
+    return said.replace("\n", ", ")
+
+
+def ranges(chunk=64 << 10):
+    """Ranges in the first 6 MiB of a volume: offset and length, from one sector to many stripes, aligned and not."""
+    return [(4096, 4096), (chunk, chunk), (3 * chunk + 4096, 2 * chunk), (MIB + 8192, 2 * MIB + 4096), (4 * MIB, MIB)]
+
+
+def cleared(zeroes):
+    """Ranges are discarded, or zeroed, between others that must stay."""
+    option = "-z" if zeroes else ""
+
+    def run(bench):
+        content = bytearray(bench.bytes(6 * MIB))
+        bench.write("content", content)
+        bench.run(CREATE.format(level=5, drives="0 1 2 3") + "\ndd if=/host/content of=$device bs=256k conv=fsync")
+        bench.run("\n".join(f"blkdiscard -f {option} -o {offset} -l {length} /dev/nbd0" for offset, length in ranges()))
+        bench.run("""
+            sync
+            echo 3 > /proc/sys/vm/drop_caches
+            dd if=/dev/nbd0 of=/host/found bs=256k count=24 iflag=direct
+            fullstripe scrub vol0 --wait
+            detach 0
+            stop "$(drive 0 1 2 3)" """)
+        found = bytearray(bench.read("found"))
+        sectors = [offset + at for offset, length in ranges() for at in range(0, length, 512)]
+        zeros = sum(not any(found[at: at + 512]) for at in sectors)
+        require(not zeroes or zeros == len(sectors), f"{len(sectors) - zeros} of {len(sectors)} sectors are not zero")
+        for offset, length in ranges():
+            content[offset: offset + length] = found[offset: offset + length] = bytes(length)
+        require(len(found) == len(content) and found == content, "bytes beside the ranges have changed")
+        return f"{zeros} of {len(sectors)} sectors read zero, their neighbours are untouched"
+    return run
+
+
+def trim_reaches_drives(bench):
+    """What is trimmed occupies no space of the drives any more."""
+    bench.write("content", bench.bytes(16 * MIB))
+    bench.run(CREATE.format(level=5, drives="0 1 2 3") + "\ndd if=/host/content of=$device bs=1M conv=fsync")
+    before = sum(bench.stored_bytes(number) for number in range(4))
+    bench.run("blkdiscard -f -o 0 -l 16M /dev/nbd0; detach 0; stop \"$(drive 0 1 2 3)\"")
+    freed = before - sum(bench.stored_bytes(number) for number in range(4))
+    require(freed >= 16 * MIB, f"16 MiB were trimmed, and the drives have become {freed} bytes smaller")
+    return f"{freed >> 20} MiB freed"
+
+
+def cases():
+    return [
+        Case("device", "RAID 5 of 4, as promised", is_what_is_promised),
+        Case("device", "RAID 5 of 4, 4 KiB sectors, as promised", is_what_is_promised, sector_bytes=4096),
+        Case("device", "blkdiscard -z", cleared(zeroes=True)),
+        Case("device", "blkdiscard", cleared(zeroes=False)),
+        Case("device", "a trim reaches the drives", trim_reaches_drives),
+    ]

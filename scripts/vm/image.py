@@ -1,0 +1,109 @@
+"""The guest's root file system: an archive that the kernel unpacks into memory when it boots.
+
+It has busybox, the programs that the cases run with their libraries, the kernel modules that they need, the fullstripe
+binary, and the scripts of this folder. It is built again only when one of these has changed.
+"""
+import glob
+import hashlib
+import lzma
+import os
+import shutil
+import subprocess
+import tempfile
+
+from interop.machine import copy_program, cpio, find_program
+
+from . import attach
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPTS = ["guest.sh", "init.sh"]
+PROGRAMS = [
+    "blkdiscard", "blockdev", "btrfs", "cryptsetup", "dmsetup", "e2fsck", "fio", "fstrim", "lvm", "mkfs.btrfs", "mkfs.ext4",
+    "mkfs.xfs", "sgdisk", "xfs_repair"]
+# kmod looks at the name that it is called by. The kernel itself calls modprobe.
+MODPROBE = "modprobe"
+# Modules that the kernel asks for by another name (checksums, ciphers), and so are nobody's dependency, are listed too.
+MODULES = [
+    "virtio_pci", "9p", "9pnet_virtio", "nvme", "ext4", "xfs", "btrfs", "dm-mod", "dm-crypt", "crc32c_generic",
+    "libcrc32c", "xxhash_generic", "blake2b_generic", "sha256_generic", "aes_generic", "xts", "ecb", "cbc",
+    "algif_skcipher", "algif_hash"]
+FOLDERS = ["bin", "sbin", "proc", "sys", "dev", "run", "etc", "tmp", "mnt", "host", "var/lib"]
+
+
+def missing():
+    """The programs that this machine lacks."""
+    needed = ["qemu-system-x86_64", "apt-get", "dpkg-deb", "depmod", "busybox", "cpio", "ldd", "strip", MODPROBE, *PROGRAMS,
+              *attach.PROGRAMS]
+    return [name for name in needed if not find_program(name)]
+
+
+def module_files(kernel):
+    """The files of the wanted modules and of all that they depend on, relative to the kernel's folder of modules. A
+    module that is part of this kernel's image has no file."""
+    depends, by_name = {}, {}
+    with open(os.path.join(kernel.modules, "modules.dep"), encoding="ascii") as file:
+        for line in file:
+            path, _, words = line.partition(":")
+            depends[path] = words.split()
+            by_name[os.path.basename(path).split(".")[0].replace("_", "-")] = path
+    wanted = [by_name.get(name.replace("_", "-")) for name in MODULES + attach.MODULES]
+    return sorted({file for path in wanted if path for file in [path, *depends[path]]})
+
+
+def parts_sum(kernel, binary):
+    """A sum over everything that goes into the archive. Programs of the system are known by path, size and time."""
+    digest = hashlib.sha256()
+    for path in [binary, __file__, attach.__file__, *[os.path.join(HERE, name) for name in SCRIPTS], attach.SCRIPT]:
+        with open(path, "rb") as file:
+            digest.update(hashlib.sha256(file.read()).digest())
+    for name in ["busybox", MODPROBE, *PROGRAMS, *attach.PROGRAMS]:
+        path = os.path.realpath(find_program(name))
+        known = os.stat(path)
+        digest.update(f"{path} {known.st_size} {known.st_mtime_ns}\n".encode())
+    digest.update(kernel.version.encode())
+    return digest.hexdigest()[:16]
+
+
+def copy_modules(kernel, root):
+    """Copies the modules, and lists what they depend on. Debian compresses them, which would cost seconds of booting."""
+    target = os.path.join(root, "lib/modules", kernel.version)
+    for name in module_files(kernel):
+        plain = os.path.join(target, name.removesuffix(".xz"))
+        os.makedirs(os.path.dirname(plain), exist_ok=True)
+        opened = lzma.open if name.endswith(".xz") else open
+        with opened(os.path.join(kernel.modules, name), "rb") as source, open(plain, "wb") as file:
+            shutil.copyfileobj(source, file)
+    for name in ["modules.order", "modules.builtin", "modules.builtin.modinfo"]:
+        shutil.copy(os.path.join(kernel.modules, name), target)
+    subprocess.run(["depmod", "-b", root, kernel.version], check=True)
+
+
+def fill(kernel, binary, root):
+    """Makes the guest's root folder."""
+    for name in FOLDERS:
+        os.makedirs(os.path.join(root, name))
+    shutil.copy(find_program("busybox"), os.path.join(root, "bin/busybox"))
+    for program in [MODPROBE, *PROGRAMS, *attach.PROGRAMS]:
+        copy_program(program, find_program(program), root)
+    copy_program("fullstripe", binary, root)
+    # Its symbols are most of it, and would be unpacked at every boot.
+    subprocess.run(["strip", os.path.join(root, "sbin/fullstripe")], check=True)
+    copy_modules(kernel, root)
+    for name in SCRIPTS:
+        shutil.copy(os.path.join(HERE, name), root)
+    shutil.copy(attach.SCRIPT, os.path.join(root, "attach.sh"))
+    os.rename(os.path.join(root, "init.sh"), os.path.join(root, "init"))
+    os.chmod(os.path.join(root, "init"), 0o755)
+
+
+def build(kernel, binary, store):
+    """Returns the archive's path. It lies in the folder `store`, and the one before it is removed."""
+    path = os.path.join(store, f"root-{parts_sum(kernel, binary)}.cpio")
+    if not os.path.exists(path):
+        for old in glob.glob(os.path.join(store, "root-*.cpio")):
+            os.remove(old)
+        with tempfile.TemporaryDirectory(dir=store) as root:
+            fill(kernel, binary, root)
+            cpio(root, path + ".new")
+        os.rename(path + ".new", path)
+    return path

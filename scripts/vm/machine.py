@@ -1,0 +1,79 @@
+"""The virtual machine: QEMU without hardware support (no KVM), with one emulated NVMe drive in each PCIe slot.
+
+The drives are sparse files in the lane's folder. A machine has drives of one sector size; the cases of that size share
+it, one after the other, and a machine in which a case has failed is not used again.
+"""
+import os
+import tempfile
+
+from interop.machine import find_program
+from interop.requirement import Failed, require
+
+from .guest import Guest
+
+DRIVES = 5
+DRIVE_BYTES = 512 << 20
+MEMORY = "1536M"
+COMMAND_LINE = "console=ttyS0 panic=-1 quiet mitigations=off"
+
+
+def drive(number, sector_bytes):
+    """QEMU's properties of a drive; its serial number is how the guest finds it again under another name."""
+    return {"driver": "nvme", "id": f"drive{number}", "bus": f"slot{number}", "drive": f"file{number}",
+            "serial": f"drive{number}", "logical_block_size": sector_bytes, "physical_block_size": max(4096, sector_bytes)}
+
+
+class Machine:
+    """Boots guests, one at a time."""
+
+    def __init__(self, folder, kernel, image, keep):
+        self.folder = folder
+        self.keep = keep
+        self.kernel = kernel
+        self.image = image
+        self.boots = 0
+        self.running = set()
+        self.ended = False
+
+    def words(self, place, sector_bytes):
+        """QEMU's command line."""
+        words = [find_program("qemu-system-x86_64"), "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max",
+                 "-smp", "2", "-m", MEMORY, "-nodefaults", "-display", "none", "-no-reboot",
+                 "-kernel", self.kernel.image, "-initrd", self.image, "-append", COMMAND_LINE,
+                 "-serial", f"file:{place}/console",
+                 "-serial", f"unix:{place}/jobs,server=on,wait=off",
+                 "-qmp", f"unix:{place}/qmp,server=on,wait=off",
+                 "-virtfs", f"local,path={place}/host,mount_tag=host,security_model=none"]
+        for number in range(DRIVES):
+            path = os.path.join(place, f"drive{number}")
+            with open(path, "wb") as file:
+                file.truncate(DRIVE_BYTES)
+            words += ["-blockdev", f"driver=raw,node-name=file{number},discard=unmap,file.driver=file,file.filename={path}",
+                      "-device", f"pcie-root-port,id=slot{number},chassis={number},slot={number}",
+                      "-device", ",".join(f"{key}={value}" for key, value in drive(number, sector_bytes).items())]
+        return words
+
+    def boot(self, sector_bytes):
+        """Boots a guest and waits until it is ready."""
+        require(not self.ended, "the lane ends")
+        place = tempfile.mkdtemp(prefix="guest.", dir=self.folder)
+        os.mkdir(os.path.join(place, "host"))
+        self.boots += 1
+        guest = Guest(self.words(place, sector_bytes), place)
+        self.running.add(guest)
+        try:
+            guest.wait_for_boot()
+        except (Failed, OSError):
+            self.stop(guest)
+            raise
+        return guest
+
+    def stop(self, guest):
+        guest.end(self.keep)
+        self.running.discard(guest)
+
+    def end(self):
+        """Ends what still runs, and boots no more."""
+        self.ended = True
+        for guest in list(self.running):
+            self.stop(guest)
