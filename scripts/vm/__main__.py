@@ -57,14 +57,16 @@ def run_in(folder, options, cases):
     """Has everything that lasts only as long as the lane in `folder`."""
     found = kernel.fetch(STORE)
     print(f"kernel {found.version}", flush=True)
-    machine = Machine(folder, found, image.build(found, os.path.abspath(options.binary), STORE), options.keep)
+    root = image.build(found, os.path.abspath(options.binary), STORE)
+    machine = Machine(folder, found, root, options.keep)
     begun = time.monotonic()
     try:
         outcomes = run_all(machine, cases)
     finally:
         machine.end()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"{machine.boots} boots, {time.monotonic() - begun:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor time")
+    processor = used.ru_utime + used.ru_stime
+    print(f"{machine.boots} boots, {time.monotonic() - begun:.0f} s, {processor:.0f} s of processor time")
     return outcomes
 
 

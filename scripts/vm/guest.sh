@@ -44,14 +44,15 @@ create_named() {
     fullstripe create "$name" --level "$level" --size "$size" "$@" $members
 }
 
-# serve DRIVES [OPTION...]: starts the server on the drives with these numbers, and waits until it serves.
+# serve DRIVES [OPTION...]: starts the server on the drives with these numbers, and waits until it serves. It gets little
+# memory, because it touches all of it when it starts, which takes seconds here.
 serve() {
     members=$(drive $1)
     shift
     rm -f /run/serve.code
     : > /run/serve.log
     setsid sh -c 'fullstripe serve "$@" & echo $! > /run/serve.pid; wait $!; echo $? > /run/serve.code' serve \
-        $attach_options "$@" $members >> /run/serve.log 2>&1 &
+        $attach_options --memory 32m "$@" $members >> /run/serve.log 2>&1 &
     until grep -q '^serving' /run/serve.log; do
         [ ! -e /run/serve.code ] || fail "the server did not start: $(cat /run/serve.log)"
         sleep 0.1

@@ -1,7 +1,7 @@
 """The guest's kernel: Debian's newest 6.12, downloaded once and unpacked, not installed.
 
-Debian 12 has it in its security archive, Debian 13 as its own kernel. `apt-get download` needs no root. What is unpacked
-stays in target/vm until the next version comes.
+Debian 12 has it in its security archive, Debian 13 as its own kernel. `apt-get download` needs no root. The unpacked
+kernel stays in target/vm until the next version comes.
 """
 import glob
 import os
@@ -67,8 +67,8 @@ def fetch(store):
     if not found:
         kept = [name.removeprefix("kernel-") for name in os.listdir(store) if name.startswith("kernel-")]
         found = newest(f"linux-image-{version}" for version in kept)
-        require(found, "apt knows no kernel 6.12: run 'apt-get update' as root, with Debian's security archive among apt's"
-                       " sources, then this again")
+        require(found, "apt knows no kernel 6.12: run 'apt-get update' as root, with Debian's security archive among"
+                       " apt's sources, then this again")
     folder = os.path.join(store, f"kernel-{found[1]}")
     if not os.path.isdir(folder):
         fresh = folder + ".new"
@@ -79,7 +79,7 @@ def fetch(store):
             unpack(file, fresh)
             os.remove(file)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise Failed(f"the package {found[0]} could not be unpacked: remove {fresh} and run this again ({error})") from error
+            raise Failed(f"the package {found[0]} could not be unpacked into {fresh}: {error}") from error
         for old in glob.glob(os.path.join(store, "kernel-*")):
             if old != fresh:
                 shutil.rmtree(old)

@@ -1,7 +1,7 @@
 """The virtual machine: QEMU without hardware support (no KVM), with one emulated NVMe drive in each PCIe slot.
 
-The drives are sparse files in the lane's folder. A machine has drives of one sector size; the cases of that size share
-it, one after the other, and a machine in which a case has failed is not used again.
+The drives are sparse files in the lane's folder. A machine has drives of one sector size. The cases of that size share
+it, one after the other; after a failed case a new one is booted.
 """
 import os
 import tempfile

@@ -8,7 +8,7 @@ LOAD = """
     make_fs {kind} $device
     mount_fs {kind} $device /mnt
     put_files /host/tree /mnt/kept
-    load /mnt 16 2"""
+    load /mnt 12 2"""
 # Waits until the array is known to be degraded (exit code 3), while the load goes on, and then for the load's end.
 DEGRADED = """
     load_runs
@@ -37,7 +37,7 @@ COMPARED = """
     check_fs {kind} $device
     mount_fs {kind} $device /mnt
     same_files /host/tree /mnt/kept
-    fio --name=load --directory=/mnt --size=16m --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \\
+    fio --name=load --directory=/mnt --size=12m --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \\
         --direct=1 --verify=crc32c --randseed=1 --verify_only=1
     umount /mnt
     detach 0
@@ -80,7 +80,7 @@ def pulled_out(level, drives, kind):
 def cases():
     return [
         Case("failures", "RAID 5 of 4: a drive is failed", failed(5, "0 1 2 3", "ext4")),
-        Case("failures", "RAID 10 of 4: a drive is failed", failed(10, "0 1 2 3", "xfs")),
+        Case("failures", "RAID 10 of 4: a drive is failed", failed(10, "0 1 2 3", "xfs"), long=True),
         Case("failures", "RAID 5 of 4: a drive is pulled out", pulled_out(5, "0 1 2 3", "xfs")),
         Case("failures", "RAID 1 of 2: a drive is pulled out", pulled_out(1, "0 1", "ext4")),
     ]

@@ -44,7 +44,11 @@ def killed(level, drives, kind):
             until [ -e /run/serve.code ]; do sleep 0.1; done
             [ "$(cat /run/serve.code)" = 137 ] || fail "the server was not killed: $(cat /run/serve.log)"
             sleep 3
-            if [ -e /run/writer ]; then echo "gives errors at once"; else echo "waits until it is given up, then gives errors"; fi
+            if [ -e /run/writer ]; then
+                echo "gives errors at once"
+            else
+                echo "waits until it is given up, then gives errors"
+            fi
             abandon 0
             tries=0
             until [ -e /run/writer ]; do
@@ -78,5 +82,5 @@ def killed(level, drives, kind):
 def cases():
     return [
         Case("killed", "RAID 5 of 4, ext4", killed(5, "0 1 2 3", "ext4")),
-        Case("killed", "RAID 1 of 2, xfs", killed(1, "0 1", "xfs")),
+        Case("killed", "RAID 1 of 2, xfs", killed(1, "0 1", "xfs"), long=True),
     ]

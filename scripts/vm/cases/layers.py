@@ -19,16 +19,29 @@ def layered(make, use, leave, kinds):
     Each gets a file system."""
     def run(bench):
         bench.tree("tree", files=12)
-        each = "number=0\nfor kind in " + " ".join(kinds) + "; do number=$((number + 1)); set -- $devices; shift $((number - 1))\n"
+        each = f"""
+            number=0
+            for kind in {' '.join(kinds)}; do
+                number=$((number + 1))
+                set -- $devices
+                shift $((number - 1))"""
         bench.run(f"""{BEGIN}
             {make}
             {use}
-            {each} make_fs $kind $1; mount_fs $kind $1 /mnt/$number; put_files /host/tree /mnt/$number/kept; done
+            {each}
+                make_fs $kind $1
+                mount_fs $kind $1 /mnt/$number
+                put_files /host/tree /mnt/$number/kept
+            done
             umount /mnt/*
             {leave}{END}""", 90)
         said = bench.run(f"""{AGAIN}
             {use}
-            {each} check_fs $kind $1; mount_fs $kind $1 /mnt/$number; same_files /host/tree /mnt/$number/kept; done
+            {each}
+                check_fs $kind $1
+                mount_fs $kind $1 /mnt/$number
+                same_files /host/tree /mnt/$number/kept
+            done
             umount /mnt/*
             rmdir /mnt/*
             {leave}{END}""", 90).splitlines()
@@ -44,7 +57,10 @@ PARTITIONS = layered(
        until [ -b ${device}p2 ]; do tries=$((tries + 1)); [ $tries -lt 50 ] || fail "no partitions"; sleep 0.1; done""",
     "", ["ext4", "btrfs"])
 LVM = layered(
-    "pvcreate -q $device; vgcreate -q group $device; lvcreate -q -Wn -Zn -L 64m -n one group; lvcreate -q -Wn -Zn -l 100%FREE -n two group",
+    """pvcreate -q $device
+       vgcreate -q group $device
+       lvcreate -q -Wn -Zn -L 64m -n one group
+       lvcreate -q -Wn -Zn -l 100%FREE -n two group""",
     "vgchange -q -ay group; devices='/dev/group/one /dev/group/two'",
     "vgchange -q -an group", ["ext4", "btrfs"])
 ENCRYPTED = layered(
