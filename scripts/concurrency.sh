@@ -45,7 +45,7 @@ tests() {
 }
 
 shuttle() {
-    local -x RUSTFLAGS="--cfg shuttle" CARGO_TARGET_DIR=$built/shuttle
+    local -x RUSTC_WORKSPACE_WRAPPER=$root/scripts/shuttle_rustc.sh
     tests 2 timeout 900 cargo test "${cargo_lock_options[@]}" -p engine -p drives --lib -- interleavings
     tests 1 timeout 900 cargo test "${cargo_lock_options[@]}" -p engine --test interleavings
 }
