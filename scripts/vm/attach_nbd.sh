@@ -4,6 +4,7 @@
 #   $attach_options      what `fullstripe serve` gets in addition
 #   promised VOLUME      prints what the server promises: size, block size, and whether it flushes and trims
 #   attach VOLUME NUMBER makes the volume a block device and puts its path into $device; fails if that fails
+#   device_of NUMBER     prints that path, for later jobs
 #   detach NUMBER        gives the device up; it is not in use any more
 #   abandon NUMBER       makes all requests to a device fail whose server is gone; it may be in use
 #   gone NUMBER          waits until an abandoned device can be attached again
@@ -22,20 +23,24 @@ promised() {
     done
 }
 
+device_of() { echo "/dev/nbd$1"; }
+
 # nbd-client does not ask the server for its block size.
 attach() {
-    device=/dev/nbd$2
+    device=$(device_of "$2")
     nbd-client -unix /run/nbd.sock "$device" -name "$1" -block-size "$(promised "$1" | sed -n 's/^block //p')" \
         > /run/attach.log 2>&1 || fail "$1 does not become a block device: $(cat /run/attach.log)"
 }
 
-abandon() { nbd-client -d "/dev/nbd$1" > /run/detach.log 2>&1 || fail "/dev/nbd$1 is not given up: $(cat /run/detach.log)"; }
+abandon() {
+    nbd-client -d "$(device_of "$1")" > /run/detach.log 2>&1 || fail "$(device_of "$1") is not given up: $(cat /run/detach.log)"
+}
 
 gone() {
     tries=0
-    while nbd-client -c "/dev/nbd$1" > /dev/null; do
+    while nbd-client -c "$(device_of "$1")" > /dev/null; do
         tries=$((tries + 1))
-        [ $tries -lt 100 ] || fail "/dev/nbd$1 is still attached after 10 s"
+        [ $tries -lt 100 ] || fail "$(device_of "$1") is still attached after 10 s"
         sleep 0.1
     done
 }

@@ -21,13 +21,13 @@ def is_what_is_promised(bench):
     """The device has the promised properties, and stores what is written; stopped, the array is clean on every drive."""
     bench.write("content", bench.bytes(4 * MIB))
     bench.run(CREATE.format(level=5, drives="0 1 2 3"))
-    said = bench.run("device=/dev/nbd0\npromised vol0 > /host/promised" + OWN_WORDS)
+    said = bench.run("device=$(device_of 0)\npromised vol0 > /host/promised" + OWN_WORDS)
     promised = bench.read("promised").decode().strip()
     require(said == promised, f"the server promises {promised!r}, the device says {said!r}")
     for words in (f"size {384 * MIB}", f"block {bench.sector_bytes}", "flush yes"):
         require(words in said.splitlines(), f"{words!r} is expected of the volume, the device says {said!r}")
     bench.run("""
-        device=/dev/nbd0
+        device=$(device_of 0)
         dd if=/host/content of=$device bs=256k conv=fsync
         fullstripe examine $(drive 0 1 2 3) > /host/served
         detach 0
@@ -53,11 +53,11 @@ def cleared(zeroes):
         content = bytearray(bench.bytes(6 * MIB))
         bench.write("content", content)
         bench.run(CREATE.format(level=5, drives="0 1 2 3") + "\ndd if=/host/content of=$device bs=256k conv=fsync")
-        bench.run("\n".join(f"blkdiscard -f {option} -o {offset} -l {length} /dev/nbd0" for offset, length in ranges()))
+        bench.run("\n".join(f"blkdiscard -f {option} -o {offset} -l {length} $(device_of 0)" for offset, length in ranges()))
         bench.run("""
             sync
             echo 3 > /proc/sys/vm/drop_caches
-            dd if=/dev/nbd0 of=/host/found bs=256k count=24 iflag=direct
+            dd if=$(device_of 0) of=/host/found bs=256k count=24 iflag=direct
             fullstripe scrub vol0 --wait
             detach 0
             stop "$(drive 0 1 2 3)" """)
@@ -77,7 +77,7 @@ def trim_reaches_drives(bench):
     bench.write("content", bench.bytes(16 * MIB))
     bench.run(CREATE.format(level=5, drives="0 1 2 3") + "\ndd if=/host/content of=$device bs=1M conv=fsync")
     before = sum(bench.stored_bytes(number) for number in range(4))
-    bench.run("blkdiscard -f -o 0 -l 16M /dev/nbd0; detach 0; stop \"$(drive 0 1 2 3)\"")
+    bench.run("blkdiscard -f -o 0 -l 16M $(device_of 0); detach 0; stop \"$(drive 0 1 2 3)\"")
     freed = before - sum(bench.stored_bytes(number) for number in range(4))
     require(freed >= 16 * MIB, f"16 MiB were trimmed, and the drives have become {freed} bytes smaller")
     return f"{freed >> 20} MiB freed"
