@@ -1,13 +1,41 @@
-"""What the lanes written in Python have in common: how one ends when it is told to, and how it says that it runs nothing."""
+"""What the lanes written in Python have in common: the folder that one works in, how it ends, and what it says at its end."""
+import contextlib
 import os
+import shutil
 import signal
 import sys
+import tempfile
 
 
 def end_once(*_):
     """Ends in order. `timeout` sends SIGTERM to the whole group too, so a second signal must not interrupt the end."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(143)
+
+
+@contextlib.contextmanager
+def working_folder(name, keep):
+    """A folder for the time of a lane, in memory if possible. It goes also when the lane is told to end, unless `keep`."""
+    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = tempfile.mkdtemp(prefix=f"{name}.", dir=place)
+    signal.signal(signal.SIGTERM, end_once)
+    try:
+        yield folder
+    finally:
+        if keep:
+            print(f"kept: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def verdict(outcomes, line):
+    """Prints the failed outcomes as `line` has them, and the totals. Returns the exit code: a lane in which nothing ran
+    has not passed."""
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    if failed:
+        print("\n".join(["", "Failed:", *map(line, failed), ""]))
+    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed or not outcomes else 0
 
 
 def leave_out(reason):

@@ -14,16 +14,13 @@ out; --write puts the table into a file, between two marks.
 import argparse
 import os
 import queue
-import shutil
-import signal
 import sys
-import tempfile
 import threading
 import time
 from contextlib import closing
 
 import clean_tree
-from lane import end_once, leave_out
+from lane import leave_out, verdict, working_folder
 
 from . import faulty, table
 from .bench import Lab, clients
@@ -104,11 +101,8 @@ def main():
         return 0
     if not faulty.possible():
         print("left out: drives that cannot be read in places; they need nbdkit, nbdfuse, fusermount3 and /dev/fuse")
-    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    folder = tempfile.mkdtemp(prefix="interop.", dir=place)
     begun = time.monotonic()
-    signal.signal(signal.SIGTERM, end_once)
-    try:
+    with working_folder("interop", options.keep) as folder:
         lab = Lab(folder, os.path.abspath(options.binary), Machine(folder))
         outcomes = []
         print(table.HEAD, flush=True)
@@ -121,16 +115,7 @@ def main():
             table.write(options.write, outcomes)
         fields = sum(outcome.fields for outcome in outcomes)
         print(f"{lab.machine.boots} boots, {fields} fields compared, {time.monotonic() - begun:.0f} s")
-    finally:
-        if options.keep:
-            print(f"kept: {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-    failed = [outcome for outcome in outcomes if outcome.failed]
-    if failed:
-        print("\n".join(["", "Failed:", *map(table.line, failed), ""]))
-    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed")
-    return 1 if failed or not outcomes else 0
+    return verdict(outcomes, table.line)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,11 @@ fails. If the machine lacks a program, the script says which and runs nothing. -
 import argparse
 import os
 import resource
-import shutil
-import signal
 import sys
-import tempfile
 import time
 
 from interop.requirement import Failed
-from lane import end_once, leave_out
+from lane import leave_out, verdict, working_folder
 
 from . import image, kernel
 from .case import Worker
@@ -87,24 +84,13 @@ def main():
         leave_out(f"{', '.join(lacking)} not found; scripts/setup.sh vm installs them")
         return 0
     os.makedirs(STORE, exist_ok=True)
-    place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    folder = tempfile.mkdtemp(prefix="vm.", dir=place)
-    signal.signal(signal.SIGTERM, end_once)
     try:
-        outcomes = run_in(folder, options, cases)
+        with working_folder("vm", options.keep) as folder:
+            outcomes = run_in(folder, options, cases)
     except Failed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    finally:
-        if options.keep:
-            print(f"kept: {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-    failed = [outcome for outcome in outcomes if outcome.failed]
-    if failed:
-        print("\n".join(["", "Failed:", *map(line, failed), ""]))
-    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed")
-    return 1 if failed or not outcomes else 0
+    return verdict(outcomes, line)
 
 
 if __name__ == "__main__":
