@@ -2,11 +2,12 @@
 # Runs the tests. At the end it prints the names of failed tests; the last line is 'N passed, N failed', for everything
 # that ran.
 #
-# usage: scripts/test.sh [all|fast|e2e]
+# usage: scripts/test.sh [all|fast|e2e|build]
 #
 #   all    every test (the default)
 #   fast   without the end-to-end tests: the modules' own tests only
 #   e2e    only the end-to-end tests: the built binary with real clients and file systems
+#   build  no test: builds what `all` runs
 #
 # With TEST_COUNT_FILE set, the counts are also written there as two numbers, passed and failed.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -16,11 +17,16 @@ case ${1:-all} in
 all) selections=("--workspace --tests" "--workspace --doc") ;;
 fast) selections=("--workspace --lib --bins") ;;
 e2e) selections=("-p fullstripe --test e2e") ;;
-*) die "unknown selection '$1': use all, fast or e2e." ;;
+build) selections=() ;;
+*) die "unknown selection '$1': use all, fast, e2e or build." ;;
 esac
 
 use_toolchain
 "$root/scripts/setup.sh" test
+
+if [[ ${1:-all} == build ]]; then
+    exec cargo test "${cargo_lock_options[@]}" --workspace --tests --no-run
+fi
 
 # One test at a time more than there are processors, because many wait for a drive that hangs or a process that ends.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
