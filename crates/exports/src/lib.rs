@@ -14,6 +14,7 @@
 
 pub mod export;
 pub mod nbd;
+mod pinned;
 pub mod ports;
 pub mod unix_socket;
 

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use drives::arena::{Arena, Pool};
 use engine::units::Buffer;
 
-use super::pinned::Pinned;
 use super::requests::REQUESTS_MAX;
 use super::setup::{NbdLimits, NbdPortError, maximum_payload_bytes};
 use crate::nbd::{ExportList, ReplyHeader};
+use crate::pinned::{Payload, Pinned};
 
 /// A connection's own memory, besides payload.
 const AREA_BYTES: u64 = 64 << 10;
@@ -47,20 +47,6 @@ impl Area {
     /// Bytes received from the client.
     pub fn receive(self) -> Buffer {
         self.0.at(HEADERS_BYTES + TEXT_BYTES)
-    }
-}
-
-/// Payload memory of a request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Payload {
-    pub buffer: Buffer,
-    pub block_bytes: u64,
-}
-
-impl Payload {
-    /// Whether `buffer` lies in this payload.
-    pub fn holds(&self, buffer: Buffer) -> bool {
-        (self.buffer.0..self.buffer.0 + self.block_bytes).contains(&buffer.0)
     }
 }
 

@@ -8,7 +8,7 @@
 //! - `intake`: commands become requests; payload is received where the engine will use it.
 //! - `requests`, `name`: the requests in flight of a connection, and their tags.
 //! - `outbox`: replies leave in batches, and data is not copied.
-//! - `memory`: how the shard's payload memory is shared; `pinned`: memory that hanging drives may still use.
+//! - `memory`: how the shard's payload memory is shared.
 //! - `setup`: options, messages, errors; `stats`: counters.
 //!
 //! # Limits
@@ -31,7 +31,6 @@ mod memory;
 mod moderation;
 mod name;
 mod outbox;
-mod pinned;
 mod requests;
 mod setup;
 mod stats;

@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 use engine::request::{Failure, Operation, Request};
 use engine::units::{Buffer, VolumeId};
 
-use super::memory::{Memory, Payload};
+use super::memory::Memory;
 use super::name::{ConnectionName, RequestTag};
 use crate::nbd::{Command, CommandKind, ErrorCode};
+use crate::pinned::Payload;
 
 /// The most requests of one connection at a time.
 pub(super) const REQUESTS_MAX: usize = 128;

@@ -5,13 +5,25 @@
 
 use engine::units::Buffer;
 
-use super::memory::Payload;
+/// Payload memory of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payload {
+    pub buffer: Buffer,
+    pub block_bytes: u64,
+}
+
+impl Payload {
+    /// Whether `buffer` lies in this payload.
+    pub fn holds(&self, buffer: Buffer) -> bool {
+        (self.buffer.0..self.buffer.0 + self.block_bytes).contains(&buffer.0)
+    }
+}
 
 /// Initial capacity for pins and for blocks.
 const ROOM: usize = 1024;
 
 #[derive(Debug)]
-pub(super) struct Pinned {
+pub(crate) struct Pinned {
     /// Each address as often as it is pinned.
     pins: Vec<Buffer>,
     /// Memory that is used only by drives.
