@@ -1,14 +1,13 @@
 """A drive fails, or is pulled out, under a mounted file system that is being written to."""
 from ..case import Case
-from .load import DEGRADED, LOAD, REBUILT, compared
+from .load import DEGRADED, LOAD_ENDS, REBUILT, begin, compared
 
 
 def failed(level, drives, kind):
     """A drive is failed by command; the fifth drive takes its place."""
     def run(bench):
-        bench.tree("tree", files=12)
-        bench.run(LOAD.format(level=level, drives=drives, kind=kind), 90)
-        bench.run("load_runs\nfullstripe fail vol0:1" + DEGRADED, 120)
+        begin(bench, level, drives, kind)
+        bench.run("load_runs\nfullstripe fail vol0:1" + DEGRADED + LOAD_ENDS, 120)
         after = drives.replace("1", "4")
         bench.run(REBUILT.format(options="", new=4, after=after), 120)
         return f"rebuilt onto a spare, {compared(bench, kind, after)}"
@@ -18,11 +17,10 @@ def failed(level, drives, kind):
 def pulled_out(level, drives, kind):
     """A drive is pulled out, put back into its slot, and rebuilt."""
     def run(bench):
-        bench.tree("tree", files=12)
-        bench.run(LOAD.format(level=level, drives=drives, kind=kind), 90)
+        begin(bench, level, drives, kind)
         before = bench.run("load_runs\ndrive 1")
         bench.unplug(1)
-        bench.run(DEGRADED, 120)
+        bench.run(DEGRADED + LOAD_ENDS, 120)
         bench.plug(1)
         came_back = bench.run("until (drive 1) 2> /dev/null; do sleep 0.2; done")
         name = came_back.splitlines()[-1]

@@ -1,14 +1,16 @@
 """What cases have in common in which something happens to an array while a mounted file system on it is being written to."""
 
+# How much fio writes and how fast, unless a case wants it otherwise.
+MIB, MIB_PER_SECOND = 12, 2
 LOAD = """
     create {level} 384m "{drives}"
-    serve "{drives}"
+    serve "{drives}" {options}
     attach vol0 0
     make_fs {kind} $device
     mount_fs {kind} $device /mnt
     put_files /host/tree /mnt/kept
-    load /mnt 12 2"""
-# Waits until the array is known to be degraded (exit code 3), while the load goes on, and then for the load's end.
+    load /mnt {mib} {rate}"""
+# Waits until the array is known to be degraded (exit code 3), while the load goes on.
 DEGRADED = """
     load_runs
     tries=0
@@ -16,7 +18,9 @@ DEGRADED = """
         tries=$((tries + 1))
         [ $tries -lt 20 ] || fail "the array is not degraded: $(cat /run/status)"
         sleep 0.5
-    done
+    done"""
+# Waits until everything is written and has been read again.
+LOAD_ENDS = """
     load_ends
     same_files /host/tree /mnt/kept"""
 # The failed drive is let go of, and another one takes its slot.
@@ -36,13 +40,20 @@ COMPARED = """
     check_fs {kind} $device
     mount_fs {kind} $device /mnt
     same_files /host/tree /mnt/kept
-    fio --name=load --directory=/mnt --size=12m --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \\
+    fio --name=load --directory=/mnt --size={mib}m --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \\
         --direct=1 --verify=crc32c --randseed=1 --verify_only=1
     umount /mnt
     detach 0
     stop"""
 
 
-def compared(bench, kind, after):
-    said = bench.run(COMPARED.format(kind=kind, after=after), 120).splitlines()
+def begin(bench, level, drives, kind, options="", mib=MIB, rate=MIB_PER_SECOND):
+    """Makes an array and serves it with `options`, and begins to write to a file system on it."""
+    bench.tree("tree", files=12)
+    bench.run(LOAD.format(level=level, drives=drives, kind=kind, options=options, mib=mib, rate=rate), 90)
+
+
+def compared(bench, kind, after, mib=MIB):
+    """Serves the array anew and compares everything; returns what was compared."""
+    said = bench.run(COMPARED.format(kind=kind, after=after, mib=mib), 120).splitlines()
     return next(line for line in said if line.endswith("files compared"))
