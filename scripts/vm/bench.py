@@ -55,6 +55,10 @@ class Bench:
         """How many bytes the file behind a drive occupies."""
         return os.stat(os.path.join(self.guest.place, f"drive{number}")).st_blocks * 512
 
+    def fail_everything(self, number):
+        """Has a drive answer everything with errors from now on, until it is unplugged."""
+        self.guest.fail_everything(f"drive{number}", f"file{number}")
+
     def unplug(self, number):
         """Has a drive removed in order."""
         self.guest.unplug(f"drive{number}")

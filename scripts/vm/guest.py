@@ -4,6 +4,7 @@ A job is a script in the folder that the guest sees as /host, and so is what it 
 only short lines: the number of the job one way, `READY`, `ALIVE` and `DONE` the other. The guest says `ALIVE` every
 second. When it has not done so for SILENCE_SECONDS, or a job takes longer than it may, the case has failed.
 """
+import errno
 import os
 import re
 import select
@@ -25,6 +26,11 @@ REMOVAL_SECONDS = 30
 CONSOLE_BYTES = 3000
 
 
+def failing_node(device):
+    """The name of the node through which a drive answers with errors."""
+    return f"failing-{device}"
+
+
 class Guest:
     """Starts QEMU at once. `place` is a folder for this guest alone, with the folder `host` in it."""
 
@@ -32,6 +38,7 @@ class Guest:
         self.place = place
         self.jobs = 0
         self.text = ""
+        self.failing = set()
         self.line = self.qmp = None
         with open(os.path.join(place, "qemu.log"), "wb") as log:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -97,10 +104,22 @@ class Guest:
     def console(self):
         return f"\n--- the end of its console ---\n{self.end_of('console')}\n---"
 
+    def fail_everything(self, device, node):
+        """Puts a node that answers with errors between a drive and `node`, the file behind it."""
+        errors = [{"event": "none", "iotype": kind, "errno": errno.EIO, "immediately": True}
+                  for kind in ("read", "write", "write-zeroes", "discard", "flush")]
+        self.qmp.order("blockdev-add", driver="blkdebug", **{"node-name": failing_node(device)}, image=node,
+                       **{"inject-error": errors})
+        self.qmp.order("qom-set", path=f"/machine/peripheral/{device}", property="drive", value=failing_node(device))
+        self.failing.add(device)
+
     def unplug(self, device):
-        """Has a drive removed in order: the guest is asked to let go of it, and does."""
+        """Has a drive removed in order: the guest is asked to let go of it, and does. Put in again it works again."""
         self.qmp.order("device_del", id=device)
         self.qmp.wait_for_removal(device, REMOVAL_SECONDS)
+        if device in self.failing:
+            self.qmp.order("blockdev-del", **{"node-name": failing_node(device)})
+            self.failing.remove(device)
 
     def plug(self, properties):
         self.qmp.order("device_add", **properties)
