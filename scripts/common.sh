@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Shared by the scripts in this folder; sourced, not run.
 #
-# Defines `say`, `die`, `root` (the repository's folder), `fresh_seed`, `release_program`, `use_toolchain`, `cargo_tool`
-# and `have_target`.
+# Defines `say`, `die`, `root` (the repository's folder), `fresh_seed`, `release_program`, `use_toolchain`, `cargo_tool`,
+# `has_crate_program`, `crate_program` and `have_target`.
 
 set -euo pipefail
 
@@ -94,15 +94,28 @@ cargo_tool() {
     # cargo finds its subcommands there even if that folder is not in PATH.
     PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
     if [[ $(cargo "$name" --version 2>/dev/null) == "cargo-$name $version" ]]; then return; fi
-    say "installing cargo-$name $version (some minutes, once)"
+    install_crate "cargo-$name" "$version"
+}
+
+# has_crate_program NAME VERSION FOLDER: whether FOLDER/bin has this version of a program.
+has_crate_program() { [[ $("$3/bin/$1" --version 2>/dev/null) == "$1 $2" ]]; }
+
+# crate_program NAME VERSION FOLDER: installs it there if missing (some minutes, once).
+crate_program() { has_crate_program "$@" || install_crate "$1" "$2" --root "$3"; }
+
+# install_crate CRATE VERSION [OPTION...]
+install_crate() {
+    local crate=$1 version=$2
+    shift 2
+    say "installing $crate $version (some minutes, once)"
     local quiet=()
     # On a terminal cargo shows its progress.
     if [[ ! -t 2 ]]; then quiet=(--quiet); fi
-    # Optimised for a short build: the tool mostly waits for cargo, or runs for a second.
+    # Optimised for a short build: the tool mostly waits for cargo, or runs for seconds.
     CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
         CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0 \
-        timeout 1200 cargo install "${quiet[@]}" --locked "cargo-$name" --version "$version" ||
-        die "cargo-$name $version could not be installed: see above."
+        timeout 1200 cargo install "${quiet[@]}" --locked "$crate" --version "$version" "$@" ||
+        die "$crate $version could not be installed: see above."
 }
 
 # have_target TARGET: installs Rust's standard library for the target if it is missing.

@@ -6,7 +6,8 @@
 #   build   a linker and the C library's headers, for cargo, and make
 #   demo    build, and the programs that the demonstration calls
 #   test    demo, and the clients and file systems that the tests use (the default)
-#   vm      test, and what `make test-vm` needs: an emulator of a PC, and what its guest runs
+#   vm      test, and what `make test-vm` needs: an emulator of a PC, and what its guest runs; one program of it, fsx, is
+#           no package and is built from its crate into target/vm/tools
 #   bench   test, and the programs that the benchmarks compare fullstripe with
 #   fresh   what `make test-fresh` needs to make Debian systems in folders
 #   prebuilt  build, and an emulator for programs of the other processor type
@@ -132,3 +133,13 @@ elif [[ -n $dry_run ]]; then
 fi
 
 use_toolchain
+
+# The only program that is built here: Debian has no package of it.
+if [[ " $wanted " == *" vm "* ]]; then
+    fsx=(fsx 0.3.2 "$root/target/vm/tools")
+    if [[ -z $dry_run ]]; then
+        crate_program "${fsx[@]}"
+    elif ! has_crate_program "${fsx[@]}"; then
+        say "would build: fsx"
+    fi
+fi

@@ -79,7 +79,7 @@ def main():
     if options.list:
         print("\n".join(f"{case.group}: {case.name}" for case in cases))
         return 0
-    lacking = image.missing()
+    lacking = image.missing(STORE)
     if lacking:
         leave_out(f"{', '.join(lacking)} not found; scripts/setup.sh vm installs them")
         return 0

@@ -20,6 +20,9 @@ SCRIPTS = ["guest.sh", "init.sh"]
 PROGRAMS = [
     "blkdiscard", "blockdev", "btrfs", "cryptsetup", "dmsetup", "e2fsck", "fio", "fstrim", "lvm", "mkfs.btrfs", "mkfs.ext4",
     "mkfs.xfs", "sgdisk", "xfs_repair"]
+# Programs that scripts/setup.sh builds from their crates into this folder of the store.
+BUILT = ["fsx"]
+BUILT_FOLDER = "tools/bin"
 # kmod looks at the name that it is called by. The kernel itself calls modprobe.
 MODPROBE = "modprobe"
 # Modules that the kernel asks for by another name (checksums, ciphers), and so are nobody's dependency, are listed too.
@@ -30,11 +33,20 @@ MODULES = [
 FOLDERS = ["bin", "sbin", "proc", "sys", "dev", "run", "etc", "tmp", "mnt", "host", "var/lib"]
 
 
-def missing():
+def programs(store):
+    """The guest's programs and where this machine has them: None if it lacks one."""
+    found = {name: find_program(name) for name in ["busybox", MODPROBE, *PROGRAMS, *attach.PROGRAMS]}
+    for name in BUILT:
+        path = os.path.join(store, BUILT_FOLDER, name)
+        found[name] = path if os.path.exists(path) else None
+    return found
+
+
+def missing(store):
     """The programs that this machine lacks."""
-    needed = ["qemu-system-x86_64", "apt-get", "dpkg-deb", "depmod", "busybox", "cpio", "ldd", "strip", MODPROBE, *PROGRAMS,
-              *attach.PROGRAMS]
-    return [name for name in needed if not find_program(name)]
+    needed = {name: find_program(name) for name in
+              ["qemu-system-x86_64", "apt-get", "dpkg-deb", "depmod", "cpio", "ldd", "strip"]}
+    return [name for name, path in {**needed, **programs(store)}.items() if not path]
 
 
 def module_files(kernel):
@@ -50,14 +62,14 @@ def module_files(kernel):
     return sorted({file for path in wanted if path for file in [path, *depends[path]]})
 
 
-def parts_sum(kernel, binary):
+def parts_sum(kernel, binary, store):
     """A sum over everything that goes into the archive. Programs of the system are known by path, size and time."""
     digest = hashlib.sha256()
     for path in [binary, __file__, attach.__file__, *[os.path.join(HERE, name) for name in SCRIPTS], attach.SCRIPT]:
         with open(path, "rb") as file:
             digest.update(hashlib.sha256(file.read()).digest())
-    for name in ["busybox", MODPROBE, *PROGRAMS, *attach.PROGRAMS]:
-        path = os.path.realpath(find_program(name))
+    for path in programs(store).values():
+        path = os.path.realpath(path)
         known = os.stat(path)
         digest.update(f"{path} {known.st_size} {known.st_mtime_ns}\n".encode())
     digest.update(kernel.version.encode())
@@ -78,13 +90,14 @@ def copy_modules(kernel, root):
     subprocess.run(["depmod", "-b", root, kernel.version], check=True)
 
 
-def fill(kernel, binary, root):
-    """Makes the guest's root folder."""
+def fill(kernel, binary, found, root):
+    """Makes the guest's root folder with the programs that were found."""
     for name in FOLDERS:
         os.makedirs(os.path.join(root, name))
-    shutil.copy(find_program("busybox"), os.path.join(root, "bin/busybox"))
-    for program in [MODPROBE, *PROGRAMS, *attach.PROGRAMS]:
-        copy_program(program, find_program(program), root)
+    shutil.copy(found["busybox"], os.path.join(root, "bin/busybox"))
+    for name, path in found.items():
+        if name != "busybox":
+            copy_program(name, path, root)
     copy_program("fullstripe", binary, root)
     # Its symbols are most of it, and would be unpacked at every boot.
     subprocess.run(["strip", os.path.join(root, "sbin/fullstripe")], check=True)
@@ -98,12 +111,12 @@ def fill(kernel, binary, root):
 
 def build(kernel, binary, store):
     """Returns the archive's path. It lies in the folder `store`, and the one before it is removed."""
-    path = os.path.join(store, f"root-{parts_sum(kernel, binary)}.cpio")
+    path = os.path.join(store, f"root-{parts_sum(kernel, binary, store)}.cpio")
     if not os.path.exists(path):
         for old in glob.glob(os.path.join(store, "root-*.cpio")):
             os.remove(old)
         with tempfile.TemporaryDirectory(dir=store) as root:
-            fill(kernel, binary, root)
+            fill(kernel, binary, programs(store), root)
             cpio(root, path + ".new")
         os.rename(path + ".new", path)
     return path
