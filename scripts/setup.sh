@@ -44,10 +44,13 @@ test   valgrind    valgrind
 test   xfsprogs    mkfs.xfs
 vm     btrfs-progs mkfs.btrfs
 vm     cryptsetup-bin cryptsetup
+vm     fakeroot    fakeroot
 vm     kmod        depmod
 vm     lvm2        lvm
+vm     mmdebstrap  mmdebstrap
 vm     nbd-client  nbd-client
-vm     qemu-system-x86 qemu-system-x86_64'
+vm     qemu-system-x86 qemu-system-x86_64
+vm     uidmap      newuidmap'
 
 # is_present PACKAGE SIGN: whether dpkg has installed it, or its sign is found (also in administrators' folders).
 is_present() {

@@ -4,7 +4,8 @@ usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--binary FILE] [
 
 Boots Debian's kernel 6.12 in QEMU, without hardware support and without root (kernel.py, image.py, machine.py). In the
 guest fullstripe serves its drives, a volume becomes a block device of the kernel (attach.py), and file systems,
-partitions, LVM and dm-crypt use it, while drives fail and are pulled out (cases). Data is compared in full, byte by byte.
+partitions, LVM and dm-crypt use it, while drives fail and are pulled out (cases). Some cases reboot a Debian with systemd
+(system.py). Data is compared in full, byte by byte.
 
 Prints a table, then the failed cases once more; the last line is 'N passed, N failed'. The exit code is 1 if a case
 fails. If the machine lacks a program, the script says which and runs nothing. --long also runs cases that take longer.
@@ -18,7 +19,7 @@ import time
 from interop.requirement import Failed
 from lane import leave_out, verdict, working_folder
 
-from . import image, kernel
+from . import debian, image, kernel
 from .case import Worker
 from .cases import all_cases
 from .machine import Machine
@@ -43,7 +44,7 @@ def chosen(options):
 def run_all(machine, cases):
     """Prints and returns the outcomes."""
     print(HEAD, flush=True)
-    worker, outcomes = Worker(machine), []
+    worker, outcomes = Worker(machine, STORE), []
     for case in cases:
         outcomes.append(worker.carry_out(case))
         print(line(outcomes[-1]), flush=True)
@@ -79,7 +80,7 @@ def main():
     if options.list:
         print("\n".join(f"{case.group}: {case.name}" for case in cases))
         return 0
-    lacking = image.missing(STORE)
+    lacking = image.missing(STORE) + (debian.missing() if any(case.reboots for case in cases) else [])
     if lacking:
         leave_out(f"{', '.join(lacking)} not found; scripts/setup.sh vm installs them")
         return 0

@@ -6,4 +6,6 @@ import os
 
 SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "attach_nbd.sh")
 PROGRAMS = ["nbd-client", "nbdinfo"]
+# Debian's packages of these programs.
+PACKAGES = ["nbd-client", "libnbd-bin"]
 MODULES = ["nbd"]

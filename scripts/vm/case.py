@@ -4,18 +4,25 @@ import traceback
 
 from interop.requirement import Failed
 
+from . import debian
 from .bench import Bench
+from .system import System, SystemBench
 
 
 class Case:
-    """`run(bench)` returns what it found, in a few words, or raises Failed."""
+    """`run(bench)` returns what it found, in a few words, or raises Failed. With `reboots` it has a machine of its own, which
+    runs a Debian with systemd, and its bench is a SystemBench."""
 
-    def __init__(self, group, name, run, sector_bytes=512, long=False):
+    def __init__(self, group, name, run, sector_bytes=512, long=False, reboots=False):
         self.group = group
         self.name = name
         self.run = run
         self.sector_bytes = sector_bytes
         self.long = long
+        self.reboots = reboots
+
+    def seed(self):
+        return f"{self.group}: {self.name}"
 
 
 class Outcome:
@@ -29,22 +36,35 @@ class Outcome:
 
 
 class Worker:
-    """Keeps a guest from case to case, and boots a new one for another sector size and after a failure."""
+    """Keeps a guest from case to case, and boots a new one for another sector size and after a failure. The disk of
+    the cases that reboot is made in the folder `store`, when the first of them needs it."""
 
-    def __init__(self, machine):
+    def __init__(self, machine, store):
         self.machine = machine
+        self.store = store
         self.guest = None
         self.sector_bytes = None
 
     def carry_out(self, case):
         begun = time.monotonic()
         try:
-            self.have_guest(case.sector_bytes)
-            text, failed = case.run(Bench(self.guest, case.sector_bytes, f"{case.group}: {case.name}")), False
+            text, failed = (self.on_its_own if case.reboots else self.on_the_guest)(case), False
         except Exception as error:  # Whatever it is, only this case fails, and the others are run.
             text, failed = str(error) if isinstance(error, Failed) else traceback.format_exc(limit=-3), True
             self.let_go()
         return Outcome(case, failed, text, time.monotonic() - begun)
+
+    def on_the_guest(self, case):
+        self.have_guest(case.sector_bytes)
+        return case.run(Bench(self.guest, case.sector_bytes, case.seed()))
+
+    def on_its_own(self, case):
+        self.let_go()
+        system = System(self.machine, debian.build(self.store), case.sector_bytes)
+        try:
+            return case.run(SystemBench(system, case.seed()))
+        finally:
+            system.end()
 
     def have_guest(self, sector_bytes):
         if self.sector_bytes != sector_bytes:

@@ -124,6 +124,13 @@ class Guest:
     def plug(self, properties):
         self.qmp.order("device_add", **properties)
 
+    def wait_for_end(self, seconds):
+        """Waits until the guest has switched itself off or reset itself, at which QEMU ends."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"the guest has not ended in {seconds} s{self.console()}") from error
+
     def end(self, keep):
         """Cuts the power. With `keep`, the guest's folder stays."""
         self.process.kill()

@@ -1,4 +1,5 @@
-"""The guest's root file system: an archive that the kernel unpacks into memory when it boots.
+"""The guest's root file system: an archive that the kernel unpacks into memory when it boots. Where Debian runs (debian.py),
+it only begins.
 
 It has busybox, the programs that the cases run with their libraries, the kernel modules that they need, the fullstripe
 binary, and the scripts of this folder. It is built again only when one of these has changed.
@@ -16,7 +17,7 @@ from interop.machine import copy_program, cpio, find_program
 from . import attach
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SCRIPTS = ["guest.sh", "init.sh"]
+SCRIPTS = ["guest.sh", "init.sh", "jobs.sh", "debian.sh", "jobs.service"]
 PROGRAMS = [
     "blkdiscard", "blockdev", "btrfs", "cryptsetup", "dmsetup", "e2fsck", "fio", "fstrim", "lvm", "mkfs.btrfs", "mkfs.ext4",
     "mkfs.xfs", "sgdisk", "xfs_repair"]
@@ -27,7 +28,7 @@ BUILT_FOLDER = "tools/bin"
 MODPROBE = "modprobe"
 # Modules that the kernel asks for by another name (checksums, ciphers), and so are nobody's dependency, are listed too.
 MODULES = [
-    "virtio_pci", "9p", "9pnet_virtio", "nvme", "ext4", "xfs", "btrfs", "dm-mod", "dm-crypt", "crc32c_generic",
+    "virtio_pci", "virtio_blk", "9p", "9pnet_virtio", "nvme", "ext4", "xfs", "btrfs", "dm-mod", "dm-crypt", "crc32c_generic",
     "libcrc32c", "xxhash_generic", "blake2b_generic", "sha256_generic", "aes_generic", "xts", "ecb", "cbc",
     "algif_skcipher", "algif_hash"]
 FOLDERS = ["bin", "sbin", "proc", "sys", "dev", "run", "etc", "tmp", "mnt", "host", "var/lib"]
@@ -106,7 +107,8 @@ def fill(kernel, binary, found, root):
         shutil.copy(os.path.join(HERE, name), root)
     shutil.copy(attach.SCRIPT, os.path.join(root, "attach.sh"))
     os.rename(os.path.join(root, "init.sh"), os.path.join(root, "init"))
-    os.chmod(os.path.join(root, "init"), 0o755)
+    for name in ["init", "debian.sh"]:
+        os.chmod(os.path.join(root, name), 0o755)
 
 
 def build(kernel, binary, store):

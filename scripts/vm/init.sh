@@ -1,6 +1,5 @@
 #!/bin/busybox sh
-# The first process of the virtual machine: prepares it, then reads from the second serial line the number of a job and
-# how many seconds it may take, one job a line, and runs each. It runs until the machine is switched off.
+# The first process of the virtual machine: prepares it, then takes jobs until the machine is switched off.
 /bin/busybox mkdir -p /bin /sbin
 /bin/busybox --install -s /bin
 export PATH=/sbin:/bin
@@ -17,11 +16,4 @@ for module in virtio_pci 9pnet_virtio 9p nvme crc32c_generic; do modprobe $modul
 . /attach.sh
 attach_init
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 host /host
-exec 3<> /dev/ttyS1
-stty raw -echo <&3
-echo READY >&3
-while sleep 1; do echo ALIVE >&3; done &
-while read -r number seconds <&3; do
-    timeout -k 3 "$seconds" sh "/host/job$number" < /dev/null > "/host/job$number.out" 2>&1 3>&-
-    echo "DONE $number $?" >&3
-done
+. /jobs.sh

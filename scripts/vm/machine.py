@@ -35,31 +35,35 @@ class Machine:
         self.running = set()
         self.ended = False
 
-    def words(self, place, sector_bytes):
-        """QEMU's command line."""
+    def words(self, place, sector_bytes, kernel_words, more):
+        """QEMU's command line, with more words for the kernel and for QEMU. Drives that are in the folder already stay."""
         words = [find_program("qemu-system-x86_64"), "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max",
                  "-smp", "2", "-m", MEMORY, "-nodefaults", "-display", "none", "-no-reboot",
-                 "-kernel", self.kernel.image, "-initrd", self.image, "-append", COMMAND_LINE,
+                 "-kernel", self.kernel.image, "-initrd", self.image, "-append", f"{COMMAND_LINE} {kernel_words}",
                  "-serial", f"file:{place}/console",
                  "-serial", f"unix:{place}/jobs,server=on,wait=off",
                  "-qmp", f"unix:{place}/qmp,server=on,wait=off",
                  "-virtfs", f"local,path={place}/host,mount_tag=host,security_model=none"]
         for number in range(DRIVES):
             path = os.path.join(place, f"drive{number}")
-            with open(path, "wb") as file:
+            with open(path, "ab") as file:
                 file.truncate(DRIVE_BYTES)
             words += ["-blockdev", f"driver=raw,node-name=file{number},discard=unmap,file.driver=file,file.filename={path}",
                       "-device", f"pcie-root-port,id=slot{number},chassis={number},slot={number}",
                       "-device", ",".join(f"{key}={value}" for key, value in drive(number, sector_bytes).items())]
-        return words
+        return words + more
 
     def boot(self, sector_bytes):
-        """Boots a guest and waits until it is ready."""
-        require(not self.ended, "the lane ends")
+        """Boots a guest with empty drives and waits until it is ready."""
         place = tempfile.mkdtemp(prefix="guest.", dir=self.folder)
         os.mkdir(os.path.join(place, "host"))
+        return self.boot_in(place, sector_bytes)
+
+    def boot_in(self, place, sector_bytes, kernel_words="", more=()):
+        """Boots a guest with the drives in the folder `place`, if there are any yet."""
+        require(not self.ended, "the lane ends")
         self.boots += 1
-        guest = Guest(self.words(place, sector_bytes), place)
+        guest = Guest(self.words(place, sector_bytes, kernel_words, list(more)), place)
         self.running.add(guest)
         try:
             guest.wait_for_boot()
@@ -68,8 +72,9 @@ class Machine:
             raise
         return guest
 
-    def stop(self, guest):
-        guest.end(self.keep)
+    def stop(self, guest, keep=False):
+        """Cuts the guest's power. Its folder stays with `keep`, and if everything is kept."""
+        guest.end(keep or self.keep)
         self.running.discard(guest)
 
     def end(self):

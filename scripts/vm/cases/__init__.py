@@ -1,7 +1,8 @@
 """All cases, in the order of the table. Cases of one sector size stand together, because they share a machine."""
-from . import attach, exerciser, failures, file_systems, killed, layers, stopped
+from . import attach, exerciser, failures, file_systems, killed, layers, reboots, stopped
 
 
 def all_cases():
-    cases = [case for module in (attach, file_systems, failures, layers, exerciser, killed, stopped) for case in module.cases()]
+    modules = (attach, file_systems, failures, layers, exerciser, killed, stopped, reboots)
+    cases = [case for module in modules for case in module.cases()]
     return sorted(cases, key=lambda case: case.sector_bytes)

@@ -9,38 +9,53 @@ from ..case import Case
 PIECES = 400
 # How many pieces are acknowledged before the server is killed.
 ENOUGH = 25
-# Copies pieces one by one, each to the drives (fsync), and notes outside of the array each that has succeeded.
+# Copies pieces one by one, each to the drives (fsync), and notes outside of the array, in the file `noted`, each that has
+# succeeded.
 WRITER = """
     number=0
     while [ $number -lt {pieces} ]; do
         dd if=/host/pieces/$number of=/mnt/$number bs=64k conv=fsync 2> /run/dd.log || break
-        echo $number >> /run/synced
+        echo $number >> {noted}
         number=$((number + 1))
     done
     cat /run/dd.log
     echo ended > /run/writer"""
 
+# Begins to write, and waits until enough has been synced.
+WRITE = f"""
+    rm -f {{noted}} /run/writer
+    touch {{noted}}
+    setsid sh /host/writer > /run/writer.log 2>&1 &
+    until [ $(wc -l < {{noted}}) -ge {ENOUGH} ]; do
+        [ ! -e /run/writer ] || fail "the writer ended: $(cat /run/dd.log)"
+        sleep 0.1
+    done"""
+SYNCED_ARE_THERE = """
+    while read -r number; do
+        cmp /host/pieces/$number /mnt/$number || fail "piece $number was synced, and differs"
+    done < {noted}"""
+NOTED = "/run/synced"
+
+
+def make_pieces(bench, noted):
+    """Makes the pieces and the writer."""
+    for number in range(PIECES):
+        bench.write(f"pieces/{number}", bench.bytes(bench.random.randrange(1, 150_000)))
+    bench.write("writer", WRITER.format(pieces=PIECES, noted=noted).encode())
+
 
 def killed(level, drives, kind):
     def run(bench):
-        for number in range(PIECES):
-            bench.write(f"pieces/{number}", bench.bytes(bench.random.randrange(1, 150_000)))
-        bench.write("writer", WRITER.format(pieces=PIECES).encode())
+        make_pieces(bench, NOTED)
         bench.run(f"""
-            rm -f /run/synced /run/writer
-            touch /run/synced
             create {level} 384m "{drives}"
             serve "{drives}"
             attach vol0 0
             make_fs {kind} $device
             mount_fs {kind} $device /mnt
-            setsid sh /host/writer > /run/writer.log 2>&1 &
-            until [ $(wc -l < /run/synced) -ge {ENOUGH} ]; do
-                [ ! -e /run/writer ] || fail "the writer ended: $(cat /run/dd.log)"
-                sleep 0.1
-            done
+            {WRITE.format(noted=NOTED)}
             kill -9 $(cat /run/serve.pid)""", 90)
-        told = bench.run("""
+        told = bench.run(f"""
             until [ -e /run/serve.code ]; do sleep 0.1; done
             [ "$(cat /run/serve.code)" = 137 ] || fail "the server was not killed: $(cat /run/serve.log)"
             sleep 3
@@ -57,7 +72,7 @@ def killed(level, drives, kind):
                 sleep 0.1
             done
             cat /run/writer.log
-            cp /run/synced /host/synced
+            cp {NOTED} /host/synced
             umount /mnt || umount -l /mnt
             gone 0""")
         synced = bench.read("synced").split()
@@ -66,9 +81,7 @@ def killed(level, drives, kind):
             serve "{drives}"
             attach vol0 0
             mount_fs {kind} $device /mnt
-            while read -r number; do
-                cmp /host/pieces/$number /mnt/$number || fail "piece $number was synced, and differs"
-            done < /run/synced
+            {SYNCED_ARE_THERE.format(noted=NOTED)}
             umount /mnt
             check_fs {kind} $device
             fullstripe scrub vol0 --wait
