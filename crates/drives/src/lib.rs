@@ -5,7 +5,7 @@
 //! [`calls`] and [`helpers`] do the I/O of files that do not suit the ring, and [`flushes`] flushes them. [`flusher`]
 //! makes the kernel allocate memory without I/O for threads on the write path. [`memory`] has members without hardware,
 //! and [`pace`] slows members down. [`mailbox`] carries messages between shards, [`port`] is the interface to the
-//! exports, and [`world`] combines all of this behind `engine::world::World`. [`nvme`] queries an NVMe drive about
+//! exports, [`ublk`] makes block devices of this machine, and [`world`] combines all of this behind `engine::world::World`. [`nvme`] queries an NVMe drive about
 //! itself.
 //!
 //! Apart from the engine's parity kernels this is the only crate with `unsafe`: memory that the kernel writes cannot be
@@ -37,6 +37,7 @@ pub mod port;
 pub mod ring;
 pub mod spec;
 mod transfer;
+pub mod ublk;
 pub mod world;
 
 /// Tests of limits count how often memory is allocated.

@@ -15,6 +15,7 @@ mod setup;
 mod sockets;
 #[cfg(test)]
 mod tests;
+mod ublk;
 mod vectors;
 
 pub(crate) use register::FileSlot;

@@ -42,6 +42,11 @@ fn port_data(kind: u64, user_data: u64) -> u64 {
     CLASS_PORT << CLASS_SHIFT | kind << KIND_SHIFT | user_data
 }
 
+/// What names an operation of a port that needs nothing when it completes.
+pub(super) fn plain_port_data(spoken: u64) -> u64 {
+    port_data(KIND_PLAIN, spoken)
+}
+
 impl Ring {
     /// Operations that are started from now on belong to the port with this number; a shard may have several ports.
     #[inline]
@@ -51,7 +56,7 @@ impl Ring {
 
     /// `user_data` with the number of the port.
     #[inline]
-    fn spoken(&self, user_data: u64) -> u64 {
+    pub(super) fn spoken(&self, user_data: u64) -> u64 {
         user_data & OWN_MASK | self.speaker
     }
 
