@@ -30,12 +30,16 @@ pub struct Offer {
     pub volume: VolumeId,
     /// The name by which clients request it.
     pub name: String,
+    /// The volume's UUID: no other volume has it.
+    pub identity: [u8; 16],
     /// A description for people.
     pub description: String,
     /// The size in bytes that clients see.
     pub size_bytes: u64,
     /// The smallest unit of a request.
     pub block_bytes: u32,
+    /// Bytes of a member that follow each other in the volume.
+    pub chunk_bytes: u32,
     /// Bytes of a row of the array: requests of whole rows are the fastest.
     pub row_bytes: u64,
     /// Whether writes are refused.
@@ -118,6 +122,12 @@ impl Messages {
     #[must_use]
     pub fn new(mail: Vec<MailSender>, number: PortNumber) -> Messages {
         Messages { mail, number }
+    }
+
+    /// How many shards there are.
+    #[must_use]
+    pub fn shards(&self) -> u8 {
+        self.mail.len() as u8
     }
 
     /// Sends a message to the port of one shard.

@@ -1,6 +1,7 @@
 //! Block protocols through which clients use an array.
 //!
 //! - [`nbd`]: the network block device protocol, for any host over TCP or a local socket.
+//! - [`ublk`]: block devices of this machine.
 //!
 //! Each is an [`export`] to the process that serves, and a port to a shard's loop; [`ports`] combines all ports of a
 //! shard.
@@ -16,6 +17,7 @@ pub mod export;
 pub mod nbd;
 mod pinned;
 pub mod ports;
+pub mod ublk;
 pub mod unix_socket;
 
 /// Tests of limits count how often a shard allocates memory.

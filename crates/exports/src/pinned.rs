@@ -61,7 +61,9 @@ impl Pinned {
         (!self.is_used(&self.blocks[at])).then(|| self.blocks.swap_remove(at))
     }
 
-    fn is_used(&self, payload: &Payload) -> bool {
+    /// Whether a drive may use some of this memory.
+    #[inline]
+    pub fn is_used(&self, payload: &Payload) -> bool {
         self.pins.iter().any(|pin| payload.holds(*pin))
     }
 

@@ -6,6 +6,7 @@
 
 use crate::export::Statistics;
 use crate::nbd::server::NbdPort;
+use crate::ublk::UblkPort;
 use drives::port::{PORTS_MAX, Port, PortNumber};
 use drives::ring::Ring;
 use engine::request::Completion;
@@ -27,9 +28,15 @@ pub trait ExportPort: Port {
 }
 
 /// The port of any export; a new kind of export adds a line here.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a shard makes a few ports when it starts"
+)]
 pub enum AnyPort {
     /// See [`crate::nbd`].
     Nbd(NbdPort),
+    /// See [`crate::ublk`].
+    Ublk(UblkPort),
 }
 
 /// Does the same for each kind of port.
@@ -37,6 +44,7 @@ macro_rules! each {
     ($any:expr, $port:ident => $do:expr) => {
         match $any {
             AnyPort::Nbd($port) => $do,
+            AnyPort::Ublk($port) => $do,
         }
     };
 }

@@ -3,12 +3,14 @@
 use super::hearer::Hearer;
 use super::runtime::{Clients, Shared};
 use anyhow::{Result, bail, ensure};
+use container::Container;
 use drives::arena::Pool;
 use drives::port::{PORTS_MAX, PortNumber};
 use engine::control::record::Record;
 use engine::units::{ShardId, VolumeId};
 use exports::export::{Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings};
 use exports::ports::Ports;
+use metadata::imsm::Uuid;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +18,29 @@ use std::time::{Duration, Instant};
 
 /// How often the properties offered to clients are compared with what the drives can do.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A volume that is started.
+#[derive(Clone, Debug)]
+pub(super) struct Started {
+    volume: VolumeId,
+    name: String,
+    uuid: Uuid,
+}
+
+impl Started {
+    /// The volumes of a container that are started.
+    pub fn all_of(container: &Container) -> Vec<Started> {
+        let mpb = container.persister.mpb();
+        let started = container.started().into_iter();
+        let with_uuid = |(volume, name): (VolumeId, String)| Started {
+            volume,
+            name,
+            uuid: Uuid::of_volume(mpb, usize::from(volume.0))
+                .expect("the record describes a volume that is started"),
+        };
+        started.map(with_uuid).collect()
+    }
+}
 
 /// All exports, by the number of their ports.
 #[derive(Clone)]
@@ -60,10 +85,11 @@ impl Exports {
     }
 
     /// The addresses of the volumes that are `started`.
-    pub fn addresses(&self, started: &[(VolumeId, String)]) -> Vec<String> {
+    pub fn addresses(&self, started: &[Started]) -> Vec<String> {
         let all = self.all();
-        let of = |(_, name): &(VolumeId, String)| -> Vec<String> {
-            all.iter().flat_map(|one| one.addresses(name)).collect()
+        let of = |one: &Started| -> Vec<String> {
+            let of_exports = all.iter().map(|export| export.addresses(&one.name));
+            of_exports.flatten().collect()
         };
         started.iter().flat_map(of).collect()
     }
@@ -103,7 +129,7 @@ impl Exports {
     ///
     /// # Errors
     /// The system starts no more threads.
-    pub fn keep_true(&self, shared: Arc<Shared>, started: Vec<(VolumeId, String)>) -> Result<()> {
+    pub fn keep_true(&self, shared: Arc<Shared>, started: Vec<Started>) -> Result<()> {
         let exports = self.clone();
         let look = move || {
             while !shared.has_quit() {
@@ -155,17 +181,19 @@ fn messages(shared: &Shared, at: usize) -> Messages {
 }
 
 /// What clients are offered of the volumes that are `started`, with the names of the volumes.
-pub(super) fn offers(record: &Record, started: &[(VolumeId, String)]) -> Vec<Offer> {
-    let offer = |(id, name): &(VolumeId, String)| {
-        let at = usize::from(id.0);
+pub(super) fn offers(record: &Record, started: &[Started]) -> Vec<Offer> {
+    let offer = |one: &Started| {
+        let at = usize::from(one.volume.0);
         let volume = &record.volumes[at];
         let shape = &volume.geometry;
         Offer {
-            volume: *id,
-            name: name.clone(),
+            volume: one.volume,
+            name: one.name.clone(),
+            identity: one.uuid.0,
             description: format!("{} of {} members", shape.level, shape.members),
             size_bytes: shape.size_bytes,
             block_bytes: shape.block_bytes,
+            chunk_bytes: shape.chunk_bytes,
             row_bytes: shape.row_bytes(),
             read_only: volume.read_only,
             discards: record.discards(at),

@@ -2,7 +2,7 @@
 
 use super::ending::Ended;
 use super::events::{Told, tell_start_note};
-use super::exporting::{Exports, offers};
+use super::exporting::{Exports, Started, offers};
 use super::hearer::{Audience, Hearer};
 use super::memory;
 use super::options::ServeOptions;
@@ -19,7 +19,7 @@ use container::assemble::assemble;
 use container::refusal::refused;
 use container::{Container, conflicts};
 use engine::options::Options;
-use engine::units::{Nanos, VolumeId};
+use engine::units::Nanos;
 use metadata::imsm::Uuid;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl Prepared {
             container,
             spares: spares_named,
         } = self;
-        let started = container.started();
+        let started = Started::all_of(&container);
         let share = options.payload_bytes / u64::from(options.shards);
         exports.prepare(&offers(&container.record, &started), share)?;
         let spares = Arc::new(Spares::of(&container, options.backup.clone()));
@@ -171,7 +171,7 @@ impl Prepared {
 struct Opening {
     api: ApiOptions,
     /// The volumes that are started.
-    started: Vec<(VolumeId, String)>,
+    started: Vec<Started>,
     spares: Vec<String>,
     tell: Tell,
     options: ServeOptions,

@@ -11,7 +11,9 @@ use clap::Args;
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use engine::layout::Level;
+use exports::export::Bind;
 use exports::nbd::service::{Address, NbdExport};
+use exports::ublk::service::UblkExport;
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
 use server::api::event_log::fold;
@@ -50,6 +52,10 @@ pub struct ServeArgs {
     /// Allow TCP addresses that other machines can reach; NBD has no authentication.
     #[arg(long)]
     listen: bool,
+    /// Make each volume a block device of this machine too, /dev/fullstripe/NAME. Needs root and the kernel's module
+    /// ublk_drv. When serve ends in order the devices go; after a crash their requests wait for the next serve.
+    #[arg(long)]
+    ublk: bool,
     /// Socket on which the API listens.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -103,12 +109,18 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
+    fn exports(&self) -> Vec<Bind> {
+        let nbd = NbdExport::bind(self.nbd.clone(), self.listen);
+        let ublk = self.ublk.then(UblkExport::bind);
+        [nbd].into_iter().chain(ublk).collect()
+    }
+
     fn options(&self) -> Result<ServeOptions> {
         Ok(ServeOptions {
             drives: self.drives.clone(),
             scratch: self.scratch,
             spares: self.spare.clone(),
-            exports: vec![NbdExport::bind(self.nbd.clone(), self.listen)],
+            exports: self.exports(),
             socket: self.socket.clone(),
             shards: self.shards,
             payload_bytes: parsed_size("--memory", &self.memory)?,

@@ -168,6 +168,24 @@ fn sockets_that_cannot_be_made_are_refused_before_drives_are_touched() {
     assert!(now == before, "a drive was written to");
 }
 
+/// What devices do where the kernel has ublk is tested in a virtual machine (`make test-vm`).
+#[test]
+fn a_kernel_without_ublk_is_named_before_drives_are_touched() {
+    let control = std::path::Path::new("/dev/ublk-control");
+    let wanted = match std::fs::File::options().write(true).open(control) {
+        Ok(_) => return eprintln!("left out: this machine has {}", control.display()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            "this kernel has no ublk: /dev/ublk-control is missing; load its module with 'modprobe ublk_drv'"
+        }
+        Err(_) => "ublk devices need root",
+    };
+    let bed = Bed::new(2, 16 * MIB);
+    bed.create("data", 1, bed.drives(), &[]);
+    let before = std::fs::read(bed.drive(0)).expect("it is there");
+    does_not_serve(&bed, &["--ublk"], wanted);
+    assert_eq!(std::fs::read(bed.drive(0)).expect("it is there"), before);
+}
+
 #[test]
 fn memory_that_is_too_little_or_not_there_is_refused() {
     let bed = Bed::new(2, 16 * MIB);

@@ -261,7 +261,9 @@ impl Seat {
         let mut shard = Shard::new(Engine::new(setup, now), world);
         while !self.quit.load(Ordering::Relaxed) {
             shard.turn_or_wait(|| self.quit.load(Ordering::Acquire));
-            let AnyPort::Nbd(port) = &shard.world.world.port().as_slice()[TESTED];
+            let AnyPort::Nbd(port) = &shard.world.world.port().as_slice()[TESTED] else {
+                unreachable!("the tested port is an NBD server");
+            };
             let report = &mut self.reports.lock().unwrap()[self.shard];
             *report = ServedReport {
                 stats: port.stats(),

@@ -1,0 +1,274 @@
+//! Makes the device of a volume, or takes over the one that an earlier process has left, and removes it.
+
+use super::limits::{self, Shape};
+use super::links::{self, Link};
+use super::port::NewQueue;
+use crate::export::{Messages, Offer};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use drives::ublk::{CharacterDevice, Control, DeviceInfo, Features, State};
+use engine::units::ShardId;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// How long the shards may take to give all commands of a queue.
+const QUEUES_WITHIN: Duration = Duration::from_secs(10);
+/// How long the kernel may take to make the block device: it reads the table of partitions, so drives are waited for.
+const START_WITHIN: Duration = Duration::from_secs(120);
+/// How long the kernel may take until the last request is answered: longer than any drive may take to answer.
+const STOP_WITHIN: Duration = Duration::from_secs(3700);
+/// How long a stopped device may be kept open.
+const DELETE_WITHIN: Duration = Duration::from_secs(30);
+/// Devices outlive their process, and unanswered requests go to the next one.
+const FEATURES: Features = Features::USER_RECOVERY.and(Features::REISSUE);
+
+/// A device that is being served.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub volume: String,
+    number: u32,
+    stopped: bool,
+    link: Option<Link>,
+}
+
+/// A number by which a volume's device is recognised by the next process: the first half of the volume's UUID.
+fn mark(offer: &Offer) -> u64 {
+    let half = offer.identity.first_chunk().expect("a UUID has 16 bytes");
+    u64::from_be_bytes(*half)
+}
+
+/// The path of the block device with this number.
+pub(super) fn block_device(number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/ublkb{number}"))
+}
+
+impl Device {
+    /// Makes the volume's device, or takes it over, and starts it.
+    ///
+    /// # Errors
+    /// One sentence. Nothing of a new device is left; a device that could not be taken over stays as it is.
+    pub fn attach(
+        control: &mut Control,
+        offer: &Offer,
+        shape: Shape,
+        messages: &Messages,
+    ) -> Result<Device> {
+        let what = || format!("volume {} cannot be attached", offer.name);
+        links::check_name(&offer.name)?;
+        let left = leftover(control, offer).with_context(what)?;
+        let mut device = Device {
+            volume: offer.name.clone(),
+            number: left.map_or(DeviceInfo::ANY_NUMBER, |info| info.number),
+            stopped: false,
+            link: None,
+        };
+        match left {
+            Some(info) => device
+                .take_over(control, offer, info, messages)
+                .with_context(what)?,
+            None => device
+                .make(control, offer, shape, messages)
+                .with_context(what)?,
+        }
+        Ok(device)
+    }
+
+    fn make(
+        &mut self,
+        control: &mut Control,
+        offer: &Offer,
+        shape: Shape,
+        messages: &Messages,
+    ) -> Result<()> {
+        let info = control.add(&DeviceInfo {
+            number: DeviceInfo::ANY_NUMBER,
+            queues: messages.shards().into(),
+            depth: shape.depth,
+            state: State::Dead,
+            request_bytes_max: shape.request_bytes_max,
+            process: 0,
+            features: FEATURES,
+            mark: mark(offer),
+        })?;
+        self.number = info.number;
+        let started = self.start(control, offer, info, messages);
+        started.inspect_err(|_| {
+            // Commands of tags end, and the character device is closed.
+            let _ = self.stop(control);
+            let _ = self.delete(control);
+        })
+    }
+
+    fn start(
+        &mut self,
+        control: &mut Control,
+        offer: &Offer,
+        info: DeviceInfo,
+        messages: &Messages,
+    ) -> Result<()> {
+        ensure!(
+            info.features.include(FEATURES),
+            "this kernel's ublk cannot keep a device when its process ends; Linux 6.1 or newer is needed"
+        );
+        let shape = shape_of(&info);
+        control.set_parameters(self.number, &limits::parameters(offer, shape))?;
+        serve_queues(offer, &info, messages)?;
+        control.start(self.number, START_WITHIN)?;
+        self.name_it(offer)
+    }
+
+    fn take_over(
+        &mut self,
+        control: &mut Control,
+        offer: &Offer,
+        info: DeviceInfo,
+        messages: &Messages,
+    ) -> Result<()> {
+        control.start_recovery(self.number)?;
+        serve_queues(offer, &info, messages)?;
+        control.end_recovery(self.number)?;
+        self.name_it(offer)
+    }
+
+    fn name_it(&mut self, offer: &Offer) -> Result<()> {
+        let link = Link::make(
+            Path::new(links::FOLDER),
+            &offer.name,
+            &block_device(self.number),
+        )?;
+        self.link = Some(link);
+        Ok(())
+    }
+
+    /// Whether the block device is mounted, or something else has claimed it, such as LVM.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        let exclusively = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(block_device(self.number), exclusively, Mode::empty());
+        matches!(opened, Err(Errno::BUSY))
+    }
+
+    /// Leaves the device to the next process.
+    pub fn leave(self) {
+        if let Some(link) = self.link {
+            link.leave();
+        }
+    }
+
+    /// Removes the block device, when its requests are answered.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn stop(&mut self, control: &mut Control) -> Result<()> {
+        self.link = None;
+        if !self.stopped {
+            control.stop(self.number, STOP_WITHIN)?;
+            self.stopped = true;
+        }
+        Ok(())
+    }
+
+    /// Removes what is left of a stopped device, when the shards have let go of it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn delete(&mut self, control: &mut Control) -> Result<()> {
+        control.delete(self.number, DELETE_WITHIN)?;
+        Ok(())
+    }
+}
+
+fn shape_of(info: &DeviceInfo) -> Shape {
+    Shape {
+        depth: info.depth,
+        request_bytes_max: info.request_bytes_max,
+    }
+}
+
+/// Has the shards serve all queues of a device, and waits until each has given the commands of its tags.
+fn serve_queues(offer: &Offer, info: &DeviceInfo, messages: &Messages) -> Result<()> {
+    let device = CharacterDevice::open(info.number)?;
+    let waits: Vec<(u16, Receiver<_>)> = (0..info.queues)
+        .map(|number| {
+            let (ready, wait) = channel();
+            let queue = NewQueue {
+                device: device.clone(),
+                number,
+                depth: info.depth,
+                volume: offer.volume,
+                rules: limits::rules(offer, shape_of(info)),
+                ready,
+            };
+            // The kernel makes no more queues than processors, so there may be fewer than shards; a device that was made
+            // for more shards has more.
+            let shard = number % u16::from(messages.shards());
+            messages.to(ShardId(shard as u8), Box::new(queue));
+            (number, wait)
+        })
+        .collect();
+    for (number, wait) in waits {
+        let result = wait.recv_timeout(QUEUES_WITHIN);
+        let result = result.map_err(|_| anyhow!("no shard serves its queue {number}"))?;
+        result.map_err(|problem| anyhow!("{problem}"))?;
+    }
+    Ok(())
+}
+
+/// The device that an earlier process has made for this volume, if it waits to be taken over. One that was never started
+/// is removed.
+fn leftover(control: &mut Control, offer: &Offer) -> Result<Option<DeviceInfo>> {
+    for number in numbers()? {
+        // A device can vanish at any time.
+        let Ok(info) = control.info(number) else {
+            continue;
+        };
+        if info.mark != mark(offer) || !info.features.include(FEATURES) {
+            continue;
+        }
+        match info.state {
+            State::Quiesced => {
+                check_size(offer, number)?;
+                return Ok(Some(info));
+            }
+            State::Dead => control.delete(number, DELETE_WITHIN)?,
+            State::Live | State::Other(_) => bail!(
+                "process {} serves it as {}; stop that process first",
+                info.process,
+                block_device(number).display()
+            ),
+        }
+    }
+    Ok(None)
+}
+
+/// A device keeps its size. What is on a volume of another size is not what was on the device.
+fn check_size(offer: &Offer, number: u32) -> Result<()> {
+    let path = format!("/sys/block/ublkb{number}/size");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let sectors: u64 = text
+        .trim()
+        .parse()
+        .with_context(|| format!("{path} is no number"))?;
+    ensure!(
+        sectors.checked_mul(512) == Some(offer.size_bytes),
+        "{} is left over from it and has {sectors} sectors, but the volume has {} bytes; remove the device with 'ublk del -n {number}'",
+        block_device(number).display(),
+        offer.size_bytes
+    );
+    Ok(())
+}
+
+/// The numbers of all ublk devices of this machine.
+fn numbers() -> Result<Vec<u32>> {
+    const CLASS: &str = "/sys/class/ublk-char";
+    let entries = match std::fs::read_dir(CLASS) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.with_context(|| format!("cannot read {CLASS}"))?,
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(names
+        .filter_map(|name| name.strip_prefix("ublkc")?.parse().ok())
+        .collect())
+}

@@ -1,0 +1,122 @@
+//! The names of devices: a link `/dev/fullstripe/NAME` to each block device.
+
+use anyhow::{Context, Result, bail};
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// The folder of the links.
+pub(super) const FOLDER: &str = "/dev/fullstripe";
+
+/// The link of a device. Dropping it removes the link, unless it leads elsewhere by now.
+#[derive(Debug)]
+pub(super) struct Link {
+    path: PathBuf,
+    target: PathBuf,
+}
+
+/// Where the device of a volume is found in `folder`.
+pub(super) fn path(folder: &Path, volume: &str) -> PathBuf {
+    folder.join(volume)
+}
+
+/// Refuses a name that cannot be that of a file.
+pub(super) fn check_name(volume: &str) -> Result<()> {
+    if volume.is_empty() || volume.contains('/') || volume == "." || volume == ".." {
+        bail!("a volume named \"{volume}\" cannot be a device: its name cannot be that of a file");
+    }
+    Ok(())
+}
+
+impl Link {
+    /// Makes the link in `folder` to a block device. A link that is there already leads to a device of an earlier
+    /// process, and is replaced, unless its device exists and is not the one in question.
+    ///
+    /// # Errors
+    /// The name is taken, or the system refuses.
+    pub fn make(folder: &Path, volume: &str, target: &Path) -> Result<Link> {
+        let path = path(folder, volume);
+        let shown = path.display();
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        match std::fs::read_link(&path) {
+            Ok(there) if there != target && there.exists() => bail!(
+                "{shown} is taken by {}; stop the array that has it, or rename the volume",
+                there.display()
+            ),
+            Ok(_) => {
+                std::fs::remove_file(&path).with_context(|| format!("cannot replace {shown}"))?
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(_) => bail!("{shown} exists and is no link; remove it"),
+        }
+        symlink(target, &path).with_context(|| format!("cannot make the link {shown}"))?;
+        Ok(Link {
+            path,
+            target: target.to_owned(),
+        })
+    }
+}
+
+impl Link {
+    /// Leaves the link to the next process.
+    pub fn leave(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if std::fs::read_link(&self.path).is_ok_and(|there| there == self.target) {
+            // A link that stays leads nowhere, and the next start replaces it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_goes_with_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = folder.path().join("ublkb0");
+        std::fs::write(&device, "").unwrap();
+        let links = folder.path().join("fullstripe");
+        let link = Link::make(&links, "vol0", &device).unwrap();
+        assert_eq!(std::fs::read_link(links.join("vol0")).unwrap(), device);
+        drop(link);
+        assert!(!links.join("vol0").is_symlink());
+    }
+
+    #[test]
+    fn a_leftover_is_replaced_and_what_is_in_use_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let [gone, other, mine] = ["gone", "other", "mine"].map(|name| folder.path().join(name));
+        std::fs::write(&other, "").unwrap();
+        symlink(&gone, folder.path().join("vol0")).unwrap();
+        let link = Link::make(folder.path(), "vol0", &mine).unwrap();
+        // A device that is taken over has the same link.
+        link.leave();
+        let link = Link::make(folder.path(), "vol0", &mine).unwrap();
+        drop(link);
+        symlink(&other, folder.path().join("vol0")).unwrap();
+        let error = Link::make(folder.path(), "vol0", &mine)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("is taken by"), "{error}");
+        let error = Link::make(folder.path(), "other", &mine)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("is no link"), "{error}");
+    }
+
+    #[test]
+    fn a_name_that_no_file_can_have_is_refused() {
+        for name in ["", ".", "..", "a/b"] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+        check_name("vol0").unwrap();
+    }
+}
