@@ -25,19 +25,19 @@ from .cases import all_cases
 from .machine import Machine
 
 STORE = os.path.join("target", "vm")
-HEAD = f"{'GROUP':<10} {'CASE':<46} {'TIME':>6}  OUTCOME"
+HEAD = f"{'GROUP':<10} {'CASE':<46} {'BY':<4} {'TIME':>6}  OUTCOME"
 
 
 def line(outcome):
     verdict = "FAILED: " if outcome.failed else "holds: "
-    return f"{outcome.case.group:<10} {outcome.case.name:<46} {outcome.seconds:5.1f}s  {verdict}{outcome.text}"
+    return f"{outcome.case.group:<10} {outcome.case.name:<46} {outcome.case.way:<4} {outcome.seconds:5.1f}s  {verdict}{outcome.text}"
 
 
 def chosen(options):
     cases = [case for case in all_cases() if options.long or not case.long]
     if options.only:
         cases = [case for case in cases
-                 if all(word in f"{case.group}: {case.name}" for word in options.only.split(","))]
+                 if all(word in f"{case.group}: {case.name} by {case.way}" for word in options.only.split(","))]
     return cases
 
 
@@ -78,7 +78,7 @@ def main():
     options = parser.parse_args()
     cases = chosen(options)
     if options.list:
-        print("\n".join(f"{case.group}: {case.name}" for case in cases))
+        print("\n".join(f"{case.group}: {case.name} by {case.way}" for case in cases))
         return 0
     lacking = image.missing(STORE) + (debian.missing() if any(case.reboots for case in cases) else [])
     if lacking:

@@ -1,11 +1,12 @@
-"""How a volume becomes a block device of the guest's kernel: by the kernel's NBD client.
+"""The ways in which a volume becomes a block device of the guest's kernel: by the kernel's NBD client, and by ublk.
 
-This is all that knows of it, together with attach_nbd.sh, which says what another way has to offer.
+This is all that knows of them, together with attach_nbd.sh, which says what each way has to offer, and attach_ublk.sh.
 """
 import os
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "attach_nbd.sh")
+WAYS = ["nbd", "ublk"]
+SCRIPTS = [os.path.join(os.path.dirname(os.path.abspath(__file__)), f"attach_{way}.sh") for way in WAYS]
 PROGRAMS = ["nbd-client", "nbdinfo"]
 # Debian's packages of these programs.
 PACKAGES = ["nbd-client", "libnbd-bin"]
-MODULES = ["nbd"]
+MODULES = ["nbd", "ublk_drv"]

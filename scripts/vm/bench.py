@@ -14,10 +14,11 @@ MOST_WORDS = 3000
 class Bench:
     """For one case: empties the drives and the shared folder, which the guest has as /host."""
 
-    def __init__(self, guest, sector_bytes, seed):
+    def __init__(self, guest, case):
         self.guest = guest
-        self.sector_bytes = sector_bytes
-        self.random = random.Random(seed)
+        self.sector_bytes = case.sector_bytes
+        self.way = case.way
+        self.random = random.Random(case.seed())
         self.share = os.path.join(guest.place, "host")
         for name in os.listdir(self.share):
             path = os.path.join(self.share, name)
@@ -26,7 +27,7 @@ class Bench:
 
     def run(self, script, seconds=JOB_SECONDS):
         """Runs a job, which has the functions of guest.sh, and returns what it printed. The case fails if the job does."""
-        code, printed = self.guest.do(f". /guest.sh\n{script}\n", seconds)
+        code, printed = self.guest.do(f"way={self.way}\n. /guest.sh\n{script}\n", seconds)
         printed = printed.strip()
         why = "took too long" if code in (137, 143) else f"ended with {code}"
         require(code == 0, f"the job {why}: {printed[-MOST_WORDS:]}")

@@ -11,15 +11,16 @@ from .system import System, SystemBench
 
 class Case:
     """`run(bench)` returns what it found, in a few words, or raises Failed. With `reboots` it has a machine of its own, which
-    runs a Debian with systemd, and its bench is a SystemBench."""
+    runs a Debian with systemd, and its bench is a SystemBench. `way` is how volumes become block devices (attach.py)."""
 
-    def __init__(self, group, name, run, sector_bytes=512, long=False, reboots=False):
+    def __init__(self, group, name, run, sector_bytes=512, long=False, reboots=False, way="nbd"):
         self.group = group
         self.name = name
         self.run = run
         self.sector_bytes = sector_bytes
         self.long = long
         self.reboots = reboots
+        self.way = way
 
     def seed(self):
         return f"{self.group}: {self.name}"
@@ -56,13 +57,13 @@ class Worker:
 
     def on_the_guest(self, case):
         self.have_guest(case.sector_bytes)
-        return case.run(Bench(self.guest, case.sector_bytes, case.seed()))
+        return case.run(Bench(self.guest, case))
 
     def on_its_own(self, case):
         self.let_go()
         system = System(self.machine, debian.build(self.store), case.sector_bytes)
         try:
-            return case.run(SystemBench(system, case.seed()))
+            return case.run(SystemBench(system, case))
         finally:
             system.end()
 

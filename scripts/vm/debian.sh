@@ -6,11 +6,10 @@
 export PATH=/sbin:/bin
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev
 for module in virtio_pci virtio_blk 9pnet_virtio 9p nvme crc32c_generic ext4; do modprobe $module; done
-. /attach.sh
-attach_init
+for way in nbd ublk; do . /attach_$way.sh; attach_init; done
 mount -t ext4 /dev/vda /mnt
 cp /sbin/fullstripe /mnt/usr/sbin/
-cp /guest.sh /attach.sh /jobs.sh /mnt/
+cp /guest.sh /attach_*.sh /jobs.sh /mnt/
 mkdir -p /mnt/host /mnt/etc/systemd/system/multi-user.target.wants
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 host /mnt/host
 cp /jobs.service /mnt/etc/systemd/system/

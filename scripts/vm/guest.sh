@@ -1,8 +1,9 @@
-# Runs inside the virtual machine, at the beginning of each job: functions that jobs use. A job ends at its first command
+# Runs inside the virtual machine, at the beginning of each job: functions that jobs use. $way says how volumes become block
+# devices: nbd or ublk. A job ends at its first command
 # that fails.
 export PATH=/sbin:/bin DM_DISABLE_UDEV=1 FULLSTRIPE_SOCKET=/run/api.sock
 set -e
-. /attach.sh
+. /attach_${way:-nbd}.sh
 
 # Busybox has commands of these names that can do less.
 blkdiscard() { /sbin/blkdiscard "$@"; }

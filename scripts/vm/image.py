@@ -66,7 +66,7 @@ def module_files(kernel):
 def parts_sum(kernel, binary, store):
     """A sum over everything that goes into the archive. Programs of the system are known by path, size and time."""
     digest = hashlib.sha256()
-    for path in [binary, __file__, attach.__file__, *[os.path.join(HERE, name) for name in SCRIPTS], attach.SCRIPT]:
+    for path in [binary, __file__, attach.__file__, *[os.path.join(HERE, name) for name in SCRIPTS], *attach.SCRIPTS]:
         with open(path, "rb") as file:
             digest.update(hashlib.sha256(file.read()).digest())
     for path in programs(store).values():
@@ -103,9 +103,8 @@ def fill(kernel, binary, found, root):
     # Its symbols are most of it, and would be unpacked at every boot.
     subprocess.run(["strip", os.path.join(root, "sbin/fullstripe")], check=True)
     copy_modules(kernel, root)
-    for name in SCRIPTS:
-        shutil.copy(os.path.join(HERE, name), root)
-    shutil.copy(attach.SCRIPT, os.path.join(root, "attach.sh"))
+    for path in [*[os.path.join(HERE, name) for name in SCRIPTS], *attach.SCRIPTS]:
+        shutil.copy(path, root)
     os.rename(os.path.join(root, "init.sh"), os.path.join(root, "init"))
     for name in ["init", "debian.sh"]:
         os.chmod(os.path.join(root, name), 0o755)

@@ -47,9 +47,9 @@ class System:
 class SystemBench(Bench):
     """For a case that reboots."""
 
-    def __init__(self, system, seed):
+    def __init__(self, system, case):
         self.system = system
-        super().__init__(system.guest, system.sector_bytes, seed)
+        super().__init__(system.guest, case)
 
     def reboot(self):
         self.system.reboot()

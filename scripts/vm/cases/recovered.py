@@ -1,0 +1,76 @@
+"""The server ends under a mounted file system that is being written to, and the next server takes its device over.
+
+ublk devices outlive a server that is killed, and a server that is stopped while its device is in use leaves it. Requests wait
+in the kernel, and those that were not answered go to the next server. The load and the file system may notice nothing but a
+pause.
+"""
+import re
+
+from interop.requirement import require
+
+from ..case import Case
+from .load import LOAD_ENDS, begin, compared
+
+MIB, MIB_PER_SECOND = 16, 2
+ENDS_OF_SERVER = 2
+PAUSE_SECONDS = 3
+# The server's end is put in between.
+END_OF_SERVER = f"""
+    load_runs
+    before=$(device_of 0)
+    {{end}}
+    until [ -e /run/serve.code ]; do sleep 0.1; done
+    [ "$(cat /run/serve.code)" = {{code}} ] || fail "the server ended otherwise: $(cat /run/serve.log)"
+    {{then}}
+    sleep {PAUSE_SECONDS}
+    load_runs
+    read -r reads _ _ _ writes _ _ _ waiting _ < /sys/block/${{{{before##*/}}}}/stat
+    serve "{{drives}}"
+    [ "$(device_of 0)" = $before ] || fail "the volume was $before and is $(device_of 0) now"
+    echo "$waiting wait" """
+KILLED = {"end": "kill -9 $(cat /run/serve.pid)", "code": 137, "then": ":"}
+# Every drive's record says then that the volume is clean.
+STOPPED = {"end": "fullstripe stop --wait", "code": 0, "then": """
+    grep 'vol0 is in use' /run/serve.log || fail "the server does not say that its device is in use: $(cat /run/serve.log)"
+    fullstripe examine $members > /run/examine
+    ! grep '^    state' /run/examine | grep -qv ', clean' || fail "a volume is not clean: $(cat /run/examine)" """}
+ENDS = LOAD_ENDS + """
+    touch /mnt/written
+    sync
+    dmesg > /host/dmesg
+    umount /mnt
+    fullstripe scrub vol0 --wait
+    healthy
+    detach 0
+    stop "$(drive {drives})"
+    [ ! -e /dev/ublkb0 ] || fail "the device is still there after the server has ended in order"
+    [ ! -L /dev/fullstripe/vol0 ] || fail "the name is still there after the server has ended in order" """
+# What the kernel says of a device or a file system that had errors.
+ERRORS = ["I/O error", "EXT4-fs error", "EXT4-fs warning", "shutting down", "corruption"]
+
+
+def recovered(level, drives, kind, options="", how=KILLED):
+    def run(bench):
+        begin(bench, level, drives, kind, options, MIB, MIB_PER_SECOND)
+        waited = 0
+        for _ in range(ENDS_OF_SERVER):
+            said = bench.run(f'members=$(drive {drives})' + END_OF_SERVER.format(drives=drives, **how), 90)
+            waited += int(re.search(r"^(\d+) wait$", said, re.MULTILINE)[1])
+            bench.run("sleep 1")
+        require(waited > 0, "no request waited while there was no server")
+        bench.run(ENDS.format(drives=drives), 120)
+        told = bench.read("dmesg").decode(errors="replace").splitlines()
+        errors = [line for line in told if any(words in line for words in ERRORS)]
+        require(not errors, f"the kernel tells of errors: {errors}")
+        found = compared(bench, kind, drives, MIB)
+        return f"{ENDS_OF_SERVER} times {PAUSE_SECONDS} s without a server, {waited} requests waited, no error, {found}"
+    return run
+
+
+def cases():
+    return [
+        Case("recovered", "RAID 5 of 4, ext4: killed", recovered(5, "0 1 2 3", "ext4"), way="ublk"),
+        Case("recovered", "RAID 5 of 4, ext4: stopped", recovered(5, "0 1 2 3", "ext4", how=STOPPED), way="ublk", long=True),
+        Case("recovered", "RAID 10 of 4, xfs, 2 shards: killed", recovered(10, "0 1 2 3", "xfs", "--shards 2"), way="ublk",
+             long=True),
+    ]
