@@ -94,11 +94,21 @@ impl Device {
         })?;
         self.number = info.number;
         let started = self.start(control, offer, info, messages);
-        started.inspect_err(|_| {
-            // Commands of tags end, and the character device is closed.
-            let _ = self.stop(control);
-            let _ = self.delete(control);
+        started.map_err(|error| match self.undo() {
+            Ok(()) => error,
+            Err(other) => error.context(format!(
+                "{} is left over ({other:#}), because the device could not be started",
+                block_device(self.number).display()
+            )),
         })
+    }
+
+    /// Removes a device that could not be started. It takes a control device of its own: the kernel may not have answered
+    /// the last command to the other.
+    fn undo(&mut self) -> Result<()> {
+        let mut control = Control::open()?;
+        self.stop(&mut control)?;
+        self.delete(&mut control)
     }
 
     fn start(
