@@ -31,7 +31,7 @@ test-interop: build ## Linux md in a machine of its own and we go on with each o
 	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -m interop $(ARGS)
 
 test-vm: build ## a real kernel in a virtual machine uses arrays of NVMe drives as block devices (ARGS=--long: more cases)
-	@scripts/setup.sh vm
+	@scripts/setup.sh $(if $(findstring --long,$(ARGS)),vm-long,vm)
 	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -m vm $(ARGS)
 
 test-faults: build ## histories of faults with fresh seeds, COUNT of them (3000), each twice

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs the packages that a fresh Debian lacks; only missing ones. Prints nothing if none is missing.
 #
-# usage: scripts/setup.sh [--dry-run] [build|demo|test|vm|bench|fresh|prebuilt]
+# usage: scripts/setup.sh [--dry-run] [build|demo|test|vm|vm-long|bench|fresh|prebuilt]
 #
 #   build   a linker and the C library's headers, for cargo, and make
 #   demo    build, and the programs that the demonstration calls
 #   test    demo, and the clients and file systems that the tests use (the default)
-#   vm      test, and what `make test-vm` needs: an emulator of a PC, and what its guest runs; one program of it, fsx, is
-#           no package and is built from its crate into target/vm/tools
+#   vm      test, and what `make test-vm` needs: an emulator of a PC, and what its guest runs
+#   vm-long  vm, and what its long cases need: a Debian that reboots, and fsx, which is no package and is built from its
+#           crate into target/vm/tools
 #   bench   test, and the programs that the benchmarks compare fullstripe with
 #   fresh   what `make test-fresh` needs to make Debian systems in folders
 #   prebuilt  build, and an emulator for programs of the other processor type
@@ -44,13 +45,13 @@ test   valgrind    valgrind
 test   xfsprogs    mkfs.xfs
 vm     btrfs-progs mkfs.btrfs
 vm     cryptsetup-bin cryptsetup
-vm     fakeroot    fakeroot
+vm-long fakeroot   fakeroot
 vm     kmod        depmod
 vm     lvm2        lvm
-vm     mmdebstrap  mmdebstrap
+vm-long mmdebstrap mmdebstrap
 vm     nbd-client  nbd-client
 vm     qemu-system-x86 qemu-system-x86_64
-vm     uidmap      newuidmap'
+vm-long uidmap     newuidmap'
 
 # is_present PACKAGE SIGN: whether dpkg has installed it, or its sign is found (also in administrators' folders).
 is_present() {
@@ -96,10 +97,11 @@ build) wanted="build" ;;
 demo) wanted="build demo" ;;
 test) wanted="build demo test" ;;
 vm) wanted="build demo test vm" ;;
+vm-long) wanted="build demo test vm vm-long" ;;
 bench) wanted="build demo test bench" ;;
 fresh) wanted="fresh" ;;
 prebuilt) wanted="build prebuilt" ;;
-*) die "unknown set '$1': use build, demo, test, vm, bench, fresh or prebuilt." ;;
+*) die "unknown set '$1': use build, demo, test, vm, vm-long, bench, fresh or prebuilt." ;;
 esac
 
 find_missing
@@ -135,10 +137,20 @@ elif [[ -n $dry_run ]]; then
     say "nothing to install"
 fi
 
+# The virtual machine's kernel is downloaded and not installed; apt only has to know it.
+if [[ " $wanted " == *" vm "* && -z $dry_run && -z $(apt-cache pkgnames linux-image-6.12.) ]]; then
+    log=${log:-$(mktemp)}
+    trap 'rm -f "$log"' EXIT
+    waiting_for "asking for packages" "$log" as_root apt-get update -q || {
+        tail -n 20 "$log" >&2
+        die "apt-get could not update its lists (the end of what it said is above)."
+    }
+fi
+
 use_toolchain
 
 # The only program that is built here: Debian has no package of it.
-if [[ " $wanted " == *" vm "* ]]; then
+if [[ " $wanted " == *" vm-long "* ]]; then
     fsx=(fsx 0.3.2 "$root/target/vm/tools")
     if [[ -z $dry_run ]]; then
         crate_program "${fsx[@]}"

@@ -80,9 +80,10 @@ def main():
     if options.list:
         print("\n".join(f"{case.group}: {case.name} by {case.way}" for case in cases))
         return 0
-    lacking = image.missing(STORE) + (debian.missing() if any(case.reboots for case in cases) else [])
+    lacking = image.missing(STORE, any(case.built for case in cases))
+    lacking += debian.missing() if any(case.reboots for case in cases) else []
     if lacking:
-        leave_out(f"{', '.join(lacking)} not found; scripts/setup.sh vm installs them")
+        leave_out(f"{', '.join(lacking)} not found; scripts/setup.sh vm-long installs them")
         return 0
     os.makedirs(STORE, exist_ok=True)
     try:

@@ -37,17 +37,16 @@ FOLDERS = ["bin", "sbin", "proc", "sys", "dev", "run", "etc", "tmp", "mnt", "hos
 def programs(store):
     """The guest's programs and where this machine has them: None if it lacks one."""
     found = {name: find_program(name) for name in ["busybox", MODPROBE, *PROGRAMS, *attach.PROGRAMS]}
-    for name in BUILT:
-        path = os.path.join(store, BUILT_FOLDER, name)
-        found[name] = path if os.path.exists(path) else None
-    return found
+    built = {name: os.path.join(store, BUILT_FOLDER, name) for name in BUILT}
+    return {**found, **{name: path for name, path in built.items() if os.path.exists(path)}}
 
 
-def missing(store):
-    """The programs that this machine lacks."""
+def missing(store, built):
+    """The programs that this machine lacks; with `built`, those that have to be built are needed too."""
     needed = {name: find_program(name) for name in
               ["qemu-system-x86_64", "apt-get", "dpkg-deb", "depmod", "cpio", "ldd", "strip"]}
-    return [name for name, path in {**needed, **programs(store)}.items() if not path]
+    found = {**needed, **programs(store)}
+    return [name for name, path in found.items() if not path] + [name for name in BUILT if built and name not in found]
 
 
 def module_files(kernel):

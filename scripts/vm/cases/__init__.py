@@ -10,7 +10,7 @@ BOTH_WAYS = ("device", "files", "failures", "layers")
 def by_ublk(case):
     """The same case with ublk's device. What it shows above the device is shown by the other way in short runs."""
     long = case.long or case.group != "device"
-    return Case(case.group, case.name, case.run, case.sector_bytes, long, case.reboots, "ublk")
+    return Case(case.group, case.name, case.run, case.sector_bytes, long, way="ublk")
 
 
 def all_cases():

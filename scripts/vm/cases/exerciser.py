@@ -85,4 +85,5 @@ def exercised(level, drives, kind):
 
 
 def cases():
-    return [Case("exerciser", "RAID 5 of 4, ext4: fsx, a drive is failed", exercised(5, "0 1 2 3", "ext4"), long=True)]
+    run = exercised(5, "0 1 2 3", "ext4")
+    return [Case("exerciser", "RAID 5 of 4, ext4: fsx, a drive is failed", run, long=True, built=True)]
