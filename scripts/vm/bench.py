@@ -18,7 +18,7 @@ class Bench:
         self.guest = guest
         self.sector_bytes = case.sector_bytes
         self.way = case.way
-        self.random = random.Random(case.seed())
+        self.random = random.Random(case.full_name())
         self.share = os.path.join(guest.place, "host")
         for name in os.listdir(self.share):
             path = os.path.join(self.share, name)

@@ -14,18 +14,17 @@ class Case:
     runs a Debian with systemd, and its bench is a SystemBench. With `built` it needs a program
     that has to be built (image.py). `way` is how volumes become block devices (attach.py)."""
 
-    def __init__(self, group, name, run, sector_bytes=512, long=False, reboots=False, built=False, way="nbd"):
+    def __init__(self, group, name, run, sector_bytes=512, reboots=False, built=False, way="nbd"):
         self.group = group
         self.name = name
         self.run = run
         self.sector_bytes = sector_bytes
-        self.long = long
         self.reboots = reboots
         self.built = built
         self.way = way
 
-    def seed(self):
-        return f"{self.group}: {self.name}"
+    def full_name(self):
+        return f"{self.group}: {self.name} by {self.way}"
 
 
 class Outcome:

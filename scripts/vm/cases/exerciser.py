@@ -86,4 +86,4 @@ def exercised(level, drives, kind):
 
 def cases():
     run = exercised(5, "0 1 2 3", "ext4")
-    return [Case("exerciser", "RAID 5 of 4, ext4: fsx, a drive is failed", run, long=True, built=True)]
+    return [Case("exerciser", "RAID 5 of 4, ext4: fsx, a drive is failed", run, built=True)]

@@ -79,9 +79,8 @@ def fails_and_is_removed(level, drives, kind):
 def cases():
     return [
         Case("failures", "RAID 5 of 4: a drive is failed", failed(5, "0 1 2 3", "ext4")),
-        Case("failures", "RAID 10 of 4: a drive is failed", failed(10, "0 1 2 3", "xfs"), long=True),
+        Case("failures", "RAID 10 of 4: a drive is failed", failed(10, "0 1 2 3", "xfs")),
         Case("failures", "RAID 5 of 4: a drive is pulled out", pulled_out(5, "0 1 2 3", "xfs")),
         Case("failures", "RAID 1 of 2: a drive is pulled out", pulled_out(1, "0 1", "ext4")),
-        Case("failures", "RAID 5 of 4: a drive gives errors, is removed", fails_and_is_removed(5, "0 1 2 3", "ext4"),
-             long=True),
+        Case("failures", "RAID 5 of 4: a drive gives errors, is removed", fails_and_is_removed(5, "0 1 2 3", "ext4")),
     ]

@@ -49,6 +49,6 @@ def cases():
     return [
         *[Case("files", f"{kind} on RAID 5 of 4", keeps_its_files(kind, RAID5)) for kind in ("ext4", "xfs", "btrfs")],
         Case("files", "ext4 on RAID 1 of 2", keeps_its_files("ext4", RAID1)),
-        Case("files", "xfs on RAID 10 of 4", keeps_its_files("xfs", RAID10), long=True),
+        Case("files", "xfs on RAID 10 of 4", keeps_its_files("xfs", RAID10)),
         Case("files", "ext4 on RAID 5, 4 KiB sectors", keeps_its_files("ext4", RAID5), sector_bytes=4096),
     ]

@@ -95,5 +95,5 @@ def killed(level, drives, kind):
 def cases():
     return [
         Case("killed", "RAID 5 of 4, ext4", killed(5, "0 1 2 3", "ext4")),
-        Case("killed", "RAID 1 of 2, xfs", killed(1, "0 1", "xfs"), long=True),
+        Case("killed", "RAID 1 of 2, xfs", killed(1, "0 1", "xfs")),
     ]

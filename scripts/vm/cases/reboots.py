@@ -126,7 +126,7 @@ def power_cut(level, drives, kind):
 
 def cases():
     return [
-        Case("reboots", "RAID 5 of 4, ext4: an orderly reboot", rebooted(5, "0 1 2 3", "ext4"), long=True, reboots=True),
-        Case("reboots", "RAID 5 of 4, ext4: a power cut", power_cut(5, "0 1 2 3", "ext4"), long=True, reboots=True),
-        Case("reboots", "RAID 1 of 2, ext4: a power cut", power_cut(1, "0 1", "ext4"), long=True, reboots=True),
+        Case("reboots", "RAID 5 of 4, ext4: an orderly reboot", rebooted(5, "0 1 2 3", "ext4"), reboots=True),
+        Case("reboots", "RAID 5 of 4, ext4: a power cut", power_cut(5, "0 1 2 3", "ext4"), reboots=True),
+        Case("reboots", "RAID 1 of 2, ext4: a power cut", power_cut(1, "0 1", "ext4"), reboots=True),
     ]

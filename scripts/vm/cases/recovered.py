@@ -70,7 +70,6 @@ def recovered(level, drives, kind, options="", how=KILLED):
 def cases():
     return [
         Case("recovered", "RAID 5 of 4, ext4: killed", recovered(5, "0 1 2 3", "ext4"), way="ublk"),
-        Case("recovered", "RAID 5 of 4, ext4: stopped", recovered(5, "0 1 2 3", "ext4", how=STOPPED), way="ublk", long=True),
-        Case("recovered", "RAID 10 of 4, xfs, 2 shards: killed", recovered(10, "0 1 2 3", "xfs", "--shards 2"), way="ublk",
-             long=True),
+        Case("recovered", "RAID 5 of 4, ext4: stopped", recovered(5, "0 1 2 3", "ext4", how=STOPPED), way="ublk"),
+        Case("recovered", "RAID 10 of 4, xfs, 2 shards: killed", recovered(10, "0 1 2 3", "xfs", "--shards 2"), way="ublk"),
     ]
