@@ -8,7 +8,8 @@ partitions, LVM and dm-crypt use it, while drives fail and are pulled out (cases
 (system.py). Data is compared in full, byte by byte.
 
 Prints a table, then the failed cases once more; the last line is 'N passed, N failed'. The exit code is 1 if a case
-fails. If the machine lacks a program, the script says which and runs nothing. Without --long only a few cases run, those of CI (cases/__init__.py).
+fails. If the machine lacks a program, the script says which and runs nothing. Without --long only the cases of CI run
+(cases/__init__.py).
 """
 import argparse
 import os

@@ -5,8 +5,8 @@
 //! [`calls`] and [`helpers`] do the I/O of files that do not suit the ring, and [`flushes`] flushes them. [`flusher`]
 //! makes the kernel allocate memory without I/O for threads on the write path. [`memory`] has members without hardware,
 //! and [`pace`] slows members down. [`mailbox`] carries messages between shards, [`port`] is the interface to the
-//! exports, [`ublk`] makes block devices of this machine, and [`world`] combines all of this behind `engine::world::World`. [`nvme`] queries an NVMe drive about
-//! itself.
+//! exports, [`ublk`] makes block devices of this machine, and [`world`] combines all of this behind
+//! `engine::world::World`. [`nvme`] queries an NVMe drive about itself.
 //!
 //! Apart from the engine's parity kernels this is the only crate with `unsafe`: memory that the kernel writes cannot be
 //! described to the compiler. The public interface is safe; payload is named by `engine::units::Buffer` and checked to

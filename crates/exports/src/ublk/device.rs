@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the shards may take to give all commands of a queue.
 const QUEUES_WITHIN: Duration = Duration::from_secs(10);
@@ -21,6 +21,9 @@ const START_WITHIN: Duration = Duration::from_secs(120);
 const STOP_WITHIN: Duration = Duration::from_secs(3700);
 /// How long a stopped device may be kept open.
 const DELETE_WITHIN: Duration = Duration::from_secs(30);
+/// How long the kernel may take to notice that the process of a device has ended.
+const NOTICED_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// Devices outlive their process, and unanswered requests go to the next one.
 const FEATURES: Features = Features::USER_RECOVERY.and(Features::REISSUE);
 
@@ -136,6 +139,11 @@ impl Device {
         info: DeviceInfo,
         messages: &Messages,
     ) -> Result<()> {
+        ensure!(
+            !offer.read_only,
+            "{} is left over from it with requests that may be writes; serve it without --read-only",
+            block_device(self.number).display()
+        );
         control.start_recovery(self.number)?;
         serve_queues(offer, &info, messages)?;
         control.end_recovery(self.number)?;
@@ -230,13 +238,9 @@ fn serve_queues(offer: &Offer, info: &DeviceInfo, messages: &Messages) -> Result
 /// is removed.
 fn leftover(control: &mut Control, offer: &Offer) -> Result<Option<DeviceInfo>> {
     for number in numbers()? {
-        // A device can vanish at any time.
-        let Ok(info) = control.info(number) else {
+        let Some(info) = settled(control, offer, number) else {
             continue;
         };
-        if info.mark != mark(offer) || !info.features.include(FEATURES) {
-            continue;
-        }
         match info.state {
             State::Quiesced => {
                 check_size(offer, number)?;
@@ -251,6 +255,23 @@ fn leftover(control: &mut Control, offer: &Offer) -> Result<Option<DeviceInfo>> 
         }
     }
     Ok(None)
+}
+
+/// The device with this number, if it is one of this volume. The process that served it has let go of the drives, since this
+/// one has them; it is waited for until the kernel has noticed.
+fn settled(control: &mut Control, offer: &Offer, number: u32) -> Option<DeviceInfo> {
+    let give_up = Instant::now() + NOTICED_WITHIN;
+    loop {
+        // A device can vanish at any time.
+        let info = control.info(number).ok()?;
+        if info.mark != mark(offer) || !info.features.include(FEATURES) {
+            return None;
+        }
+        if info.state != State::Live || Instant::now() >= give_up {
+            return Some(info);
+        }
+        std::thread::sleep(LOOK_AGAIN_AFTER);
+    }
 }
 
 /// A device keeps its size. What is on a volume of another size is not what was on the device.

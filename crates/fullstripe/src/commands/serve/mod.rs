@@ -53,7 +53,7 @@ pub struct ServeArgs {
     #[arg(long)]
     listen: bool,
     /// Make each volume a block device of this machine too, /dev/fullstripe/NAME. Needs root and the kernel's module
-    /// ublk_drv. When serve ends in order the devices go; after a crash their requests wait for the next serve.
+    /// ublk_drv. When serve ends, devices that are in use stay, and their requests wait for the next serve.
     #[arg(long)]
     ublk: bool,
     /// Socket on which the API listens.
