@@ -7,6 +7,7 @@
 #   miri      claims and mailboxes in random orders, including those that only weak memory allows; arenas and pools on
 #             the heap, where every pointer is checked (needs a nightly toolchain, which is installed)
 #   threads   the tests of data threads, exports and the server under ThreadSanitizer (needs a nightly toolchain too)
+#   build_shuttle  builds what shuttle runs, and runs nothing
 #   arm       builds the program for 64-bit ARM, and runs the tests of its parity code in an emulator
 #
 # MIRI_SEEDS: how many orders Miri draws for each test (16).
@@ -50,6 +51,12 @@ shuttle() {
     tests 1 timeout 900 cargo test "${cargo_lock_options[@]}" -p engine --test interleavings
 }
 
+build_shuttle() {
+    local -x RUSTC_WORKSPACE_WRAPPER=$root/scripts/shuttle_rustc.sh
+    cargo test "${cargo_lock_options[@]}" --no-run -p engine -p drives --lib
+    cargo test "${cargo_lock_options[@]}" --no-run -p engine --test interleavings
+}
+
 miri() {
     local toolchain
     toolchain=$(nightly miri)
@@ -89,8 +96,8 @@ parts=("$@")
 if [[ ${#parts[@]} -eq 0 ]]; then parts=(shuttle miri threads arm); fi
 for part in "${parts[@]}"; do
     case $part in
-    shuttle | miri | threads | arm) ;;
-    *) die "unknown part '$part': use shuttle, miri, threads or arm." ;;
+    shuttle | build_shuttle | miri | threads | arm) ;;
+    *) die "unknown part '$part': use shuttle, build_shuttle, miri, threads or arm." ;;
     esac
 done
 for part in "${parts[@]}"; do
