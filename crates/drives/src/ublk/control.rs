@@ -27,7 +27,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 pub enum ControlError {
     /// The control device is missing.
     #[error(
-        "this kernel has no ublk: {CONTROL} is missing; load its module with 'modprobe ublk_drv' (Linux 6.0 or newer)"
+        "this kernel has no ublk: {CONTROL} is missing; load its module with 'modprobe ublk_drv' (Linux 6.1 or newer)"
     )]
     Missing,
     /// The control device may not be opened.
@@ -93,28 +93,6 @@ impl Control {
             data: ManuallyDrop::new(Box::new([0; DATA_BYTES])),
             waits: false,
         })
-    }
-
-    /// What the driver can do.
-    ///
-    /// # Errors
-    /// The kernel refuses: drivers before Linux 6.5 do not know the question.
-    pub fn features(&mut self) -> Result<Features, ControlError> {
-        let argument = ControlArgument {
-            length: 8,
-            ..ControlArgument::default()
-        };
-        self.data.fill(0);
-        self.command(
-            "tell its features",
-            control_command::GET_FEATURES,
-            argument,
-            true,
-            PROMPT,
-        )?;
-        Ok(Features(u64::from_ne_bytes(
-            *self.data.first_chunk().expect("more than 8 bytes"),
-        )))
     }
 
     /// Makes a device, which is not started yet. Returns it as the kernel has made it: perhaps with fewer queues.

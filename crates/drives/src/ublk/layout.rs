@@ -45,7 +45,6 @@ pub(super) mod control_command {
     pub const SET_PARAMETERS: u32 = changing(0x08);
     pub const START_RECOVERY: u32 = changing(0x10);
     pub const END_RECOVERY: u32 = changing(0x11);
-    pub const GET_FEATURES: u32 = asking(0x13);
 }
 
 /// Writes numbers one behind the other into an area of zeros.
@@ -132,7 +131,7 @@ impl ControlArgument {
     }
 }
 
-/// Features of a device or of the driver, as bits (`UBLK_F_…`).
+/// Features of a device, as bits (`UBLK_F_…`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features(pub u64);
 
@@ -261,7 +260,7 @@ pub struct Parameters {
     pub io_optimal_bytes: u32,
     /// The longest request with data.
     pub request_bytes_max: u32,
-    /// The longest discard and the longest request to write zeroes; 0 if there are none.
+    /// The longest discard; 0 if the device does not discard.
     pub discard_bytes_max: u64,
     /// The longest request to write zeroes.
     pub zeroes_bytes_max: u64,

@@ -3,6 +3,7 @@
 use super::layout::{DEPTH_MAX, Descriptor};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,7 +20,10 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The character device of a ublk device, open. The kernel allows one open file for each device at a time.
 #[derive(Clone, Debug)]
-pub struct CharacterDevice(Arc<File>);
+pub struct CharacterDevice {
+    number: u32,
+    file: Arc<File>,
+}
 
 impl CharacterDevice {
     /// Opens `/dev/ublkcN`. Waits a little if it does not exist yet, or if the process before has not let go of it.
@@ -38,7 +42,10 @@ impl CharacterDevice {
                     std::thread::sleep(LOOK_AGAIN_AFTER);
                 }
                 Err(error) => return Err(Error::new(error.kind(), format!("{path}: {error}"))),
-                Ok(file) => return Ok(CharacterDevice(Arc::new(file))),
+                Ok(file) => {
+                    let file = Arc::new(file);
+                    return Ok(CharacterDevice { number, file });
+                }
             }
         }
     }
@@ -46,7 +53,7 @@ impl CharacterDevice {
 
 impl AsFd for CharacterDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
     }
 }
 
@@ -130,6 +137,17 @@ impl Queue {
                 first_sector: at.add(8).cast::<u64>().read_volatile(),
             }
         }
+    }
+}
+
+/// Which queue it is, for people: of the block device, which they know.
+impl fmt::Display for Queue {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "queue {} of /dev/ublkb{}",
+            self.number, self.device.number
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! From the kernel's description of a request to a request for the engine.
 //!
-//! The kernel checks requests against the device's limits before they come here. They are checked again all the same:
-//! the engine relies on it, and the description lies in memory that another program of the same user could have changed.
+//! The kernel checks requests against the device's limits before they come here. They are checked again all the same,
+//! because the engine relies on it.
 
 use drives::ublk::{Descriptor, Operation as Kind, SECTOR_BYTES};
 use engine::request::{Failure, Operation};

@@ -59,7 +59,6 @@ impl Device {
         messages: &Messages,
     ) -> Result<Device> {
         let what = || format!("volume {} cannot be attached", offer.name);
-        links::check_name(&offer.name)?;
         let left = leftover(control, offer).with_context(what)?;
         let mut device = Device {
             volume: offer.name.clone(),
@@ -160,12 +159,11 @@ impl Device {
         Ok(())
     }
 
-    /// Whether the block device is mounted, or something else has claimed it, such as LVM.
+    /// Whether the block device is mounted, or something else has claimed it, such as LVM. True also if that cannot be told.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         let exclusively = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(block_device(self.number), exclusively, Mode::empty());
-        matches!(opened, Err(Errno::BUSY))
+        rustix::fs::open(block_device(self.number), exclusively, Mode::empty()).is_err()
     }
 
     /// Leaves the device to the next process.
@@ -238,7 +236,7 @@ fn serve_queues(offer: &Offer, info: &DeviceInfo, messages: &Messages) -> Result
 /// is removed.
 fn leftover(control: &mut Control, offer: &Offer) -> Result<Option<DeviceInfo>> {
     for number in numbers()? {
-        let Some(info) = settled(control, offer, number) else {
+        let Some(info) = settled(control, offer, number)? else {
             continue;
         };
         match info.state {
@@ -259,16 +257,19 @@ fn leftover(control: &mut Control, offer: &Offer) -> Result<Option<DeviceInfo>> 
 
 /// The device with this number, if it is one of this volume. The process that served it has let go of the drives, since this
 /// one has them; it is waited for until the kernel has noticed.
-fn settled(control: &mut Control, offer: &Offer, number: u32) -> Option<DeviceInfo> {
+fn settled(control: &mut Control, offer: &Offer, number: u32) -> Result<Option<DeviceInfo>> {
     let give_up = Instant::now() + NOTICED_WITHIN;
     loop {
-        // A device can vanish at any time.
-        let info = control.info(number).ok()?;
+        let info = match control.info(number) {
+            // A device can vanish at any time.
+            Err(error) if error.is(Errno::NODEV) => return Ok(None),
+            other => other?,
+        };
         if info.mark != mark(offer) || !info.features.include(FEATURES) {
-            return None;
+            return Ok(None);
         }
         if info.state != State::Live || Instant::now() >= give_up {
-            return Some(info);
+            return Ok(Some(info));
         }
         std::thread::sleep(LOOK_AGAIN_AFTER);
     }

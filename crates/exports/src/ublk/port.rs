@@ -29,10 +29,9 @@ pub(super) struct NewQueue {
     pub ready: Sender<Result<(), String>>,
 }
 
-/// A message: call `ended` when nothing is left to do. Devices that are not to be left have been stopped.
+/// A message: leave the requests of devices that still exist to the next process, and call `ended` when all others are
+/// answered.
 pub(super) struct Stop {
-    /// Whether requests of the devices that still exist are left to the next process.
-    pub leave: bool,
     pub ended: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -122,22 +121,21 @@ impl UblkPort {
         }
     }
 
-    fn has_ended(&self) -> bool {
-        self.tags.is_empty() || self.tags.has_left()
+    #[inline]
+    fn queue(&self, name: TagName) -> &Queue {
+        let queue = self.queues[usize::from(name.place)].as_ref();
+        queue.expect("tags have a queue until they have ended")
     }
 
     #[cold]
     fn end_tag(&mut self, name: TagName, result: i32) {
-        let at = usize::from(name.place);
         if result != ALL_TAGS_ABORTED {
+            let (queue, tag) = (self.queue(name), name.tag);
             let error = std::io::Error::from_raw_os_error(-result);
-            (self.say)(&format_args!(
-                "tag {} of a ublk queue has ended: {error}",
-                name.tag
-            ));
+            (self.say)(&format_args!("tag {tag} of {queue} has ended: {error}"));
         }
         if self.tags.ended(name) {
-            self.queues[at] = None;
+            self.queues[usize::from(name.place)] = None;
         }
     }
 }
@@ -154,7 +152,7 @@ impl Port for UblkPort {
             self.tags.go_on(inputs, &mut self.commands);
             self.give(ring);
         }
-        if self.has_ended()
+        if self.tags.has_left()
             && let Some(stop) = self.stop.take()
         {
             (stop.ended)();
@@ -167,12 +165,11 @@ impl Port for UblkPort {
         if result != 0 {
             return self.end_tag(name, result);
         }
-        let queue = self.queues[usize::from(name.place)].as_ref();
-        let queue = queue.expect("tags have a queue until they have ended");
-        let descriptor = queue.descriptor(name.tag);
+        let descriptor = self.queue(name).descriptor(name.tag);
         if let Err(refusal) = self.tags.requested(name, &descriptor, inputs) {
+            let queue = self.queue(name);
             (self.say)(&format_args!(
-                "a request of the kernel to a ublk device is refused: {refusal}"
+                "{queue} has a request that is refused: {refusal}"
             ));
         }
     }
@@ -197,7 +194,7 @@ impl Port for UblkPort {
     }
 
     fn next_wake(&self) -> Option<Nanos> {
-        let ends = self.stop.is_some() && self.has_ended();
+        let ends = self.stop.is_some() && self.tags.has_left();
         (self.tags.may_go_on() || ends).then_some(Nanos(0))
     }
 
@@ -208,9 +205,7 @@ impl Port for UblkPort {
         };
         match message.downcast::<Stop>() {
             Ok(stop) => {
-                if stop.leave {
-                    self.tags.leave();
-                }
+                self.tags.leave();
                 self.stop = Some(*stop);
             }
             Err(_) => unreachable!("a message of a type that no ublk port knows"),

@@ -111,7 +111,6 @@ impl Export for UblkExport {
         self.each("stopped", Device::stop);
         messages.to_all(|| {
             Box::new(Stop {
-                leave: !left.is_empty(),
                 ended: ended.clone(),
             })
         });

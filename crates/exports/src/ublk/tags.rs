@@ -212,7 +212,7 @@ impl Tags {
             }
             Err(refusal) => {
                 self.answer(name, None, refusal.answer());
-                self.statistics.clients_refused += 1;
+                self.statistics.requests_failed += 1;
                 Err(refusal)
             }
         }
@@ -332,7 +332,7 @@ impl Tags {
     }
 
     /// Whether no queue is served.
-    #[must_use]
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.served.iter().all(Option::is_none)
     }

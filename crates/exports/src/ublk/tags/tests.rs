@@ -167,6 +167,8 @@ fn a_request_that_breaks_a_rule_never_reaches_the_engine() {
     assert_eq!(refused, Err(Refusal::PastEnd));
     assert!(bench.inputs.is_empty());
     assert_eq!(bench.turn()[0].answer, Some(-22));
+    let counted = bench.tags.statistics();
+    assert_eq!((counted.requests, counted.requests_failed), (0, 1));
 }
 
 /// A hung drive may still read the memory of a write that was answered without it. The kernel must not put the next write
@@ -259,6 +261,8 @@ fn a_queue_ends_with_its_last_tag_and_its_memory_serves_the_next() {
         assert_eq!(is_last, tag + 1 == DEPTH);
     }
     assert!(bench.tags.is_empty());
+    bench.tags.leave();
+    assert!(bench.tags.has_left());
     assert_eq!(bench.tags.statistics().clients, 0);
     assert_eq!(
         bench
