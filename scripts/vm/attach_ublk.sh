@@ -1,5 +1,6 @@
 # Makes volumes block devices of the kernel by ublk: the server makes a device of each volume when it starts, and removes it
-# when it ends. attach_nbd.sh says what these functions offer.
+# when it ends. attach_nbd.sh says what these functions offer. There is no `abandon`: a device whose server is gone waits for
+# the next one.
 
 attach_options="--nbd unix:/run/nbd.sock --ublk"
 

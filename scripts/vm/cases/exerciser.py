@@ -4,7 +4,7 @@ fsx knows what the file has to contain, and compares what each of its reads retu
 seed.
 """
 from ..case import Case
-from .load import REBUILT
+from .load import MOUNTED_AGAIN, REBUILT
 
 OPERATIONS = 1000
 FILE_BYTES = 24 << 20
@@ -58,12 +58,7 @@ EXERCISED = """
     [ $code = 3 ] || fail "the array is not degraded after a drive was failed"
     cp /mnt/file /host/file
     sync"""
-COMPARED = """
-    serve "{after}"
-    healthy
-    attach vol0 0
-    check_fs {kind} $device
-    mount_fs {kind} $device /mnt
+COMPARED = MOUNTED_AGAIN + """
     cmp /host/file /mnt/file
     umount /mnt
     detach 0

@@ -33,12 +33,13 @@ REBUILT = """
     umount /mnt
     detach 0
     stop "$(drive {after})" """
-COMPARED = """
+MOUNTED_AGAIN = """
     serve "{after}"
     healthy
     attach vol0 0
     check_fs {kind} $device
-    mount_fs {kind} $device /mnt
+    mount_fs {kind} $device /mnt"""
+COMPARED = MOUNTED_AGAIN + """
     same_files /host/tree /mnt/kept
     fio --name=load --directory=/mnt --size={mib}m --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \\
         --direct=1 --verify=crc32c --randseed=1 --verify_only=1
