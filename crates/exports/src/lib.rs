@@ -4,7 +4,7 @@
 //! - [`ublk`]: block devices of this machine.
 //!
 //! Each is an [`export`] to the process that serves, and a port to a shard's loop; [`ports`] combines all ports of a
-//! shard.
+//! shard. `links` names the block devices that volumes become.
 //!
 //! Codecs here are sans-IO: they turn a client's bytes into commands, and replies into bytes. They hold no socket and
 //! no payload, and each is fuzzed by itself.
@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod export;
+mod links;
 pub mod nbd;
 mod pinned;
 pub mod ports;

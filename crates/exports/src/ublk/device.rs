@@ -1,9 +1,9 @@
 //! Makes the device of a volume, or takes over the one that an earlier process has left, and removes it.
 
 use super::limits::{self, Shape};
-use super::links::{self, Link};
 use super::port::NewQueue;
 use crate::export::{Messages, Offer};
+use crate::links::{self, Link};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use drives::ublk::{CharacterDevice, Control, DeviceInfo, Features, State};
 use engine::units::ShardId;

@@ -6,7 +6,7 @@
 //! - `port`: tags on the shard's ring.
 //! - `limits`: from a volume and the memory at hand, the limits of its device.
 //! - `exercise`: histories of tags from any bytes, for fuzzing.
-//! - `device`: makes, takes over and removes a device; `links`: its name in `/dev/fullstripe`.
+//! - `device`: makes, takes over and removes a device.
 //! - [`service`]: the export.
 //!
 //! # When the process ends
@@ -20,7 +20,6 @@ mod descriptor;
 mod device;
 mod exercise;
 mod limits;
-mod links;
 mod port;
 pub mod service;
 mod tags;

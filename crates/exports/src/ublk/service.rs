@@ -2,9 +2,9 @@
 
 use super::device::Device;
 use super::limits::Shape;
-use super::links;
 use super::port::{Stop, UblkPort};
 use crate::export::{Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings};
+use crate::links;
 use crate::ports::AnyPort;
 use anyhow::{Context, Result};
 use drives::ublk::Control;

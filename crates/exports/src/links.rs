@@ -6,22 +6,22 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// The folder of the links.
-pub(super) const FOLDER: &str = "/dev/fullstripe";
+pub(crate) const FOLDER: &str = "/dev/fullstripe";
 
 /// The link of a device. Dropping it removes the link, unless it leads elsewhere by now.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(crate) struct Link {
     path: PathBuf,
     target: PathBuf,
 }
 
 /// Where the device of a volume is found in `folder`.
-pub(super) fn path(folder: &Path, volume: &str) -> PathBuf {
+pub(crate) fn path(folder: &Path, volume: &str) -> PathBuf {
     folder.join(volume)
 }
 
 /// Refuses a name that cannot be that of a file.
-pub(super) fn check_name(volume: &str) -> Result<()> {
+pub(crate) fn check_name(volume: &str) -> Result<()> {
     if volume.is_empty() || volume.contains('/') || volume == "." || volume == ".." {
         bail!("a volume named \"{volume}\" cannot be a device: its name cannot be that of a file");
     }
