@@ -1,8 +1,7 @@
-# Makes volumes block devices of the kernel by ublk: the server makes a device of each volume when it starts, and removes it
-# when it ends. attach_nbd.sh says what these functions offer. There is no `abandon`: a device whose server is gone waits for
-# the next one.
+# Makes volumes block devices of the kernel by ublk: the server is told to make and to remove them. attach_nbd.sh says what
+# these functions offer. There is no `abandon`: a device whose server is gone waits for the next one, which takes it over.
 
-attach_options="--nbd unix:/run/nbd.sock --ublk"
+attach_options="--nbd unix:/run/nbd.sock"
 
 attach_init() { modprobe ublk_drv; }
 
@@ -13,10 +12,12 @@ device_of() { readlink -f "/dev/fullstripe/$(cat "/run/volume$1")"; }
 
 attach() {
     echo "$1" > "/run/volume$2"
+    fullstripe attach "$1" || fail "$1 does not become a block device"
     device=$(device_of "$2")
     [ -b "$device" ] || fail "$1 is no block device: $(ls -l /dev/fullstripe 2>&1)"
 }
 
-# The device stays as long as the server, and can be used again at once.
-detach() { :; }
+detach() { fullstripe detach "$(cat "/run/volume$1")"; }
+
+# The device can be made again at once.
 gone() { :; }

@@ -3,10 +3,10 @@
 //! An export has two sides. The process's threads hold an [`Export`], and call it in this order. [`Bind`] makes sockets
 //! or devices before anything is done to drives, and fails if it cannot. The export is [prepared](Export::prepare) for
 //! the volumes, and makes an [`AnyPort`] for each shard ([`Export::ports`]). When the array can be used the export is
-//! [opened](Export::open), and [renewed](Export::renew) whenever an [`Offer`] changes. Finally it is
-//! [stopped](Export::stop), which ends when all requests of clients are answered. The shards' side is the port: it
-//! turns what clients send into requests, without a dynamic call for each of them, and counts ([`Statistics`]). The
-//! export sends messages to its ports ([`Messages`]).
+//! [opened](Export::open), and [renewed](Export::renew) whenever an [`Offer`] changes; an export with [`Devices`] may now
+//! be told to attach and detach volumes. Finally it is [stopped](Export::stop), which ends when all requests of clients
+//! are answered. The shards' side is the port: it turns what clients send into requests, without a dynamic call for each
+//! of them, and counts ([`Statistics`]). The export sends messages to its ports ([`Messages`]).
 //!
 //! Payload memory belongs to the port. A port that uses memory of its own takes it from [`Place::pool`]. A port whose
 //! clients bring the memory (a ring of the kernel, a guest) does not use the pool. Either way the port says of every
@@ -60,10 +60,19 @@ pub struct Surroundings {
     pub say: Say,
 }
 
-/// Makes the socket or device that clients connect to. This happens before anything is done to drives, so that an
-/// export that cannot be made does not stop an array that has just been started. A client that connects before the
-/// export is opened waits.
-pub type Bind = Box<dyn FnOnce(&Surroundings) -> Result<Box<dyn Export>> + Send>;
+/// An export that is to be made. This happens before anything is done to drives, so that an export that cannot be made
+/// does not stop an array that has just been started.
+pub struct Bind {
+    /// See [`Export::kind`].
+    pub kind: &'static str,
+    /// Whether the array is served only with it.
+    pub is_needed: bool,
+    /// Makes the socket or device that clients connect to. A client that connects before the export is opened waits.
+    pub make: MakeExport,
+}
+
+/// Makes an export, or says in a sentence why it cannot be made.
+pub type MakeExport = Box<dyn FnOnce(&Surroundings) -> Result<Box<dyn Export>> + Send>;
 
 /// The shard for which a port is made.
 pub struct Place {
@@ -106,6 +115,41 @@ pub trait Export: Send {
     /// Accepts no new clients, and ends the present ones in order: their requests are answered first. `ended` is called
     /// once for each shard, on its thread, when nothing of the export is left there.
     fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>);
+
+    /// The way to make volumes block devices, if this export has one.
+    fn devices(&mut self) -> Option<&mut dyn Devices> {
+        None
+    }
+}
+
+/// Makes volumes block devices of this machine. Called only while the export is open.
+pub trait Devices {
+    /// Makes a volume a block device. It may take as long as drives need to answer, because the kernel reads the table of
+    /// partitions.
+    ///
+    /// # Errors
+    /// One sentence; then the volume is not attached.
+    fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached>;
+
+    /// Removes the block device of a volume.
+    ///
+    /// # Errors
+    /// The volume has none; it is in use, and stays; the kernel refuses.
+    fn detach(&mut self, volume: &str) -> Result<()>;
+
+    /// The volumes that are block devices.
+    fn attached(&self) -> Vec<Attached>;
+}
+
+/// A volume that is a block device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// The volume's name.
+    pub volume: String,
+    /// The lasting name: a link in `/dev/fullstripe`.
+    pub path: PathBuf,
+    /// The kernel's name, which the next start may change.
+    pub node: PathBuf,
 }
 
 /// Makes the port of one shard.

@@ -15,11 +15,6 @@ pub(crate) struct Link {
     target: PathBuf,
 }
 
-/// Where the device of a volume is found in `folder`.
-pub(crate) fn path(folder: &Path, volume: &str) -> PathBuf {
-    folder.join(volume)
-}
-
 /// Refuses a name that cannot be that of a file.
 pub(crate) fn check_name(volume: &str) -> Result<()> {
     if volume.is_empty() || volume.contains('/') || volume == "." || volume == ".." {
@@ -35,7 +30,7 @@ impl Link {
     /// # Errors
     /// The name is taken, or the system refuses.
     pub fn make(folder: &Path, volume: &str, target: &Path) -> Result<Link> {
-        let path = path(folder, volume);
+        let path = folder.join(volume);
         let shown = path.display();
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
@@ -59,6 +54,11 @@ impl Link {
 }
 
 impl Link {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Leaves the link to the next process.
     pub fn leave(self) {
         std::mem::forget(self);

@@ -24,6 +24,9 @@ use tokio::time::{Instant, sleep, timeout};
 /// Longest wait for the answer to an order. Orders are answered within 30 s; opening a drive or reading from drives may
 /// take additional time.
 const ORDER_WITHIN: Duration = Duration::from_secs(90);
+/// Longest wait for the answer to an order during which the kernel waits for drives: it may wait for 120 s when it makes a
+/// block device.
+const DEVICE_WITHIN: Duration = Duration::from_secs(200);
 /// Longest wait for information that the serving process has at hand, such as its status: a script that monitors the
 /// array must learn soon that the process hangs.
 const LOOK_WITHIN: Duration = Duration::from_secs(8);
@@ -138,6 +141,19 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<T> {
         self.exchange(method, path, serde_json::to_vec(body)?.into(), ORDER_WITHIN)
+    }
+
+    /// As [`Client::send`], for an order that makes or removes a block device.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn send_about_device<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T> {
+        let body = serde_json::to_vec(body)?.into();
+        self.exchange(Method::POST, path, body, DEVICE_WITHIN)
     }
 
     /// Gives an order that needs no body.

@@ -2,26 +2,30 @@
 
 use super::hearer::Hearer;
 use super::runtime::{Clients, Shared};
-use anyhow::{Result, bail, ensure};
+use crate::status::DeviceStatus;
+use anyhow::{Context, Result, bail, ensure};
 use container::Container;
 use drives::arena::Pool;
 use drives::port::{PORTS_MAX, PortNumber};
 use engine::control::record::Record;
 use engine::units::{ShardId, VolumeId};
-use exports::export::{Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings};
+use exports::export::{
+    Attached, Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings,
+};
 use exports::ports::Ports;
 use metadata::imsm::Uuid;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use words::and;
 
 /// How often the properties offered to clients are compared with what the drives can do.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A volume that is started.
 #[derive(Clone, Debug)]
-pub(super) struct Started {
+pub struct Started {
     volume: VolumeId,
     name: String,
     uuid: Uuid,
@@ -42,15 +46,37 @@ impl Started {
     }
 }
 
-/// All exports, by the number of their ports.
-#[derive(Clone)]
-pub(super) struct Exports(Arc<Mutex<Vec<Box<dyn Export>>>>);
+/// How clients reach the volumes of an array, and which volumes these are.
+#[derive(Clone, Default)]
+pub struct Exports(Arc<Mutex<All>>);
+
+#[derive(Default)]
+struct All {
+    /// By the number of their ports.
+    exports: Vec<Box<dyn Export>>,
+    /// The kinds without which the array is served, and why they could not be made.
+    missing: Vec<(&'static str, String)>,
+    started: Vec<Started>,
+    stage: Stage,
+}
+
+/// Volumes are attached and detached only while the exports are open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Closed,
+    Open,
+    Ended,
+}
+
+/// The ways to make a volume a block device, the best first.
+const DEVICE_KINDS: [&str; 1] = ["ublk"];
 
 impl Exports {
     /// Binds all exports; a socket whose path is not given is made in the folder of the API's socket.
     ///
     /// # Errors
-    /// One sentence about the socket or device that cannot be made.
+    /// One sentence about the socket or device that cannot be made, if the array is not to be served without it.
     pub fn bind(binds: Vec<Bind>, api: &Path, hearer: &Arc<dyn Hearer>) -> Result<Exports> {
         ensure!(
             binds.len() <= PORTS_MAX,
@@ -62,44 +88,53 @@ impl Exports {
             socket_folder: api.parent().unwrap_or(Path::new("")).to_owned(),
             say: Arc::new(move |sentence| hearer.say(sentence)),
         };
-        let bound = binds.into_iter().map(|bind| bind(&surroundings));
-        let bound: Vec<_> = bound.collect::<Result<_>>()?;
-        Ok(Exports(Arc::new(Mutex::new(bound))))
+        let mut all = All::default();
+        for bind in binds {
+            match (bind.make)(&surroundings) {
+                Ok(export) => all.exports.push(export),
+                Err(error) if bind.is_needed => return Err(error),
+                Err(error) => all.missing.push((bind.kind, format!("{error:#}"))),
+            }
+        }
+        Ok(Exports(Arc::new(Mutex::new(all))))
     }
 
     /// The lock is taken even if an export panicked while holding it: its sockets must still be removed.
-    fn all(&self) -> MutexGuard<'_, Vec<Box<dyn Export>>> {
+    fn all(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares all exports for the volumes; `shard_payload_bytes` is the payload memory of each shard, which all
-    /// exports share.
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.all().exports.len()
+    }
+
+    /// Prepares all exports for the volumes that are `started`; `shard_payload_bytes` is the payload memory of each
+    /// shard, which all exports share.
     ///
     /// # Errors
     /// A volume cannot be offered.
-    pub fn prepare(&self, offers: &[Offer], shard_payload_bytes: u64) -> Result<()> {
+    pub fn prepare(
+        &self,
+        record: &Record,
+        started: Vec<Started>,
+        shard_payload_bytes: u64,
+    ) -> Result<()> {
         let mut all = self.all();
-        let pool_bytes = shard_payload_bytes / all.len().max(1) as u64;
-        all.iter_mut()
-            .try_for_each(|export| export.prepare(offers, pool_bytes))
-    }
-
-    /// The addresses of the volumes that are `started`.
-    pub fn addresses(&self, started: &[Started]) -> Vec<String> {
-        let all = self.all();
-        let of = |one: &Started| -> Vec<String> {
-            let of_exports = all.iter().map(|export| export.addresses(&one.name));
-            of_exports.flatten().collect()
-        };
-        started.iter().flat_map(of).collect()
+        let offers = offers(record, &started);
+        all.started = started;
+        let pool_bytes = shard_payload_bytes / all.exports.len().max(1) as u64;
+        all.exports
+            .iter_mut()
+            .try_for_each(|export| export.prepare(&offers, pool_bytes))
     }
 
     /// The ports of all exports, for the data threads.
     pub fn clients(&self, shards: u8) -> Clients<Ports> {
-        let all = self.all();
-        let makers: Vec<MakeExportPort> = all.iter().map(|export| export.ports()).collect();
+        let exports = &self.all().exports;
+        let makers: Vec<MakeExportPort> = exports.iter().map(|export| export.ports()).collect();
         Clients {
-            kinds: all.iter().map(|export| export.kind()).collect(),
+            kinds: exports.iter().map(|export| export.kind()).collect(),
             make_port: Arc::new(move |shard: ShardId, pool: Pool| {
                 let pools = pool.split(makers.len());
                 let places = pools.into_iter().map(|pool| Place {
@@ -113,14 +148,22 @@ impl Exports {
         }
     }
 
+    /// Lets the status say where the volumes are.
+    pub fn publish(&self, shared: &Shared) {
+        self.all().publish(shared);
+    }
+
     /// Starts to accept clients.
     ///
     /// # Errors
     /// The system refuses an operation that is needed for that.
     pub fn open(&self, shared: &Shared) -> Result<()> {
-        for (at, export) in self.all().iter_mut().enumerate() {
+        let mut all = self.all();
+        for (at, export) in all.exports.iter_mut().enumerate() {
             export.open(&messages(shared, at))?;
         }
+        all.stage = Stage::Open;
+        all.publish(shared);
         Ok(())
     }
 
@@ -129,13 +172,14 @@ impl Exports {
     ///
     /// # Errors
     /// The system starts no more threads.
-    pub fn keep_true(&self, shared: Arc<Shared>, started: Vec<Started>) -> Result<()> {
+    pub fn keep_true(&self, shared: Arc<Shared>) -> Result<()> {
         let exports = self.clone();
         let look = move || {
             while !shared.has_quit() {
                 std::thread::sleep(LOOK_EVERY);
-                let offers = offers(&shared.snapshot().record, &started);
-                for (at, export) in exports.all().iter_mut().enumerate() {
+                let mut all = exports.all();
+                let offers = offers(&shared.snapshot().record, &all.started);
+                for (at, export) in all.exports.iter_mut().enumerate() {
                     export.renew(&offers, &messages(&shared, at));
                 }
             }
@@ -145,18 +189,74 @@ impl Exports {
         Ok(())
     }
 
+    /// Makes a volume a block device: in the way of this `kind`, or in the best way that this machine has. Returns what
+    /// the volume is like, and how it is attached now.
+    ///
+    /// # Errors
+    /// One sentence: why it is not attached.
+    pub fn attach(
+        &self,
+        shared: &Shared,
+        volume: &str,
+        kind: Option<&str>,
+    ) -> Result<(Offer, DeviceStatus)> {
+        let mut all = self.all();
+        all.check_open()?;
+        if let Some(device) = all.device(volume) {
+            bail!("volume {volume} is {} already", device.path);
+        }
+        let offers = offers(&shared.snapshot().record, &all.started);
+        let offer = offers.into_iter().find(|offer| offer.name == volume);
+        let offer = offer.with_context(|| format!("volume {volume} is not started"))?;
+        let at = all
+            .way(kind)
+            .with_context(|| format!("volume {volume} cannot be attached"))?;
+        let devices = all.exports[at].devices();
+        let devices = devices.expect("a kind of devices is that of an export with devices");
+        devices.attach(&offer, &messages(shared, at))?;
+        all.publish(shared);
+        let device = all.device(volume);
+        Ok((
+            offer,
+            device.expect("a volume that has just been attached is a device"),
+        ))
+    }
+
+    /// Removes the block device of a volume, and returns what it was.
+    ///
+    /// # Errors
+    /// One sentence: why it stays.
+    pub fn detach(&self, shared: &Shared, volume: &str) -> Result<DeviceStatus> {
+        let mut all = self.all();
+        all.check_open()?;
+        let device = all.device(volume);
+        let device = device.with_context(|| format!("volume {volume} is no block device"))?;
+        let mut exports = all.exports.iter_mut();
+        let export = exports.find(|export| export.kind() == device.kind);
+        let devices = export.and_then(|export| export.devices());
+        let detached = devices
+            .expect("a device belongs to an export")
+            .detach(volume);
+        // Also after an error: a device that could only be stopped is gone for its users.
+        all.publish(shared);
+        detached?;
+        Ok(device)
+    }
+
     /// Ends all clients in order: requests in flight are answered, then the clients are disconnected.
     ///
     /// # Errors
     /// Clients were not all gone in time.
     pub fn stop(&self, shared: &Shared, within: Duration) -> Result<()> {
         let mut all = self.all();
-        let left = Arc::new(AtomicUsize::new(all.len() * usize::from(shared.shards())));
+        all.stage = Stage::Ended;
+        let count = all.exports.len() * usize::from(shared.shards());
+        let left = Arc::new(AtomicUsize::new(count));
         let count = left.clone();
         let ended: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
             count.fetch_sub(1, Ordering::AcqRel);
         });
-        for (at, export) in all.iter_mut().enumerate() {
+        for (at, export) in all.exports.iter_mut().enumerate() {
             export.stop(&messages(shared, at), &ended);
         }
         drop(all);
@@ -172,7 +272,77 @@ impl Exports {
 
     /// Removes the files of the exports' sockets.
     pub fn release(&self) {
-        self.all().clear();
+        self.all().exports.clear();
+    }
+}
+
+impl All {
+    fn check_open(&self) -> Result<()> {
+        match self.stage {
+            Stage::Closed => bail!("the array is being started; ask again in a second"),
+            Stage::Open => Ok(()),
+            Stage::Ended => bail!("the array is being stopped"),
+        }
+    }
+
+    /// The number of the export that makes devices in the way of this `kind`, or in the best way of those that there are.
+    fn way(&self, kind: Option<&str>) -> Result<usize> {
+        let is_asked_for = |one: &&&str| kind.is_none_or(|kind| kind == **one);
+        let kinds: Vec<&str> = DEVICE_KINDS.iter().filter(is_asked_for).copied().collect();
+        ensure!(
+            !kinds.is_empty(),
+            "a block device is one of {}",
+            and(&DEVICE_KINDS)
+        );
+        let of = |kind: &&str| {
+            let mut exports = self.exports.iter();
+            exports.position(|export| export.kind() == *kind)
+        };
+        let at = kinds.iter().find_map(of);
+        at.with_context(|| {
+            let missing = self.missing.iter().filter(|(kind, _)| kinds.contains(kind));
+            let why: Vec<String> = missing
+                .map(|(kind, why)| format!("{kind}: {why}"))
+                .collect();
+            format!(
+                "what it needs was missing when this process started ({}); add it, then stop and serve again",
+                why.join("; ")
+            )
+        })
+    }
+
+    /// Every volume that is a block device.
+    fn devices(&mut self) -> Vec<(String, DeviceStatus)> {
+        let mut found = Vec::new();
+        for export in &mut self.exports {
+            let kind = export.kind();
+            let devices = export.devices().map(|devices| devices.attached());
+            let described = |device: Attached| {
+                let status = DeviceStatus {
+                    kind: kind.to_owned(),
+                    path: device.path.display().to_string(),
+                    node: device.node.display().to_string(),
+                };
+                (device.volume, status)
+            };
+            found.extend(devices.into_iter().flatten().map(described));
+        }
+        found
+    }
+
+    fn device(&mut self, volume: &str) -> Option<DeviceStatus> {
+        let mut devices = self.devices().into_iter();
+        devices.find_map(|(of, device)| (of == volume).then_some(device))
+    }
+
+    fn publish(&mut self, shared: &Shared) {
+        let of = |one: &Started| -> Vec<String> {
+            let of_exports = self.exports.iter();
+            let of_exports = of_exports.map(|export| export.addresses(&one.name));
+            of_exports.flatten().collect()
+        };
+        let addresses = self.started.iter().flat_map(of).collect();
+        shared.set_exports(addresses, self.devices());
     }
 }
 
@@ -181,7 +351,7 @@ fn messages(shared: &Shared, at: usize) -> Messages {
 }
 
 /// What clients are offered of the volumes that are `started`, with the names of the volumes.
-pub(super) fn offers(record: &Record, started: &[Started]) -> Vec<Offer> {
+fn offers(record: &Record, started: &[Started]) -> Vec<Offer> {
     let offer = |one: &Started| {
         let at = usize::from(one.volume.0);
         let volume = &record.volumes[at];
@@ -201,3 +371,6 @@ pub(super) fn offers(record: &Record, started: &[Started]) -> Vec<Offer> {
     };
     started.iter().map(offer).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::ending::Ended;
 use super::events::{Told, tell_start_note};
-use super::exporting::{Exports, Started, offers};
+use super::exporting::{Exports, Started};
 use super::hearer::{Audience, Hearer};
 use super::memory;
 use super::options::ServeOptions;
@@ -46,7 +46,6 @@ impl Prepared {
     /// # Errors
     /// One sentence: what could not be made, opened or assembled.
     pub fn new(mut options: ServeOptions, hearer: Arc<dyn Hearer>) -> Result<Prepared> {
-        memory::refuse_less_than_is_needed(options.payload_bytes, options.shards)?;
         memory::refuse_more_than_there_is(options.payload_bytes, options.shards)?;
         // Before anything is done to drives: a socket that cannot be made must not stop an array that has just
         // been started. A client that connects early waits until the array is served.
@@ -54,6 +53,7 @@ impl Prepared {
         let api = ApiSocket::claim(&path)?;
         let binds = std::mem::take(&mut options.exports);
         let exports = Exports::bind(binds, &path.path, &hearer)?;
+        memory::refuse_less_than_is_needed(options.payload_bytes, options.shards, exports.count())?;
         let (mut drives, spares) = open_drives(&options)?;
         for refused in &spares.refused {
             // If the array does not start, the reason may be one of these spares: it may have become a member before.
@@ -113,7 +113,7 @@ impl Prepared {
         } = self;
         let started = Started::all_of(&container);
         let share = options.payload_bytes / u64::from(options.shards);
-        exports.prepare(&offers(&container.record, &started), share)?;
+        exports.prepare(&container.record, started, share)?;
         let spares = Arc::new(Spares::of(&container, options.backup.clone()));
         let events = EventLog::new();
         let hook = hook(&options, &hearer)?;
@@ -133,7 +133,7 @@ impl Prepared {
         );
         let runtime = runtime.inspect_err(|_| finish_telling(&hook, &remembering.keeper))?;
         let shared = runtime.handle();
-        shared.set_exports(exports.addresses(&started));
+        exports.publish(&shared);
         shared.set_remembered_rate(remembering.rate_bytes_per_s);
         let (stop, stop_asked) = watch::channel(false);
         let api = ApiOptions {
@@ -146,10 +146,10 @@ impl Prepared {
             }),
             hook: hook.clone(),
             keeper: remembering.keeper.clone(),
+            exports: exports.clone(),
         };
         let opening = Opening {
             api,
-            started,
             spares: spares_named.new,
             tell: tellers.all,
             options,
@@ -170,8 +170,6 @@ impl Prepared {
 /// What is left to do once the data threads run.
 struct Opening {
     api: ApiOptions,
-    /// The volumes that are started.
-    started: Vec<Started>,
     spares: Vec<String>,
     tell: Tell,
     options: ServeOptions,
@@ -181,7 +179,7 @@ impl Opening {
     /// Opens the API, adds the spares and accepts clients. The API ends when the returned [`ApiServer`] is dropped.
     fn open(self, server: &Server) -> Result<ApiServer> {
         let shared = server.runtime.handle();
-        server.exports.keep_true(shared.clone(), self.started)?;
+        server.exports.keep_true(shared.clone())?;
         let spares = self.api.spares.clone();
         let api = api::serve_api(self.api)?;
         let (options, tell) = (&self.options, &*self.tell);

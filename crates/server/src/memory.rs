@@ -17,22 +17,31 @@ const SCRATCH_BYTES_MIN: usize = 16 << 20;
 
 /// Minimum payload memory of an array.
 const PAYLOAD_BYTES_MIN: u64 = 8 << 20;
-/// Minimum payload memory of a shard: one request may take a quarter of it, and that has to be 1 MiB
+/// Minimum payload memory of an export on a shard: one request may take a quarter of it, and that has to be 1 MiB
 /// ([`exports::nbd::server::maximum_payload_bytes`]).
-const SHARD_PAYLOAD_BYTES_MIN: u64 = 4 << 20;
+const EXPORT_PAYLOAD_BYTES_MIN: u64 = 4 << 20;
 
-/// Refuses so little payload memory that a shard could not carry out a request of 1 MiB.
+/// Refuses so little payload memory that an export could not carry out a request of 1 MiB on each shard.
 ///
 /// # Errors
 /// One sentence that names the minimum.
-pub(super) fn refuse_less_than_is_needed(payload_bytes: u64, shards: u8) -> Result<()> {
-    let least = PAYLOAD_BYTES_MIN.max(u64::from(shards) * SHARD_PAYLOAD_BYTES_MIN);
+pub(super) fn refuse_less_than_is_needed(
+    payload_bytes: u64,
+    shards: u8,
+    exports: usize,
+) -> Result<()> {
+    let shares = u64::from(shards) * exports as u64;
+    let least = PAYLOAD_BYTES_MIN.max(shares * EXPORT_PAYLOAD_BYTES_MIN);
     if payload_bytes >= least {
         return Ok(());
     }
     let plural = if shards == 1 { "" } else { "s" };
+    let beside = match exports {
+        0 | 1 => "",
+        _ => ", for NBD clients and for block devices",
+    };
     bail!(
-        "--memory {} is too little for {shards} data thread{plural}; give at least {}m",
+        "--memory {} is too little for {shards} data thread{plural}{beside}; give at least {}m",
         typed_size(payload_bytes),
         least >> 20
     )

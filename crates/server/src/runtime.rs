@@ -13,7 +13,7 @@ use super::published::Published;
 use super::recorder::Encoders;
 use super::scrub::{Scrubs, keeper};
 use super::snapshot::Snapshot;
-use super::status::{DriveName, Facts, Status, describe};
+use super::status::{DeviceStatus, DriveName, Facts, Status, describe};
 use super::watch;
 use anyhow::{Context, Result, anyhow, bail};
 use container::Container;
@@ -307,9 +307,11 @@ impl Shared {
         self.mail.clone()
     }
 
-    /// Sets the addresses at which volumes can be reached.
-    pub fn set_exports(&self, exports: Vec<String>) {
-        lock(&self.facts).exports = exports;
+    /// Sets the addresses at which volumes can be reached, and the volumes that are block devices.
+    pub fn set_exports(&self, exports: Vec<String>, devices: Vec<(String, DeviceStatus)>) {
+        let mut facts = lock(&self.facts);
+        facts.exports = exports;
+        facts.devices = devices;
     }
 
     /// Sets the limit of background work with which the next server begins, for the status.

@@ -34,7 +34,7 @@ pub struct Status {
     pub members: Vec<MemberStatus>,
     /// Volumes.
     pub volumes: Vec<VolumeStatus>,
-    /// Where volumes can be reached, as URIs.
+    /// Where volumes can be reached: URIs, and paths of block devices.
     pub exports: Vec<String>,
     /// Limit of background work, bytes of each member per second; 0 is unlimited.
     pub rate_bytes_per_s: u64,
@@ -126,6 +126,20 @@ pub struct VolumeStatus {
     /// Its scrubs: the schedule, the last one, the unfinished one.
     #[serde(default)]
     pub scrub: Option<ScrubStatus>,
+    /// The block device that it is, if it is one.
+    #[serde(default)]
+    pub device: Option<DeviceStatus>,
+}
+
+/// A block device of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeviceStatus {
+    /// How it reaches the serving process: `ublk`.
+    pub kind: String,
+    /// Its lasting name: `/dev/fullstripe/` and the volume's name.
+    pub path: String,
+    /// The kernel's name, which the next start may change.
+    pub node: String,
 }
 
 /// A slot of a volume.
@@ -195,8 +209,10 @@ pub struct Facts {
     pub volume_uuids: Vec<String>,
     /// By [`MemberId`].
     pub drives: Vec<DriveName>,
-    /// URIs at which volumes can be reached.
+    /// URIs at which volumes can be reached, and paths of block devices.
     pub exports: Vec<String>,
+    /// Volumes that are block devices, by name.
+    pub devices: Vec<(String, DeviceStatus)>,
     /// Number of data threads.
     pub shards: u8,
     /// How they learn of completions.
@@ -311,6 +327,13 @@ fn members(snapshot: &Snapshot, facts: &Facts) -> Vec<MemberStatus> {
         .collect()
 }
 
+/// The block device that a volume is.
+fn device(facts: &Facts, at: usize) -> Option<DeviceStatus> {
+    let name = facts.volume_names.get(at)?;
+    let mut devices = facts.devices.iter();
+    devices.find_map(|(of, device)| (of == name).then(|| device.clone()))
+}
+
 fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
     let record = &snapshot.record;
     let volume = &record.volumes[at];
@@ -371,6 +394,7 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
         slots,
         job: background.map(|status| job(&status, &volume.slots, snapshot.now)),
         scrub: None,
+        device: device(facts, at),
     }
 }
 

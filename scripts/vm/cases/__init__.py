@@ -13,6 +13,7 @@ SHORT = {
     "device: blkdiscard -z by ublk",
     "device: a trim reaches the drives by ublk",
     "files: ext4 on RAID 5 of 4 by nbd",
+    "orders: attach and detach by ublk",
     "failures: RAID 5 of 4: a drive is failed by ublk",
     "failures: RAID 5 of 4: a drive is pulled out by nbd",
     "layers: LVM by nbd",

@@ -41,7 +41,6 @@ ENDS = LOAD_ENDS + """
     umount /mnt
     fullstripe scrub vol0 --wait
     healthy
-    detach 0
     stop "$(drive {drives})"
     [ ! -e /dev/ublkb0 ] || fail "the device is still there after the server has ended in order"
     [ ! -L /dev/fullstripe/vol0 ] || fail "the name is still there after the server has ended in order" """

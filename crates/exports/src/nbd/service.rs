@@ -17,6 +17,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+const KIND: &str = "nbd";
+
 /// Where clients connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -136,26 +138,38 @@ impl NbdExport {
     /// machines can reach are allowed only if `anyone` may connect.
     #[must_use]
     pub fn bind(addresses: Vec<Address>, anyone: bool) -> Bind {
-        Box::new(move |surroundings| {
-            let addresses = match addresses.is_empty() {
-                true => vec![Address::Unix(surroundings.socket_folder.join("nbd.sock"))],
-                false => addresses,
-            };
-            let twice = (1..addresses.len()).find(|&at| addresses[..at].contains(&addresses[at]));
-            if let Some(at) = twice {
-                bail!(
-                    "--nbd {} is given twice; name each address once",
-                    addresses[at]
-                );
-            }
-            let listening = addresses.iter().map(|address| listen(address, anyone));
-            Ok(Box::new(NbdExport {
-                listening: listening.collect::<Result<_>>()?,
-                offered: Arc::new(ExportList::new(Vec::new())?),
-                offers: Vec::new(),
-                payload_bytes_max: 0,
-                surroundings: surroundings.clone(),
-            }))
+        Bind {
+            kind: KIND,
+            is_needed: true,
+            make: Box::new(move |surroundings| {
+                Ok(Box::new(NbdExport::make(addresses, anyone, surroundings)?))
+            }),
+        }
+    }
+
+    fn make(
+        addresses: Vec<Address>,
+        anyone: bool,
+        surroundings: &Surroundings,
+    ) -> Result<NbdExport> {
+        let addresses = match addresses.is_empty() {
+            true => vec![Address::Unix(surroundings.socket_folder.join("nbd.sock"))],
+            false => addresses,
+        };
+        let twice = (1..addresses.len()).find(|&at| addresses[..at].contains(&addresses[at]));
+        if let Some(at) = twice {
+            bail!(
+                "--nbd {} is given twice; name each address once",
+                addresses[at]
+            );
+        }
+        let listening = addresses.iter().map(|address| listen(address, anyone));
+        Ok(NbdExport {
+            listening: listening.collect::<Result<_>>()?,
+            offered: Arc::new(ExportList::new(Vec::new())?),
+            offers: Vec::new(),
+            payload_bytes_max: 0,
+            surroundings: surroundings.clone(),
         })
     }
 
@@ -190,7 +204,7 @@ impl NbdExport {
 
 impl Export for NbdExport {
     fn kind(&self) -> &'static str {
-        "nbd"
+        KIND
     }
 
     fn addresses(&self, volume: &str) -> Vec<String> {

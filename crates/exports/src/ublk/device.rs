@@ -2,16 +2,19 @@
 
 use super::limits::{self, Shape};
 use super::port::NewQueue;
-use crate::export::{Messages, Offer};
+use crate::export::{Attached, Messages, Offer};
 use crate::links::{self, Link};
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use drives::holders::holders;
 use drives::ublk::{CharacterDevice, Control, DeviceInfo, Features, State};
 use engine::units::ShardId;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+use words::and;
 
 /// How long the shards may take to give all commands of a queue.
 const QUEUES_WITHIN: Duration = Duration::from_secs(10);
@@ -159,11 +162,45 @@ impl Device {
         Ok(())
     }
 
+    /// Where the volume is found; `None` once the device is stopped.
+    #[must_use]
+    pub fn attached(&self) -> Option<Attached> {
+        let link = self.link.as_ref()?;
+        Some(Attached {
+            volume: self.volume.clone(),
+            path: link.path().to_owned(),
+            node: block_device(self.number),
+        })
+    }
+
     /// Whether the block device is mounted, or something else has claimed it, such as LVM. True also if that cannot be told.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
+        !self.stopped && self.claim().is_err()
+    }
+
+    /// Claims the block device, as a mount would.
+    fn claim(&self) -> Result<OwnedFd> {
+        let device = block_device(self.number);
         let exclusively = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        rustix::fs::open(block_device(self.number), exclusively, Mode::empty()).is_err()
+        rustix::fs::open(&device, exclusively, Mode::empty()).map_err(|errno| match errno {
+            Errno::BUSY => anyhow!("{}", in_use_by(&self.volume, &holders(&device))),
+            errno => anyhow!("cannot open {}: {errno}", device.display()),
+        })
+    }
+
+    /// Stops and removes the device, unless something uses it. If only the removal fails, it can be repeated.
+    ///
+    /// # Errors
+    /// It is in use, and stays; the kernel refuses.
+    pub fn detach(&mut self, control: &mut Control) -> Result<()> {
+        if !self.stopped {
+            // Held until the device is stopped, so that nothing can mount it meanwhile.
+            let claimed = self.claim()?;
+            self.stop(control)?;
+            drop(claimed);
+        }
+        self.delete(control)
     }
 
     /// Leaves the device to the next process.
@@ -193,6 +230,17 @@ impl Device {
     pub fn delete(&mut self, control: &mut Control) -> Result<()> {
         control.delete(self.number, DELETE_WITHIN)?;
         Ok(())
+    }
+}
+
+/// A sentence: what uses a volume's device.
+fn in_use_by(volume: &str, holders: &[String]) -> String {
+    match holders {
+        [] => format!("volume {volume} is in use as a block device; end that first"),
+        holders => format!(
+            "volume {volume} is in use by {}; end that first",
+            and(holders)
+        ),
     }
 }
 
@@ -234,7 +282,10 @@ fn serve_queues(offer: &Offer, info: &DeviceInfo, messages: &Messages) -> Result
 
 /// The device that an earlier process has made for this volume, if it waits to be taken over. One that was never started
 /// is removed.
-fn leftover(control: &mut Control, offer: &Offer) -> Result<Option<DeviceInfo>> {
+///
+/// # Errors
+/// Another process serves it, or it has another size.
+pub(super) fn leftover(control: &mut Control, offer: &Offer) -> Result<Option<DeviceInfo>> {
     for number in numbers()? {
         let Some(info) = settled(control, offer, number)? else {
             continue;

@@ -1,21 +1,34 @@
-//! ublk as an export: devices are made when the array is opened, and stopped before it is.
+//! ublk as an export: devices are made when the array is opened or while it is served, and stopped before it is.
 
-use super::device::Device;
+use super::device::{Device, block_device, leftover};
 use super::limits::Shape;
 use super::port::{Stop, UblkPort};
-use crate::export::{Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings};
+use crate::export::{
+    Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Surroundings,
+};
 use crate::links;
 use crate::ports::AnyPort;
 use anyhow::{Context, Result};
 use drives::ublk::Control;
-use std::path::Path;
 use std::sync::Arc;
 
-/// Block devices for all volumes.
+const KIND: &str = "ublk";
+
+/// Which volumes become block devices when the array is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtStart {
+    /// All.
+    All,
+    /// Those whose device an earlier process has left, with requests that wait.
+    LeftOver,
+}
+
+/// Block devices for volumes.
 pub struct UblkExport {
+    at_start: AtStart,
     offers: Vec<Offer>,
-    /// For the devices that are made; one that is taken over keeps its own.
-    shape: Option<Shape>,
+    /// Payload memory of each shard.
+    pool_bytes: u64,
     devices: Vec<Device>,
     surroundings: Surroundings,
 }
@@ -23,28 +36,48 @@ pub struct UblkExport {
 impl UblkExport {
     /// Checks that the kernel has ublk and that this process may use it.
     #[must_use]
-    pub fn bind() -> Bind {
-        Box::new(|surroundings| {
-            Control::open()?;
-            Ok(Box::new(UblkExport {
-                offers: Vec::new(),
-                shape: None,
-                devices: Vec::new(),
-                surroundings: surroundings.clone(),
-            }))
+    pub fn bind(at_start: AtStart) -> Bind {
+        Bind {
+            kind: KIND,
+            is_needed: at_start == AtStart::All,
+            make: Box::new(move |surroundings| {
+                Control::open()?;
+                Ok(Box::new(UblkExport {
+                    at_start,
+                    offers: Vec::new(),
+                    pool_bytes: 0,
+                    devices: Vec::new(),
+                    surroundings: surroundings.clone(),
+                }))
+            }),
+        }
+    }
+
+    /// For devices that are made; one that is taken over keeps its own. Each volume has an equal share of the memory.
+    fn shape(&self) -> Result<Shape> {
+        let shape = Shape::fitting(self.pool_bytes, self.offers.len());
+        shape.with_context(|| {
+            let least = Shape::least_pool_bytes(self.offers.len());
+            let pool_bytes = self.pool_bytes;
+            format!(
+                "ublk devices need {least} bytes of memory for each shard and have {pool_bytes}; give more --memory"
+            )
         })
     }
 
-    fn attach_all(&mut self, messages: &Messages) -> Result<()> {
-        let mut control = Control::open()?;
-        let shape = self
-            .shape
-            .expect("an export is prepared before it is opened");
-        for offer in &self.offers {
-            self.devices
-                .push(Device::attach(&mut control, offer, shape, messages)?);
-        }
-        Ok(())
+    /// Whether an earlier process has left a device of this volume. Nothing is written to a volume that is read-only, so
+    /// its device may wait longer.
+    fn is_left_over(&self, offer: &Offer) -> Result<bool> {
+        let left = leftover(&mut Control::open()?, offer)?;
+        let Some(left) = left.filter(|_| offer.read_only) else {
+            return Ok(left.is_some());
+        };
+        (self.surroundings.say)(&format_args!(
+            "{} was left by an earlier process, and its requests wait until volume {} is served without --read-only",
+            block_device(left.number).display(),
+            offer.name
+        ));
+        Ok(false)
     }
 
     /// Does something with the control device to each device; a problem is said, and the others are tried all the same.
@@ -65,26 +98,27 @@ impl UblkExport {
 
 impl Export for UblkExport {
     fn kind(&self) -> &'static str {
-        "ublk"
+        KIND
     }
 
     fn addresses(&self, volume: &str) -> Vec<String> {
-        let path = links::path(Path::new(links::FOLDER), volume);
-        vec![path.display().to_string()]
+        let mut devices = self.attached().into_iter();
+        let device = devices.find(|device| device.volume == volume);
+        device
+            .map(|device| device.path.display().to_string())
+            .into_iter()
+            .collect()
     }
 
     fn prepare(&mut self, offers: &[Offer], pool_bytes: u64) -> Result<()> {
-        offers
-            .iter()
-            .try_for_each(|offer| links::check_name(&offer.name))?;
-        let shape = Shape::fitting(pool_bytes, offers.len());
-        self.shape = Some(shape.with_context(|| {
-            let least = Shape::least_pool_bytes(offers.len());
-            format!(
-                "ublk devices need {least} bytes of memory for each shard and have {pool_bytes}; give more --memory"
-            )
-        })?);
+        self.pool_bytes = pool_bytes;
         self.offers = offers.to_vec();
+        if self.at_start == AtStart::All {
+            offers
+                .iter()
+                .try_for_each(|offer| links::check_name(&offer.name))?;
+            self.shape()?;
+        }
         Ok(())
     }
 
@@ -93,9 +127,14 @@ impl Export for UblkExport {
         Arc::new(move |place: Place| Ok(AnyPort::Ublk(UblkPort::new(place.pool, say.clone()))))
     }
 
-    /// If one device cannot be made, those before it are removed when the export is stopped.
+    /// If one device cannot be made or taken over, those before it are removed when the export is stopped.
     fn open(&mut self, messages: &Messages) -> Result<()> {
-        self.attach_all(messages)
+        for offer in self.offers.clone() {
+            if self.at_start == AtStart::All || self.is_left_over(&offer)? {
+                self.attach(&offer, messages)?;
+            }
+        }
+        Ok(())
     }
 
     /// The limits of a device never change: if a drive without discard joins, discards fail as "not supported", and the
@@ -116,11 +155,42 @@ impl Export for UblkExport {
         });
         for device in left {
             (self.surroundings.say)(&format_args!(
-                "volume {} is in use as a block device: its requests wait until it is served with --ublk again",
+                "volume {} is in use as a block device: its requests wait until it is served again",
                 device.volume
             ));
             device.leave();
         }
+    }
+
+    fn devices(&mut self) -> Option<&mut dyn Devices> {
+        Some(self)
+    }
+}
+
+impl Devices for UblkExport {
+    fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached> {
+        links::check_name(&offer.name)?;
+        let shape = self.shape()?;
+        let device = Device::attach(&mut Control::open()?, offer, shape, messages)?;
+        let attached = device.attached();
+        // One that was detached except for its number has been removed just now.
+        self.devices.retain(|other| other.volume != offer.name);
+        self.devices.push(device);
+        Ok(attached.expect("a device that has just been started has a link"))
+    }
+
+    fn detach(&mut self, volume: &str) -> Result<()> {
+        let mut devices = self.devices.iter();
+        let at = devices.position(|device| device.volume == volume);
+        let at = at.with_context(|| format!("volume {volume} is no ublk device"))?;
+        self.devices[at].detach(&mut Control::open()?)?;
+        self.devices.remove(at);
+        Ok(())
+    }
+
+    fn attached(&self) -> Vec<Attached> {
+        let devices = self.devices.iter();
+        devices.filter_map(Device::attached).collect()
     }
 }
 

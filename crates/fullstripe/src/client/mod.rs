@@ -5,12 +5,13 @@
 //! decides what is allowed.
 //!
 //! [`server::client`] is the client itself. [`status`] and [`events`] only read, [`drives`] sends orders about a drive
-//! and prints their [`consequences`] first, [`orders`] sends the other orders, [`jobs`] starts long work and can wait
-//! for its end. [`panel`] and [`changes`] put a status into words; [`completion`] answers the shell.
+//! and prints their [`consequences`] first, [`devices`] makes volumes block devices, [`orders`] sends the other orders,
+//! [`jobs`] starts long work and can wait for its end. [`panel`] and [`changes`] put a status into words; [`completion`] answers the shell.
 
 mod changes;
 mod completion;
 mod consequences;
+mod devices;
 mod drives;
 mod events;
 mod jobs;
@@ -51,6 +52,10 @@ pub enum ClientCommand {
     Rebuild(jobs::RebuildArgs),
     /// Read everything and compare data with redundancy
     Scrub(scrub::ScrubArgs),
+    /// Make a volume a block device of this machine: /dev/fullstripe/NAME
+    Attach(devices::AttachArgs),
+    /// Remove the block device of a volume
+    Detach(orders::VolumeArgs),
     /// Pause the background work of a volume
     Pause(orders::VolumeArgs),
     /// Resume the paused background work of a volume
@@ -130,6 +135,8 @@ pub fn run(command: &ClientCommand) -> Result<ExitCode> {
         ClientCommand::Replace(args) => drives::replace(args),
         ClientCommand::Rebuild(args) => jobs::rebuild(args),
         ClientCommand::Scrub(args) => scrub::run(args),
+        ClientCommand::Attach(args) => devices::attach(args),
+        ClientCommand::Detach(args) => devices::detach(args),
         ClientCommand::Pause(args) => orders::on_volume(args, "pause"),
         ClientCommand::Resume(args) => orders::on_volume(args, "resume"),
         ClientCommand::Cancel(args) => orders::cancel(args),

@@ -20,9 +20,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(Args, Debug)]
 pub struct VolumeArgs {
     /// Name of the volume; may be left out where there is only one
-    volume: Option<String>,
+    pub(super) volume: Option<String>,
     #[command(flatten)]
-    reach: Reach,
+    pub(super) reach: Reach,
 }
 
 /// A drive to add.

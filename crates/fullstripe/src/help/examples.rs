@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 35] = [
     (
         "create",
         &[
@@ -105,6 +105,20 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 33] = [
         &[(
             "fullstripe remove /dev/nvme2n1",
             "then it can be pulled out",
+        )],
+    ),
+    (
+        "attach",
+        &[(
+            "fullstripe attach vol0",
+            "makes /dev/fullstripe/vol0, and says how mkfs fits a file system to the array",
+        )],
+    ),
+    (
+        "detach",
+        &[(
+            "fullstripe detach vol0",
+            "after umount: a device that is in use stays",
         )],
     ),
     (

@@ -15,6 +15,8 @@ const GROUPS: [(&str, &[&str]); 8] = [
         &[
             "create",
             "serve",
+            "attach",
+            "detach",
             "stop",
             "assemble",
             "destroy",
@@ -150,6 +152,8 @@ mod tests {
         Arrays:
           create       Create a volume on drives
           serve        Serve an array until SIGTERM, SIGINT or `fullstripe stop`
+          attach       Make a volume a block device of this machine: /dev/fullstripe/NAME
+          detach       Remove the block device of a volume
           stop         Stop the serving process: flush, mark volumes clean, release the drives
           assemble     Say what `serve` would do with these drives, without doing it
           destroy      Delete a volume

@@ -4,8 +4,8 @@
 //! the socket is and [`socket`] claims it: one process answers on a path, and only the owner of the socket may
 //! connect. [`connections`] limits how many clients are connected at once. An [`App`](state::App) holds what the
 //! handlers need; [`routes`] lists every path once, for both the router and the description at `/v1/openapi.json`.
-//! Queries are answered from the published status ([`queries`], [`metrics`], [`stream`]). Orders ([`orders`],
-//! [`spare`]) go to the controller, and are answered when the published status shows their effect, so that a client
+//! Queries are answered from the published status ([`queries`], [`metrics`], [`stream`]). [`devices`] makes volumes block
+//! devices of the machine. Orders ([`orders`], [`spare`]) go to the controller, and are answered when the published status shows their effect, so that a client
 //! that queries the status after an order sees that effect.
 //!
 //! The program's only tokio runtime runs here, on one thread of its own. No data thread waits for it,
@@ -16,6 +16,7 @@
 
 mod busy;
 mod connections;
+mod devices;
 mod errors;
 pub mod event_log;
 pub mod hook;
@@ -38,6 +39,7 @@ pub use event_log::EventLog;
 pub use hook::Hook;
 pub use spare::Spares;
 
+use crate::exporting::Exports;
 use crate::runtime::Shared;
 use crate::state_folder::keeper::Keeper;
 use anyhow::{Context, Result, anyhow};
@@ -73,6 +75,8 @@ pub struct ApiOptions {
     pub hook: Option<Arc<Hook>>,
     /// Keeps settings for the next start; `None` if they are not kept.
     pub keeper: Option<Arc<Keeper>>,
+    /// The exports, which attach and detach volumes.
+    pub exports: Exports,
 }
 
 /// A socket that this process owns but does not answer on yet: clients wait until [`serve_api`] runs.
@@ -122,6 +126,7 @@ pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
         on_stop: options.on_stop,
         hook: options.hook,
         keeper: options.keeper,
+        exports: options.exports,
         stopping: stopping.clone(),
     });
     let free_connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));

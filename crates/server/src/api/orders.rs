@@ -37,7 +37,7 @@ pub(super) fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
 }
 
 /// Parses a request body that may be left out.
-fn parse_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, ApiError> {
+pub(super) fn parse_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, ApiError> {
     match body.is_empty() {
         true => Ok(T::default()),
         false => parse(body),

@@ -2,7 +2,7 @@
 
 use super::errors::ApiError;
 use super::state::App;
-use super::{orders, queries, scrubs};
+use super::{devices, orders, queries, scrubs};
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::routing::{MethodRouter, delete, get, post, put};
@@ -38,6 +38,8 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         orders::pause,
         orders::resume,
         orders::rate,
+        devices::attach,
+        devices::detach,
         orders::stop,
         openapi
     )
@@ -64,6 +66,8 @@ pub fn routes() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
         ("/v1/volumes/{volume}/job", delete(orders::cancel)),
         ("/v1/volumes/{volume}/pause", post(orders::pause)),
         ("/v1/volumes/{volume}/resume", post(orders::resume)),
+        ("/v1/volumes/{volume}/attach", post(devices::attach)),
+        ("/v1/volumes/{volume}/detach", post(devices::detach)),
         ("/v1/rate", put(orders::rate)),
         ("/v1/stop", post(orders::stop)),
         ("/v1/openapi.json", get(openapi)),

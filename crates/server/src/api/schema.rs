@@ -4,6 +4,7 @@
 //! them. An unknown field in a request is refused: a misspelt option must not be ignored.
 
 use crate::events::Told;
+use crate::status::DeviceStatus;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -81,6 +82,29 @@ pub struct ScheduleRequest {
     /// Correct redundancy that does not match the data.
     #[serde(default)]
     pub repair: bool,
+}
+
+/// Make a volume a block device of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttachRequest {
+    /// How the device reaches the serving process: `ublk`; absent: the best way that the machine has.
+    #[serde(default, rename = "as")]
+    pub kind: Option<String>,
+}
+
+/// A volume is a block device now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AttachDone {
+    /// What was done, in one sentence.
+    pub text: String,
+    /// The device.
+    pub device: DeviceStatus,
+    /// Bytes of a member that follow each other in the volume: the stripe unit of a file system.
+    pub chunk_bytes: u32,
+    /// Bytes of data in a row of the array: the stripe width of a file system. Equal to `chunk_bytes` where nothing is
+    /// striped.
+    pub row_bytes: u64,
 }
 
 /// The limit of background work.

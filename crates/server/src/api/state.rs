@@ -5,6 +5,7 @@ use super::event_log::EventLog;
 use super::hook::Hook;
 use super::spare::Spares;
 use crate::events::NotDone;
+use crate::exporting::Exports;
 use crate::runtime::Shared;
 use crate::state_folder::keeper::Keeper;
 use crate::status::Status;
@@ -26,6 +27,7 @@ pub struct App {
     pub on_stop: Box<dyn Fn() + Send + Sync>,
     pub hook: Option<Arc<Hook>>,
     pub keeper: Option<Arc<Keeper>>,
+    pub exports: Exports,
     pub stopping: watch::Receiver<bool>,
 }
 

@@ -8,6 +8,7 @@ use crate::api::socket_path::SocketPath;
 use crate::api::{ApiOptions, ApiServer, ApiSocket, Hook, Spares, serve_api};
 use crate::client::Client;
 use crate::events::Told;
+use crate::exporting::Exports;
 use crate::runtime::{Clients, RunOptions, Runtime, Shared};
 use crate::status::{Status, VolumeStatus};
 use container::Container;
@@ -108,6 +109,7 @@ impl Served {
             on_stop: Box::new(move || asked.store(true, Ordering::Release)),
             hook: Some(Arc::new(Hook::new("true", |_| ()).unwrap())),
             keeper: None,
+            exports: Exports::default(),
         });
         let served = Served {
             shared: runtime.handle(),

@@ -43,6 +43,7 @@ pub fn volume(name: &str, slots: Vec<SlotStatus>) -> VolumeStatus {
         slots,
         job: None,
         scrub: None,
+        device: None,
     }
 }
 

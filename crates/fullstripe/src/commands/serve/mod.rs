@@ -13,7 +13,7 @@ use drives::spec::parse_size;
 use engine::layout::Level;
 use exports::export::Bind;
 use exports::nbd::service::{Address, NbdExport};
-use exports::ublk::service::UblkExport;
+use exports::ublk::service::{AtStart, UblkExport};
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
 use server::api::event_log::fold;
@@ -52,8 +52,9 @@ pub struct ServeArgs {
     /// Allow TCP addresses that other machines can reach; NBD has no authentication.
     #[arg(long)]
     listen: bool,
-    /// Make each volume a block device of this machine too, /dev/fullstripe/NAME. Needs root and the kernel's module
-    /// ublk_drv. When serve ends, devices that are in use stay, and their requests wait for the next serve.
+    /// Attach each volume at once, as `fullstripe attach` does later: it becomes the block device /dev/fullstripe/NAME.
+    /// Needs root and the kernel's module ublk_drv. When serve ends, devices that are in use stay, and their requests
+    /// wait for the next serve, which takes them over with or without this option.
     #[arg(long)]
     ublk: bool,
     /// Socket on which the API listens.
@@ -62,7 +63,7 @@ pub struct ServeArgs {
     /// Data threads, each with a core of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     shards: u8,
-    /// Memory for the data of requests.
+    /// Memory for the data of requests. Where this process can use ublk, half of it is for block devices.
     #[arg(long, default_value = "128m", value_name = "SIZE")]
     memory: String,
     /// How data threads learn of completed I/O: interrupt, polling (a core each), or hybrid:MICROSECONDS
@@ -111,8 +112,11 @@ pub struct ServeArgs {
 impl ServeArgs {
     fn exports(&self) -> Vec<Bind> {
         let nbd = NbdExport::bind(self.nbd.clone(), self.listen);
-        let ublk = self.ublk.then(UblkExport::bind);
-        [nbd].into_iter().chain(ublk).collect()
+        let ublk = UblkExport::bind(match self.ublk {
+            true => AtStart::All,
+            false => AtStart::LeftOver,
+        });
+        vec![nbd, ublk]
     }
 
     fn options(&self) -> Result<ServeOptions> {

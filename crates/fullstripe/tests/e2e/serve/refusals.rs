@@ -184,6 +184,18 @@ fn a_kernel_without_ublk_is_named_before_drives_are_touched() {
     let before = std::fs::read(bed.drive(0)).expect("it is there");
     does_not_serve(&bed, &["--ublk"], wanted);
     assert_eq!(std::fs::read(bed.drive(0)).expect("it is there"), before);
+    let server = bed.serve(bed.drives()).start();
+    server
+        .order(&["attach"])
+        .refused("volume data cannot be attached")
+        .refused(wanted);
+    server
+        .order(&["detach"])
+        .refused("volume data is no block device");
+    server
+        .order(&["attach", "dato"])
+        .refused("there is no volume \"dato\" in this array");
+    server.stop();
 }
 
 #[test]

@@ -1,0 +1,72 @@
+//! Makes volumes block devices of the machine, and removes these.
+
+use super::errors::ApiError;
+use super::names;
+use super::orders::parse_or_default;
+use super::schema::{AttachDone, AttachRequest, Done, ErrorBody};
+use super::state::{App, blocking};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use std::sync::Arc;
+
+/// Makes a volume a block device. The answer comes when the kernel has read its table of partitions.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/attach", request_body = AttachRequest,
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = AttachDone), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "it is one already, or the machine cannot do it")))]
+pub async fn attach(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<AttachDone>, ApiError> {
+    let request: AttachRequest = parse_or_default(&body)?;
+    blocking(app, move |app| {
+        let status = app.status()?;
+        let (_, volume) = names::volume(&status, &name)?;
+        if volume.state == "failed" {
+            return Err(ApiError::conflict(format!(
+                "volume {name} is failed and cannot be attached; `fullstripe status` says what to do first"
+            )));
+        }
+        let attached = app
+            .exports
+            .attach(&app.shared, &name, request.kind.as_deref());
+        let (offer, device) = attached.map_err(|error| ApiError::conflict(format!("{error:#}")))?;
+        Ok(Json(AttachDone {
+            text: format!(
+                "volume {name} is the block device {} ({}, {})",
+                device.path, device.node, device.kind
+            ),
+            device,
+            chunk_bytes: offer.chunk_bytes,
+            row_bytes: offer.row_bytes,
+        }))
+    })
+    .await
+}
+
+/// Removes the block device of a volume.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/detach",
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "it is in use, or no block device")))]
+pub async fn detach(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<Json<Done>, ApiError> {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        names::volume(&status, &name)?;
+        let device = app.exports.detach(&app.shared, &name);
+        let device = device.map_err(|error| ApiError::conflict(format!("{error:#}")))?;
+        Ok(Json(Done {
+            text: format!(
+                "volume {name} is no block device any more; {} is removed",
+                device.path
+            ),
+            member: None,
+        }))
+    })
+    .await
+}

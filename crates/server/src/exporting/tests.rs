@@ -1,0 +1,193 @@
+//! Volumes are attached and detached by an export whose devices are only names.
+
+use super::*;
+use crate::events::Told;
+use crate::hearer::Audience;
+use crate::testing::Served;
+use exports::export::{Devices, Export, MakeExport};
+use metadata::imsm::Level;
+use std::fmt::Display;
+
+struct Deaf;
+
+impl Hearer for Deaf {
+    fn say(&self, _: &dyn Display) {}
+    fn event(&self, _: &Told, _: Audience) {}
+}
+
+/// Devices that are only names; one of a volume that is `in_use` stays.
+#[derive(Default)]
+struct Names {
+    attached: Vec<Attached>,
+    in_use: bool,
+}
+
+impl Export for Names {
+    fn kind(&self) -> &'static str {
+        "ublk"
+    }
+    fn addresses(&self, _: &str) -> Vec<String> {
+        self.attached
+            .iter()
+            .map(|device| device.path.display().to_string())
+            .collect()
+    }
+    fn prepare(&mut self, _: &[Offer], _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn ports(&self) -> MakeExportPort {
+        unreachable!("no shard asks for a port")
+    }
+    fn open(&mut self, _: &Messages) -> Result<()> {
+        Ok(())
+    }
+    fn renew(&mut self, _: &[Offer], _: &Messages) {}
+    fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>) {
+        (0..messages.shards()).for_each(|_| ended());
+    }
+    fn devices(&mut self) -> Option<&mut dyn Devices> {
+        Some(self)
+    }
+}
+
+impl Devices for Names {
+    fn attach(&mut self, offer: &Offer, _: &Messages) -> Result<Attached> {
+        self.attached.push(Attached {
+            volume: offer.name.clone(),
+            path: Path::new("/dev/fullstripe").join(&offer.name),
+            node: "/dev/ublkb7".into(),
+        });
+        Ok(self.attached[0].clone())
+    }
+    fn detach(&mut self, _: &str) -> Result<()> {
+        ensure!(!self.in_use, "in use");
+        self.attached.clear();
+        Ok(())
+    }
+    fn attached(&self) -> Vec<Attached> {
+        self.attached.clone()
+    }
+}
+
+fn bind(is_needed: bool, make: MakeExport) -> Bind {
+    Bind {
+        kind: "ublk",
+        is_needed,
+        make,
+    }
+}
+
+fn bound(bind: Bind) -> Result<Exports> {
+    let hearer: Arc<dyn Hearer> = Arc::new(Deaf);
+    Exports::bind(vec![bind], Path::new("/run/api.sock"), &hearer)
+}
+
+/// Exports of the volume `v` of an array.
+fn prepared(served: &Served, bind: Bind) -> Exports {
+    let exports = bound(bind).unwrap();
+    let started = Started {
+        volume: VolumeId(0),
+        name: "v".to_owned(),
+        uuid: Uuid([7; 16]),
+    };
+    let record = &served.shared.snapshot().record;
+    exports.prepare(record, vec![started], 8 << 20).unwrap();
+    exports
+}
+
+fn names(in_use: bool) -> Bind {
+    bind(
+        true,
+        Box::new(move |_| {
+            Ok(Box::new(Names {
+                in_use,
+                ..Names::default()
+            }))
+        }),
+    )
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T>) -> String {
+    format!("{:#}", result.unwrap_err())
+}
+
+#[test]
+fn an_attached_volume_is_in_the_status_until_it_is_detached() {
+    let served = Served::new(Level::Raid1, 2);
+    let exports = prepared(&served, names(false));
+    let shared = &served.shared;
+    exports.open(shared).unwrap();
+    assert_eq!(shared.status().volumes[0].device, None);
+
+    let (offer, device) = exports.attach(shared, "v", None).unwrap();
+    assert_eq!(offer.name, "v");
+    assert_eq!(
+        (&*device.kind, &*device.path, &*device.node),
+        ("ublk", "/dev/fullstripe/v", "/dev/ublkb7")
+    );
+    let status = shared.status();
+    assert_eq!(status.volumes[0].device.as_ref(), Some(&device));
+    assert_eq!(status.exports, ["/dev/fullstripe/v"]);
+    assert_eq!(
+        refused(exports.attach(shared, "v", Some("ublk"))),
+        "volume v is /dev/fullstripe/v already"
+    );
+
+    assert_eq!(exports.detach(shared, "v").unwrap(), device);
+    let status = shared.status();
+    assert_eq!(status.volumes[0].device, None);
+    assert!(status.exports.is_empty());
+    assert_eq!(
+        refused(exports.detach(shared, "v")),
+        "volume v is no block device"
+    );
+}
+
+#[test]
+fn a_device_in_use_stays() {
+    let served = Served::new(Level::Raid1, 2);
+    let exports = prepared(&served, names(true));
+    exports.open(&served.shared).unwrap();
+    exports.attach(&served.shared, "v", None).unwrap();
+    assert_eq!(refused(exports.detach(&served.shared, "v")), "in use");
+    assert!(served.shared.status().volumes[0].device.is_some());
+}
+
+#[test]
+fn nothing_is_attached_before_the_array_is_open_or_after_its_end() {
+    let served = Served::new(Level::Raid1, 2);
+    let exports = prepared(&served, names(false));
+    let attach = || refused(exports.attach(&served.shared, "v", None));
+    assert!(attach().contains("is being started"));
+    exports.open(&served.shared).unwrap();
+    exports
+        .stop(&served.shared, Duration::from_secs(60))
+        .unwrap();
+    assert!(attach().contains("is being stopped"));
+    assert!(refused(exports.detach(&served.shared, "v")).contains("is being stopped"));
+}
+
+#[test]
+fn what_cannot_be_made_is_an_error_only_where_it_is_needed() {
+    let cannot = || -> MakeExport { Box::new(|_| bail!("no such module")) };
+    assert_eq!(
+        refused(bound(bind(true, cannot())).map(|_| ())),
+        "no such module"
+    );
+    let served = Served::new(Level::Raid1, 2);
+    let exports = prepared(&served, bind(false, cannot()));
+    exports.open(&served.shared).unwrap();
+    assert_eq!(
+        refused(exports.attach(&served.shared, "v", None)),
+        "volume v cannot be attached: what it needs was missing when this process started (ublk: no such module); \
+         add it, then stop and serve again"
+    );
+    assert_eq!(
+        refused(exports.attach(&served.shared, "v", Some("floppy"))),
+        "volume v cannot be attached: a block device is one of ublk"
+    );
+    assert_eq!(
+        refused(exports.attach(&served.shared, "w", None)),
+        "volume w is not started"
+    );
+}
