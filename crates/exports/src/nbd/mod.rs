@@ -11,10 +11,11 @@
 //! - `error`: errors that answer a request, and errors that end a session.
 //! - [`service`]: NBD as an [export](crate::export::Export): where to listen, what is offered.
 //! - [`server`]: sessions on a shard's ring, between sockets and the engine.
+//! - [`kernel`]: the kernel of this machine as the client: `/dev/nbdN`.
 //! - `exercise` and `script`: code that the fuzzer and the tests share.
 //!
-//! Apart from [`server`] there is no I/O here: bytes go in, and commands come out. Sockets, buffers and timeouts belong
-//! to the driver, which is [`server`] or a test. So no payload is copied here, every path can be tested with a script
+//! Apart from [`server`] and `kernel` there is no I/O here: bytes go in, and commands come out. Sockets, buffers and
+//! timeouts belong to the driver, which is [`server`] or a test. So no payload is copied here, every path can be tested with a script
 //! of bytes, and a fuzzer runs the whole protocol in microseconds. In the transmission phase nothing is allocated.
 
 mod command;
@@ -22,6 +23,7 @@ mod error;
 mod exercise;
 mod export;
 mod handshake;
+pub mod kernel;
 mod negotiation;
 mod option;
 mod reply;

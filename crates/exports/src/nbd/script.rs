@@ -1,4 +1,4 @@
-//! Builds bytes as clients send them, to exercise sessions.
+//! Builds bytes as clients send them, to exercise sessions, and for the one client that we have (`kernel::handshake`).
 //!
 //! This is not a client: nothing here reads what a server sends, apart from the tests' reader of replies.
 

@@ -36,7 +36,7 @@ mod setup;
 mod stats;
 mod stop;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use setup::{
     NbdLimits, NbdPortError, NbdPortOptions, NewConnection, NewListener, NewOffer, Problem, Route,

@@ -10,11 +10,11 @@
 
 mod batches;
 mod chaos;
-mod client;
+pub mod client;
 mod hanging;
 mod hostile;
 mod limits;
-mod rig;
+pub mod rig;
 mod service;
 mod stopping;
 mod tools;

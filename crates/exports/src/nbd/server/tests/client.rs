@@ -86,6 +86,15 @@ impl Client {
         Client::negotiate(stream, export, true)
     }
 
+    /// A client with simple replies on a connection whose handshake is over.
+    pub fn transmitting(stream: UnixStream, size_bytes: u64) -> Client {
+        Client {
+            stream,
+            size_bytes,
+            structured: false,
+        }
+    }
+
     fn negotiate(mut stream: UnixStream, export: &str, structured: bool) -> Client {
         greet(&mut stream);
         if structured {

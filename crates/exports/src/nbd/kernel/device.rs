@@ -1,0 +1,382 @@
+//! A volume as a device of the kernel: how it is connected, taken over, kept alive and given up.
+
+use super::connections::{Kept, Prepared};
+use super::control::{Connections, Control, ControlError, Wanted};
+use super::handshake::Negotiated;
+use super::sysfs::{self, Shape};
+use super::{DEAD_CONNECTION_TIMEOUT, request_timeout};
+use crate::export::{Messages, Offer};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use engine::units::ShardId;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long the kernel may take to notice that the process which had the device has ended, and to let go of a device that
+/// was given up.
+const NOTICED_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// A device that is connected to this process.
+///
+/// It keeps a descriptor of each connection, so the kernel does not notice when a port closes one in order. Therefore it is
+/// given up ([`Device::disconnect`]) or left ([`Device::leave`]) before the ports stop. Dropping it without either changes
+/// nothing about the device, which goes on as long as the ports serve it.
+#[derive(Debug)]
+pub struct Device {
+    number: u32,
+    identifier: String,
+    /// How long a drive may take to answer.
+    deadline: Duration,
+    /// How many connections the kernel uses.
+    wanted: usize,
+    connections: Vec<Kept>,
+}
+
+/// The text by which the next process recognises the device of a volume. The kernel keeps it with the device.
+fn identifier(offer: &Offer) -> String {
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    let id = &offer.identity;
+    let parts = [&id[..4], &id[4..6], &id[6..8], &id[8..10], &id[10..]].map(hex);
+    format!("fullstripe:{}", parts.join("-"))
+}
+
+/// As many connections as shards, but no more than processors: the kernel has no more queues than these, and would use
+/// further connections only when others end.
+fn connections_for(messages: &Messages) -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    usize::from(messages.shards()).min(processors)
+}
+
+impl Device {
+    /// Takes the volume's device over if an earlier process has left one, and makes one otherwise. `deadline` is the time
+    /// after which a drive that does not answer is failed.
+    ///
+    /// # Errors
+    /// One sentence. Nothing of a new device is left; a device that could not be taken over stays as it is.
+    pub fn attach(offer: &Offer, deadline: Duration, messages: &Messages) -> Result<Device> {
+        match Device::take_over(offer, deadline, messages)? {
+            Some(device) => Ok(device),
+            None => Device::connect(offer, deadline, messages)
+                .with_context(|| format!("volume {} cannot be attached", offer.name)),
+        }
+    }
+
+    /// Takes the volume's device over, if an earlier process has left one. Its requests that were not answered come to
+    /// this process.
+    ///
+    /// # Errors
+    /// One sentence; the device stays as it is.
+    pub fn take_over(
+        offer: &Offer,
+        deadline: Duration,
+        messages: &Messages,
+    ) -> Result<Option<Device>> {
+        let identifier = identifier(offer);
+        let what = || format!("volume {} cannot be attached", offer.name);
+        let left = sysfs::find(Path::new(sysfs::FOLDER), &identifier).with_context(what)?;
+        let Some(number) = left else {
+            return Ok(None);
+        };
+        let shape = sysfs::shape(Path::new(sysfs::FOLDER), number).with_context(what)?;
+        check_shape(offer, number, &shape).with_context(what)?;
+        let mut device = Device {
+            number,
+            identifier,
+            deadline,
+            wanted: shape.connections,
+            connections: Vec::new(),
+        };
+        device
+            .replace_ended(offer, messages, NOTICED_WITHIN)
+            .with_context(what)?;
+        Ok(Some(device))
+    }
+
+    fn connect(offer: &Offer, deadline: Duration, messages: &Messages) -> Result<Device> {
+        let mut control = Control::open()?;
+        let mut device = Device {
+            number: 0,
+            identifier: identifier(offer),
+            deadline,
+            wanted: connections_for(messages),
+            connections: Vec::new(),
+        };
+        let (prepared, negotiated) = device.prepare(offer, messages)?;
+        let sockets: Vec<_> = prepared.iter().map(Prepared::socket).collect();
+        device.number = control.connect(&Wanted {
+            size_bytes: offer.size_bytes,
+            block_bytes: offer.block_bytes,
+            flags: negotiated.flags,
+            connections: device.connections_with(&sockets),
+        })?;
+        device.connections = prepared.into_iter().map(Prepared::given).collect();
+        if let Err(error) = device.finish(negotiated.payload_bytes_max) {
+            let path = device.path();
+            return Err(match control.disconnect(device.number) {
+                Ok(()) => error,
+                Err(other) => error.context(format!("{} is left over ({other})", path.display())),
+            });
+        }
+        Ok(device)
+    }
+
+    /// What remains to be done when the kernel has made the device.
+    fn finish(&self, payload_bytes_max: u32) -> Result<()> {
+        let block = Path::new(sysfs::FOLDER);
+        if sysfs::find(block, &self.identifier)? != Some(self.number) {
+            return Err(ControlError::TooOld.into());
+        }
+        sysfs::limit_requests(block, self.number, payload_bytes_max)
+    }
+
+    /// Connections to the shards in turn, as many as are wanted, and what all of them say of the volume.
+    fn prepare(&self, offer: &Offer, messages: &Messages) -> Result<(Vec<Prepared>, Negotiated)> {
+        let missing = self.wanted - self.connections.len();
+        let shards = usize::from(messages.shards());
+        let made: Result<Vec<_>> = (0..missing)
+            .map(|at| Prepared::make(offer, ShardId((at % shards) as u8), messages))
+            .collect();
+        let (prepared, negotiated): (Vec<_>, Vec<_>) = made?.into_iter().unzip();
+        let first = negotiated.first().context("a device has a connection")?;
+        Ok((prepared, *first))
+    }
+
+    fn connections_with<'a>(
+        &'a self,
+        sockets: &'a [std::os::fd::BorrowedFd<'a>],
+    ) -> Connections<'a> {
+        Connections {
+            identifier: &self.identifier,
+            request_timeout_s: request_timeout(self.deadline, self.wanted).as_secs(),
+            dead_connection_timeout_s: DEAD_CONNECTION_TIMEOUT.as_secs(),
+            sockets,
+        }
+    }
+
+    /// Replaces connections that the kernel has given up, because the process stood still for longer than a request may
+    /// take. To be called now and then; without it requests would wait although there is a server. Returns how many were
+    /// replaced.
+    ///
+    /// # Errors
+    /// One sentence; it can be tried again.
+    pub fn mend(&mut self, offer: &Offer, messages: &Messages) -> Result<usize> {
+        self.connections
+            .retain(|connection| !connection.has_ended());
+        let ended = self.wanted - self.connections.len();
+        if ended > 0 {
+            self.replace_ended(offer, messages, NOTICED_WITHIN)
+                .with_context(|| format!("{} cannot be connected again", self.path().display()))?;
+        }
+        Ok(ended)
+    }
+
+    /// Gives the kernel connections until it has taken as many as are wanted. It takes one for each that it knows to have
+    /// ended, and may notice ends a little later than we do.
+    fn replace_ended(
+        &mut self,
+        offer: &Offer,
+        messages: &Messages,
+        within: Duration,
+    ) -> Result<()> {
+        let mut control = Control::open()?;
+        let give_up = Instant::now() + within;
+        loop {
+            let (prepared, _) = self.prepare(offer, messages)?;
+            let sockets: Vec<_> = prepared.iter().map(Prepared::socket).collect();
+            let asked = control.reconfigure(self.number, &self.connections_with(&sockets));
+            asked.map_err(|error| self.explain(error))?;
+            let given = prepared.into_iter().map(Prepared::given);
+            self.connections
+                .extend(given.filter(|connection| !connection.has_ended()));
+            if self.connections.len() >= self.wanted {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < give_up,
+                "{} still has {} connections to another server; stop that server first",
+                self.path().display(),
+                self.wanted - self.connections.len()
+            );
+            std::thread::sleep(LOOK_AGAIN_AFTER);
+        }
+    }
+
+    fn explain(&self, error: ControlError) -> anyhow::Error {
+        match error.is(Errno::INVAL) {
+            true => anyhow!(
+                "{} has been given up and is still open; end what uses it",
+                self.path().display()
+            ),
+            false => error.into(),
+        }
+    }
+
+    /// The block device.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        block_device(self.number)
+    }
+
+    /// Whether the device is mounted, or something else has claimed it, such as LVM. True also if that cannot be told.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        let exclusively = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+        rustix::fs::open(self.path(), exclusively, Mode::empty()).is_err()
+    }
+
+    /// Gives the device up, and waits a while until it is gone.
+    ///
+    /// # Errors
+    /// One sentence: it is in use, or the kernel refuses.
+    pub fn disconnect(&self) -> Result<()> {
+        let path = self.path();
+        if self.is_in_use() {
+            bail!(
+                "{} is in use; unmount it, or have LVM, dm-crypt or md let go of it",
+                path.display()
+            );
+        }
+        let ended = Control::open().and_then(|mut control| control.disconnect(self.number));
+        ended.with_context(|| format!("{} was not given up", path.display()))?;
+        // Something may look at it for a moment, as udev does. It keeps the device open, but gets nothing from it.
+        let give_up = Instant::now() + NOTICED_WITHIN;
+        while sysfs::is_connected(Path::new(sysfs::FOLDER), self.number) && Instant::now() < give_up
+        {
+            std::thread::sleep(LOOK_AGAIN_AFTER);
+        }
+        Ok(())
+    }
+
+    /// Leaves the device to the next process: its requests wait in the kernel. To be called before the ports stop, because
+    /// they would answer requests with an error then.
+    pub fn leave(self) {
+        self.connections.iter().for_each(Kept::cut);
+    }
+}
+
+fn block_device(number: u32) -> PathBuf {
+    PathBuf::from(format!("/dev/nbd{number}"))
+}
+
+/// A device keeps its size and what it allows. What is on a volume of another size is not what was on the device.
+fn check_shape(offer: &Offer, number: u32, shape: &Shape) -> Result<()> {
+    let path = block_device(number);
+    let path = path.display();
+    ensure!(
+        shape.size_bytes == offer.size_bytes && shape.block_bytes == offer.block_bytes,
+        "{path} is left over from it and has {} bytes in blocks of {}, but the volume has {} in blocks of {}; give the device up with 'nbd-client -d {path}'",
+        shape.size_bytes,
+        shape.block_bytes,
+        offer.size_bytes,
+        offer.block_bytes
+    );
+    ensure!(
+        !offer.read_only || shape.read_only,
+        "{path} is left over from it with requests that may be writes; serve it without --read-only"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::units::VolumeId;
+
+    fn offer() -> Offer {
+        Offer {
+            volume: VolumeId(0),
+            name: "vol0".into(),
+            identity: std::array::from_fn(|at| at as u8 * 0x11),
+            description: String::new(),
+            size_bytes: 1 << 30,
+            block_bytes: 4096,
+            chunk_bytes: 64 << 10,
+            row_bytes: 128 << 10,
+            read_only: false,
+            discards: true,
+        }
+    }
+
+    #[test]
+    fn a_volume_is_recognised_by_its_uuid() {
+        assert_eq!(
+            identifier(&offer()),
+            "fullstripe:00112233-4455-6677-8899-aabbccddeeff"
+        );
+    }
+
+    #[test]
+    fn a_device_of_another_shape_is_not_taken_over() {
+        let shape = Shape {
+            size_bytes: 1 << 30,
+            block_bytes: 4096,
+            read_only: false,
+            connections: 2,
+        };
+        check_shape(&offer(), 3, &shape).unwrap();
+        let refused =
+            |offer: &Offer, shape: &Shape| check_shape(offer, 3, shape).unwrap_err().to_string();
+        let smaller = Shape {
+            size_bytes: 1 << 29,
+            ..shape
+        };
+        assert_eq!(
+            refused(&offer(), &smaller),
+            "/dev/nbd3 is left over from it and has 536870912 bytes in blocks of 4096, but the volume has 1073741824 in blocks of 4096; give the device up with 'nbd-client -d /dev/nbd3'"
+        );
+        let finer = Shape {
+            block_bytes: 512,
+            ..shape
+        };
+        assert!(refused(&offer(), &finer).contains("in blocks of 512, but"));
+        let read_only = Offer {
+            read_only: true,
+            ..offer()
+        };
+        assert!(refused(&read_only, &shape).contains("serve it without --read-only"));
+        check_shape(
+            &read_only,
+            3,
+            &Shape {
+                read_only: true,
+                ..shape
+            },
+        )
+        .unwrap();
+    }
+
+    /// The sentence that a user reads on a machine without the driver.
+    #[test]
+    fn without_the_driver_no_device_is_made() {
+        if Path::new("/sys/module/nbd").exists() {
+            eprintln!("skipped: this kernel has the driver");
+            return;
+        }
+        let messages = Messages::new(Vec::new(), drives::port::PortNumber::new(0));
+        let error = Device::attach(&offer(), Duration::from_secs(30), &messages).unwrap_err();
+        let text = format!("{error:#}");
+        assert!(
+            text.starts_with("volume vol0 cannot be attached: this kernel has no NBD client: load its module with 'modprobe nbd'"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_opened_counts_as_in_use() {
+        let device = Device {
+            number: u32::MAX,
+            identifier: identifier(&offer()),
+            deadline: Duration::from_secs(30),
+            wanted: 1,
+            connections: Vec::new(),
+        };
+        assert!(device.is_in_use());
+        let error = device.disconnect().unwrap_err().to_string();
+        assert!(
+            error.starts_with("/dev/nbd4294967295 is in use; unmount it"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! Volumes as block devices of this machine through the kernel's NBD client: `/dev/nbdN`.
+//!
+//! The server connects its own kernel to itself. For each connection it makes a pair of sockets, chooses the volume on one
+//! end as any client does, and gives that end to the kernel, which then sends requests to the shard at the other end. No
+//! other program takes part, and the server need not listen anywhere. The driver is configured through generic netlink:
+//! its older way, `ioctl`, needs a process that stays inside a system call and cannot replace connections.
+//!
+//! - `netlink`: messages as bytes. `control`: the driver's commands.
+//! - `handshake`: the client's side of the protocol up to the choice of the volume.
+//! - `connections`: pairs of sockets, and which of them the kernel holds.
+//! - `sysfs`: what the kernel tells of its devices.
+//! - `device`: a device from its making to its end.
+//!
+//! # A server that ends
+//!
+//! A device outlives its server. The kernel keeps a text with it, in which there is the volume's UUID, so the next process
+//! finds the device in `/sys/block/nbdN/backend` without any file of ours, and gives it new connections. What becomes of
+//! requests meanwhile follows from two times (read in `drivers/block/nbd.c` of Linux 6.12 and newer):
+//!
+//! - A request that is to be sent while there is no connection waits for the *dead-connection timeout*, and goes on as
+//!   soon as there is a new connection. If none comes in that time, it and all others fail, and a file system on them is
+//!   lost. The kernel has no word for "forever", which is what ublk's devices wait; it is a day
+//!   (`DEAD_CONNECTION_TIMEOUT`).
+//! - A request that was sent and not answered when the server ended is not looked at before its *request timeout*, counted
+//!   from when it was sent, has passed. Then it is sent again on a new connection, or waits for one like the others.
+//!
+//! So after `kill -9` every request goes on at the latest when a new server has connected and the request timeout has
+//! passed. The kernel checks timeouts once a second, so 5 s more than the request timeout is a safe bound. Requests may be
+//! carried out twice; they are the same requests with the same data, and the old server, which must have let go of the
+//! drives, is gone when the new one begins.
+//!
+//! # A server that is slow
+//!
+//! The same timeout hits a server that is only slow: the kernel gives the connection up and sends the request again on
+//! another, while the first may still be carried out. Therefore it must not pass while the server lives. A drive that hangs
+//! is failed after the deadline, and then its requests and those behind them are answered; `request_timeout` adds a margin
+//! for that. A process that stands still for longer, such as one stopped by a debugger, loses its connections; requests wait,
+//! and [`Device::mend`] connects it again.
+//!
+//! A device with a single connection is better off. Without a request timeout the kernel looks at an unanswered request
+//! every 30 s, sends it again if the connection has been replaced since, and waits on if not. With several connections it
+//! would give the connection up instead. So a single connection gets no timeout, a slow server is waited for however
+//! long it takes, and requests go on at the latest 30 s, and one more for the check, after a new server has connected.
+//!
+//! # A server that is stopped in order
+//!
+//! While the device is in use, its connections are cut before the ports stop ([`Device::leave`]), because a port that stops
+//! answers new requests with "shutting down", which the kernel takes for an error of the disk. Cut connections are what a
+//! killed server leaves, so nothing is lost. A device that is not in use is given up.
+//!
+//! # What the kernel is not told
+//!
+//! The netlink interface takes size, logical block and abilities. It has no place for the physical block, the smallest and
+//! the best length of a request: the driver sets the first to the logical block, and the best length to 128 KiB, whatever
+//! the array's stripe is. A file system has to be told the stripe when it is made. The longest request is set in sysfs if
+//! the kernel would send longer ones than the server takes. What a device can do is settled when it is made: one that was
+//! made while drives could discard keeps sending discards.
+
+mod connections;
+mod control;
+mod device;
+mod handshake;
+mod netlink;
+mod sysfs;
+
+pub use device::Device;
+
+use std::time::Duration;
+
+/// How long requests wait for the next server. A day, so that a server that crashed in the evening can be started in the
+/// morning; and not longer, so that a device which nobody will serve again ends with errors instead of keeping programs
+/// in uninterruptible sleep until the machine is restarted.
+const DEAD_CONNECTION_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What a request may take beyond the time in which a drive has to answer: failing the drive, writing the record that says
+/// so, and all requests that have waited for it.
+const MARGIN: Duration = Duration::from_secs(30);
+
+/// How long the kernel waits for the answer to a request before it gives the connection up; zero for ever.
+fn request_timeout(deadline: Duration, connections: usize) -> Duration {
+    match connections {
+        ..=1 => Duration::ZERO,
+        _ => deadline + MARGIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_live_server_is_given_up() {
+        let timeout = |deadline_s, connections| {
+            request_timeout(Duration::from_secs(deadline_s), connections).as_secs()
+        };
+        assert_eq!(timeout(30, 2), 60);
+        assert_eq!(timeout(3600, 8), 3630);
+        assert_eq!(timeout(3600, 1), 0);
+    }
+}
