@@ -85,13 +85,15 @@ impl Kept {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use drives::port::PortNumber;
-    use engine::units::VolumeId;
+    use engine::units::{Nanos, VolumeId};
+    use std::io::{Read, Write};
+    use std::sync::atomic::Ordering;
 
-    use crate::nbd::server::tests::client::{Client, pattern};
-    use crate::nbd::server::tests::rig::Rig;
+    use crate::nbd::server::tests::client::{Client, pattern, request};
+    use crate::nbd::server::tests::rig::{Rig, wait_until};
     use crate::nbd::wire::*;
 
     fn offer(rig: &Rig, name: &str) -> Offer {
@@ -143,6 +145,38 @@ pub(super) mod tests {
         // What the kernel sees of a server that leaves the device to the next one.
         ends[0].0.cut();
         ends[0].1.expect_end();
+    }
+
+    /// Without the cut, the port answers what it has not read yet with "shutting down": errors to a file system.
+    #[test]
+    fn a_server_that_stops_answers_no_request_of_a_left_device_with_an_error() {
+        let rig = Rig::with(|plan| {
+            plan.member_options = ",latency=20ms";
+            // Long enough for the port to read everything.
+            plan.limits.stop_notice = Nanos(5 * Nanos::SECOND.0);
+        });
+        let (prepared, _) =
+            Prepared::make(&offer(&rig, "vol0"), ShardId(0), &messages(&rig)).unwrap();
+        let mut kernels = prepared.kernels_end.try_clone().unwrap();
+        let kept = prepared.given();
+        // More than a connection may have in flight, so some of them are not read yet.
+        for cookie in 0..200 {
+            let header = request(CMD_WRITE, 0, cookie, cookie * 512, 512);
+            kernels.write_all(&header).unwrap();
+            kernels.write_all(&[7; 512]).unwrap();
+        }
+        wait_until("requests are in flight", || rig.stats(0).requests >= 100);
+        kept.cut();
+        drop(kept);
+        let drained = rig.stop(0);
+        let mut replies = Vec::new();
+        if let Err(error) = kernels.read_to_end(&mut replies) {
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        }
+        let errors = replies.chunks(16).filter(|reply| reply[4..8] != [0; 4]);
+        assert_eq!(errors.count(), 0);
+        wait_until("the port has stopped", || drained.load(Ordering::SeqCst));
+        rig.wait_until_idle();
     }
 
     #[test]
