@@ -128,7 +128,7 @@ pub trait Devices {
     /// partitions.
     ///
     /// # Errors
-    /// One sentence; then the volume is not attached.
+    /// Why not; then the volume is not attached.
     fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached>;
 
     /// Removes the block device of a volume.
@@ -139,6 +139,12 @@ pub trait Devices {
 
     /// The volumes that are block devices.
     fn attached(&self) -> Vec<Attached>;
+}
+
+/// The beginning of the sentence that says why a volume is no block device.
+#[must_use]
+pub fn not_attached(volume: &str) -> String {
+    format!("volume {volume} cannot be attached")
 }
 
 /// A volume that is a block device.

@@ -4,7 +4,7 @@
 //! - [`ublk`]: block devices of this machine.
 //!
 //! Each is an [`export`] to the process that serves, and a port to a shard's loop; [`ports`] combines all ports of a
-//! shard. `links` names the block devices that volumes become.
+//! shard. `links` names the block devices that volumes become, and `block_device` claims them.
 //!
 //! Codecs here are sans-IO: they turn a client's bytes into commands, and replies into bytes. They hold no socket and
 //! no payload, and each is fuzzed by itself.
@@ -13,6 +13,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
+mod block_device;
 pub mod export;
 mod links;
 pub mod nbd;

@@ -10,7 +10,7 @@ use drives::port::{PORTS_MAX, PortNumber};
 use engine::control::record::Record;
 use engine::units::{ShardId, VolumeId};
 use exports::export::{
-    Attached, Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings,
+    Attached, Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings, not_attached,
 };
 use exports::ports::Ports;
 use metadata::imsm::Uuid;
@@ -70,7 +70,7 @@ enum Stage {
 }
 
 /// The ways to make a volume a block device, the best first.
-const DEVICE_KINDS: [&str; 1] = ["ublk"];
+const DEVICE_KINDS: [&str; 2] = ["ublk", "nbd"];
 
 impl Exports {
     /// Binds all exports; a socket whose path is not given is made in the folder of the API's socket.
@@ -208,12 +208,8 @@ impl Exports {
         let offers = offers(&shared.snapshot().record, &all.started);
         let offer = offers.into_iter().find(|offer| offer.name == volume);
         let offer = offer.with_context(|| format!("volume {volume} is not started"))?;
-        let at = all
-            .way(kind)
-            .with_context(|| format!("volume {volume} cannot be attached"))?;
-        let devices = all.exports[at].devices();
-        let devices = devices.expect("a kind of devices is that of an export with devices");
-        devices.attach(&offer, &messages(shared, at))?;
+        all.make_device(shared, &offer, kind)
+            .with_context(|| not_attached(volume))?;
         all.publish(shared);
         let device = all.device(volume);
         Ok((
@@ -285,8 +281,8 @@ impl All {
         }
     }
 
-    /// The number of the export that makes devices in the way of this `kind`, or in the best way of those that there are.
-    fn way(&self, kind: Option<&str>) -> Result<usize> {
+    /// Makes the device of a volume: in the way of this `kind`, or in the best way that this machine has.
+    fn make_device(&mut self, shared: &Shared, offer: &Offer, kind: Option<&str>) -> Result<()> {
         let is_asked_for = |one: &&&str| kind.is_none_or(|kind| kind == **one);
         let kinds: Vec<&str> = DEVICE_KINDS.iter().filter(is_asked_for).copied().collect();
         ensure!(
@@ -294,21 +290,26 @@ impl All {
             "a block device is one of {}",
             and(&DEVICE_KINDS)
         );
-        let of = |kind: &&str| {
+        let mut why_not = Vec::new();
+        for kind in kinds {
             let mut exports = self.exports.iter();
-            exports.position(|export| export.kind() == *kind)
-        };
-        let at = kinds.iter().find_map(of);
-        at.with_context(|| {
-            let missing = self.missing.iter().filter(|(kind, _)| kinds.contains(kind));
-            let why: Vec<String> = missing
-                .map(|(kind, why)| format!("{kind}: {why}"))
-                .collect();
-            format!(
-                "what it needs was missing when this process started ({}); add it, then stop and serve again",
-                why.join("; ")
-            )
-        })
+            let Some(at) = exports.position(|export| export.kind() == kind) else {
+                let missing = self.missing.iter().find(|(missing, _)| *missing == kind);
+                why_not.push(match missing {
+                    Some((_, why)) => format!("{kind}: {why}, then stop and serve again"),
+                    None => format!("{kind}: this server does not offer it"),
+                });
+                continue;
+            };
+            let devices = self.exports[at].devices();
+            let devices = devices.expect("a kind of devices is that of an export with devices");
+            match devices.attach(offer, &messages(shared, at)) {
+                Ok(_) => return Ok(()),
+                Err(error) if why_not.is_empty() => return Err(error),
+                Err(error) => why_not.push(format!("{kind}: {error:#}")),
+            }
+        }
+        bail!(why_not.join("; "))
     }
 
     /// Every volume that is a block device.

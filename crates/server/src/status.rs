@@ -134,7 +134,7 @@ pub struct VolumeStatus {
 /// A block device of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceStatus {
-    /// How it reaches the serving process: `ublk`.
+    /// How it reaches the serving process: `ublk` or `nbd`.
     pub kind: String,
     /// Its lasting name: `/dev/fullstripe/` and the volume's name.
     pub path: String,

@@ -1,10 +1,14 @@
 //! NBD as an export: where to listen, the properties of volumes for NBD clients, and one port per shard.
 
+use super::kernel::KernelDevices;
 use super::server::{
     NbdLimits, NbdPort, NbdPortOptions, NewListener, NewOffer, Route, Stop, maximum_payload_bytes,
 };
 use super::{Abilities, BlockSizes, ExportList};
-use crate::export::{Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings};
+use crate::export::{
+    Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Surroundings,
+    not_attached,
+};
 use crate::ports::AnyPort;
 use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, anyhow, bail};
@@ -16,6 +20,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 const KIND: &str = "nbd";
 
@@ -130,19 +135,22 @@ pub struct NbdExport {
     offered: Arc<ExportList>,
     offers: Vec<Offer>,
     payload_bytes_max: u32,
+    devices: KernelDevices,
     surroundings: Surroundings,
 }
 
 impl NbdExport {
     /// Listens at `addresses`, or at `nbd.sock` in the folder for sockets if there are none. Addresses that other
-    /// machines can reach are allowed only if `anyone` may connect.
+    /// machines can reach are allowed only if `anyone` may connect. A drive that does not answer is failed after
+    /// `deadline`.
     #[must_use]
-    pub fn bind(addresses: Vec<Address>, anyone: bool) -> Bind {
+    pub fn bind(addresses: Vec<Address>, anyone: bool, deadline: Duration) -> Bind {
         Bind {
             kind: KIND,
             is_needed: true,
             make: Box::new(move |surroundings| {
-                Ok(Box::new(NbdExport::make(addresses, anyone, surroundings)?))
+                let export = NbdExport::make(addresses, anyone, deadline, surroundings)?;
+                Ok(Box::new(export))
             }),
         }
     }
@@ -150,6 +158,7 @@ impl NbdExport {
     fn make(
         addresses: Vec<Address>,
         anyone: bool,
+        deadline: Duration,
         surroundings: &Surroundings,
     ) -> Result<NbdExport> {
         let addresses = match addresses.is_empty() {
@@ -169,6 +178,7 @@ impl NbdExport {
             offered: Arc::new(ExportList::new(Vec::new())?),
             offers: Vec::new(),
             payload_bytes_max: 0,
+            devices: KernelDevices::new(deadline, surroundings.say.clone()),
             surroundings: surroundings.clone(),
         })
     }
@@ -208,7 +218,11 @@ impl Export for NbdExport {
     }
 
     fn addresses(&self, volume: &str) -> Vec<String> {
-        self.listening.iter().map(|one| one.uri(volume)).collect()
+        let uris = self.listening.iter().map(|one| one.uri(volume));
+        let devices = self.devices.attached().into_iter();
+        let of_volume = devices.filter(|device| device.volume == volume);
+        uris.chain(of_volume.map(|device| device.path.display().to_string()))
+            .collect()
     }
 
     fn prepare(&mut self, offers: &[Offer], pool_bytes: u64) -> Result<()> {
@@ -237,13 +251,23 @@ impl Export for NbdExport {
         })
     }
 
-    /// Shard 0 accepts connections and distributes them to all shards.
+    /// Shard 0 accepts connections and distributes them to all shards. Devices that an earlier process has left are taken
+    /// over; nothing is written to a volume that is read-only, so there they may wait longer.
     fn open(&mut self, messages: &Messages) -> Result<()> {
         let sockets = self
             .listening
             .iter_mut()
             .filter_map(|one| one.socket.take());
         sockets.for_each(|socket| messages.to(ShardId(0), Box::new(NewListener(socket))));
+        for offer in self.offers.clone() {
+            let taken = self.devices.take_over(&offer, messages);
+            match taken.with_context(|| not_attached(&offer.name)) {
+                Err(error) if offer.read_only => {
+                    (self.surroundings.say)(&format_args!("{error:#}"));
+                }
+                taken => taken?,
+            }
+        }
         Ok(())
     }
 
@@ -254,12 +278,34 @@ impl Export for NbdExport {
             self.offered = Arc::new(list);
             messages.to_all(|| Box::new(NewOffer(self.offered.clone())));
         }
+        self.devices.mend(messages);
     }
 
+    /// Devices first: a port that stops answers new requests with an error, which the kernel would take for one of the disk.
     fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>) {
+        self.devices.stop();
         messages.to_all(|| {
             let ended = ended.clone();
             Box::new(Stop(Box::new(move || ended())))
         });
+    }
+
+    fn devices(&mut self) -> Option<&mut dyn Devices> {
+        Some(self)
+    }
+}
+
+/// By the kernel's NBD client.
+impl Devices for NbdExport {
+    fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached> {
+        self.devices.attach(offer, messages)
+    }
+
+    fn detach(&mut self, volume: &str) -> Result<()> {
+        self.devices.detach(volume)
+    }
+
+    fn attached(&self) -> Vec<Attached> {
+        self.devices.attached()
     }
 }

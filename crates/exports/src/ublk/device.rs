@@ -2,19 +2,17 @@
 
 use super::limits::{self, Shape};
 use super::port::NewQueue;
+use crate::block_device::claim;
 use crate::export::{Attached, Messages, Offer};
 use crate::links::{self, Link};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use drives::holders::holders;
 use drives::ublk::{CharacterDevice, Control, DeviceInfo, Features, State};
 use engine::units::ShardId;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-use words::and;
 
 /// How long the shards may take to give all commands of a queue.
 const QUEUES_WITHIN: Duration = Duration::from_secs(10);
@@ -61,8 +59,7 @@ impl Device {
         shape: Shape,
         messages: &Messages,
     ) -> Result<Device> {
-        let what = || format!("volume {} cannot be attached", offer.name);
-        let left = leftover(control, offer).with_context(what)?;
+        let left = leftover(control, offer)?;
         let mut device = Device {
             volume: offer.name.clone(),
             number: left.map_or(DeviceInfo::ANY_NUMBER, |info| info.number),
@@ -70,12 +67,8 @@ impl Device {
             link: None,
         };
         match left {
-            Some(info) => device
-                .take_over(control, offer, info, messages)
-                .with_context(what)?,
-            None => device
-                .make(control, offer, shape, messages)
-                .with_context(what)?,
+            Some(info) => device.take_over(control, offer, info, messages)?,
+            None => device.make(control, offer, shape, messages)?,
         }
         Ok(device)
     }
@@ -179,14 +172,8 @@ impl Device {
         !self.stopped && self.claim().is_err()
     }
 
-    /// Claims the block device, as a mount would.
     fn claim(&self) -> Result<OwnedFd> {
-        let device = block_device(self.number);
-        let exclusively = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        rustix::fs::open(&device, exclusively, Mode::empty()).map_err(|errno| match errno {
-            Errno::BUSY => anyhow!("{}", in_use_by(&self.volume, &holders(&device))),
-            errno => anyhow!("cannot open {}: {errno}", device.display()),
-        })
+        claim(&self.volume, &block_device(self.number))
     }
 
     /// Stops and removes the device, unless something uses it. If only the removal fails, it can be repeated.
@@ -230,17 +217,6 @@ impl Device {
     pub fn delete(&mut self, control: &mut Control) -> Result<()> {
         control.delete(self.number, DELETE_WITHIN)?;
         Ok(())
-    }
-}
-
-/// A sentence: what uses a volume's device.
-fn in_use_by(volume: &str, holders: &[String]) -> String {
-    match holders {
-        [] => format!("volume {volume} is in use as a block device; end that first"),
-        holders => format!(
-            "volume {volume} is in use by {}; end that first",
-            and(holders)
-        ),
     }
 }
 

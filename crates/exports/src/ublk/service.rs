@@ -1,10 +1,11 @@
 //! ublk as an export: devices are made when the array is opened or while it is served, and stopped before it is.
 
-use super::device::{Device, block_device, leftover};
+use super::device::{Device, leftover};
 use super::limits::Shape;
 use super::port::{Stop, UblkPort};
 use crate::export::{
     Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Surroundings,
+    not_attached,
 };
 use crate::links;
 use crate::ports::AnyPort;
@@ -65,19 +66,14 @@ impl UblkExport {
         })
     }
 
-    /// Whether an earlier process has left a device of this volume. Nothing is written to a volume that is read-only, so
-    /// its device may wait longer.
-    fn is_left_over(&self, offer: &Offer) -> Result<bool> {
-        let left = leftover(&mut Control::open()?, offer)?;
-        let Some(left) = left.filter(|_| offer.read_only) else {
-            return Ok(left.is_some());
-        };
-        (self.surroundings.say)(&format_args!(
-            "{} was left by an earlier process, and its requests wait until volume {} is served without --read-only",
-            block_device(left.number).display(),
-            offer.name
-        ));
-        Ok(false)
+    /// Makes the device of a volume, or only takes over the one that is left.
+    fn begin(&mut self, offer: &Offer, messages: &Messages) -> Result<()> {
+        let is_wanted =
+            self.at_start == AtStart::All || leftover(&mut Control::open()?, offer)?.is_some();
+        if is_wanted {
+            self.attach(offer, messages)?;
+        }
+        Ok(())
     }
 
     /// Does something with the control device to each device; a problem is said, and the others are tried all the same.
@@ -127,11 +123,16 @@ impl Export for UblkExport {
         Arc::new(move |place: Place| Ok(AnyPort::Ublk(UblkPort::new(place.pool, say.clone()))))
     }
 
-    /// If one device cannot be made or taken over, those before it are removed when the export is stopped.
+    /// If one device cannot be made or taken over, those before it are removed when the export is stopped. Nothing is written
+    /// to a volume that is read-only, so a device that was left may wait longer.
     fn open(&mut self, messages: &Messages) -> Result<()> {
         for offer in self.offers.clone() {
-            if self.at_start == AtStart::All || self.is_left_over(&offer)? {
-                self.attach(&offer, messages)?;
+            let begun = self.begin(&offer, messages);
+            match begun.with_context(|| not_attached(&offer.name)) {
+                Err(error) if offer.read_only && self.at_start == AtStart::LeftOver => {
+                    (self.surroundings.say)(&format_args!("{error:#}"));
+                }
+                begun => begun?,
             }
         }
         Ok(())

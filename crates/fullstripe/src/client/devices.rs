@@ -16,6 +16,10 @@ const BLOCK_BYTES: u64 = 4096;
 /// Which volume, and how.
 #[derive(Args, Debug)]
 pub struct AttachArgs {
+    /// How the device reaches the serving process: ublk, or nbd, the kernel's NBD client; default: ublk where the
+    /// kernel has it
+    #[arg(long = "as", value_name = "WAY", value_parser = ["ublk", "nbd"])]
+    way: Option<String>,
     #[command(flatten)]
     volume: VolumeArgs,
 }
@@ -29,7 +33,9 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     let client = reach.connect()?;
     let volume = volume_name(&client, args.volume.volume.as_deref())?;
     let path = format!("/v1/volumes/{}/attach", encode(&volume));
-    let request = AttachRequest { kind: None };
+    let request = AttachRequest {
+        kind: args.way.clone(),
+    };
     let done: AttachDone = client.send_about_device(&path, &request)?;
     if reach.json {
         print_json(&done)?;

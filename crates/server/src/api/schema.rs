@@ -88,7 +88,7 @@ pub struct ScheduleRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachRequest {
-    /// How the device reaches the serving process: `ublk`; absent: the best way that the machine has.
+    /// How the device reaches the serving process: `ublk` or `nbd`; absent: the best way that the machine has.
     #[serde(default, rename = "as")]
     pub kind: Option<String>,
 }

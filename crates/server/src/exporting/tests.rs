@@ -179,12 +179,11 @@ fn what_cannot_be_made_is_an_error_only_where_it_is_needed() {
     exports.open(&served.shared).unwrap();
     assert_eq!(
         refused(exports.attach(&served.shared, "v", None)),
-        "volume v cannot be attached: what it needs was missing when this process started (ublk: no such module); \
-         add it, then stop and serve again"
+        "volume v cannot be attached: ublk: no such module, then stop and serve again; nbd: this server does not offer it"
     );
     assert_eq!(
         refused(exports.attach(&served.shared, "v", Some("floppy"))),
-        "volume v cannot be attached: a block device is one of ublk"
+        "volume v cannot be attached: a block device is one of ublk and nbd"
     );
     assert_eq!(
         refused(exports.attach(&served.shared, "w", None)),

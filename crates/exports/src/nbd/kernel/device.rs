@@ -5,10 +5,10 @@ use super::control::{Connections, Control, ControlError, Wanted};
 use super::handshake::Negotiated;
 use super::sysfs::{self, Shape};
 use super::{DEAD_CONNECTION_TIMEOUT, request_timeout};
+use crate::block_device::claim;
 use crate::export::{Messages, Offer};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use engine::units::ShardId;
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -58,8 +58,7 @@ impl Device {
     pub fn attach(offer: &Offer, deadline: Duration, messages: &Messages) -> Result<Device> {
         match Device::take_over(offer, deadline, messages)? {
             Some(device) => Ok(device),
-            None => Device::connect(offer, deadline, messages)
-                .with_context(|| format!("volume {} cannot be attached", offer.name)),
+            None => Device::connect(offer, deadline, messages),
         }
     }
 
@@ -74,13 +73,12 @@ impl Device {
         messages: &Messages,
     ) -> Result<Option<Device>> {
         let identifier = identifier(offer);
-        let what = || format!("volume {} cannot be attached", offer.name);
-        let left = sysfs::find(Path::new(sysfs::FOLDER), &identifier).with_context(what)?;
+        let left = sysfs::find(Path::new(sysfs::FOLDER), &identifier)?;
         let Some(number) = left else {
             return Ok(None);
         };
-        let shape = sysfs::shape(Path::new(sysfs::FOLDER), number).with_context(what)?;
-        check_shape(offer, number, &shape).with_context(what)?;
+        let shape = sysfs::shape(Path::new(sysfs::FOLDER), number)?;
+        check_shape(offer, number, &shape)?;
         let mut device = Device {
             number,
             identifier,
@@ -88,9 +86,7 @@ impl Device {
             wanted: shape.connections,
             connections: Vec::new(),
         };
-        device
-            .replace_ended(offer, messages, NOTICED_WITHIN)
-            .with_context(what)?;
+        device.replace_ended(offer, messages, NOTICED_WITHIN)?;
         Ok(Some(device))
     }
 
@@ -219,31 +215,23 @@ impl Device {
         block_device(self.number)
     }
 
-    /// Whether the device is mounted, or something else has claimed it, such as LVM. True also if that cannot be told.
-    #[must_use]
-    pub fn is_in_use(&self) -> bool {
-        let exclusively = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-        rustix::fs::open(self.path(), exclusively, Mode::empty()).is_err()
-    }
-
-    /// Gives the device up, and waits a while until it is gone.
+    /// Gives the device of a volume up, and waits a while until it is gone. One that somebody else has given up is gone.
     ///
     /// # Errors
     /// One sentence: it is in use, or the kernel refuses.
-    pub fn disconnect(&self) -> Result<()> {
-        let path = self.path();
-        if self.is_in_use() {
-            bail!(
-                "{} is in use; unmount it, or have LVM, dm-crypt or md let go of it",
-                path.display()
-            );
+    pub fn disconnect(&self, volume: &str) -> Result<()> {
+        let block = Path::new(sysfs::FOLDER);
+        if sysfs::find(block, &self.identifier)? != Some(self.number) {
+            return Ok(());
         }
+        let path = self.path();
+        let claimed = claim(volume, &path)?;
         let ended = Control::open().and_then(|mut control| control.disconnect(self.number));
         ended.with_context(|| format!("{} was not given up", path.display()))?;
+        drop(claimed);
         // Something may look at it for a moment, as udev does. It keeps the device open, but gets nothing from it.
         let give_up = Instant::now() + NOTICED_WITHIN;
-        while sysfs::is_connected(Path::new(sysfs::FOLDER), self.number) && Instant::now() < give_up
-        {
+        while sysfs::is_connected(block, self.number) && Instant::now() < give_up {
             std::thread::sleep(LOOK_AGAIN_AFTER);
         }
         Ok(())
@@ -358,13 +346,13 @@ mod tests {
         let error = Device::attach(&offer(), Duration::from_secs(30), &messages).unwrap_err();
         let text = format!("{error:#}");
         assert!(
-            text.starts_with("volume vol0 cannot be attached: this kernel has no NBD client: load its module with 'modprobe nbd'"),
+            text.starts_with("this kernel has no NBD client: load its module with 'modprobe nbd'"),
             "{text}"
         );
     }
 
     #[test]
-    fn a_device_that_cannot_be_opened_counts_as_in_use() {
+    fn a_device_that_somebody_else_has_given_up_is_gone() {
         let device = Device {
             number: u32::MAX,
             identifier: identifier(&offer()),
@@ -372,11 +360,6 @@ mod tests {
             wanted: 1,
             connections: Vec::new(),
         };
-        assert!(device.is_in_use());
-        let error = device.disconnect().unwrap_err().to_string();
-        assert!(
-            error.starts_with("/dev/nbd4294967295 is in use; unmount it"),
-            "{error}"
-        );
+        device.disconnect("vol0").unwrap();
     }
 }

@@ -9,7 +9,7 @@
 //! - `handshake`: the client's side of the protocol up to the choice of the volume.
 //! - `connections`: pairs of sockets, and which of them the kernel holds.
 //! - `sysfs`: what the kernel tells of its devices.
-//! - `device`: a device from its making to its end.
+//! - `device`: a device from its making to its end. `attached`: all devices of a server, with their names.
 //!
 //! # A server that ends
 //!
@@ -56,6 +56,7 @@
 //! the kernel would send longer ones than the server takes. What a device can do is settled when it is made: one that was
 //! made while drives could discard keeps sending discards.
 
+mod attached;
 mod connections;
 mod control;
 mod device;
@@ -63,7 +64,8 @@ mod handshake;
 mod netlink;
 mod sysfs;
 
-pub use device::Device;
+pub(super) use attached::KernelDevices;
+use device::Device;
 
 use std::time::Duration;
 

@@ -111,12 +111,16 @@ pub struct ServeArgs {
 
 impl ServeArgs {
     fn exports(&self) -> Vec<Bind> {
-        let nbd = NbdExport::bind(self.nbd.clone(), self.listen);
+        let nbd = NbdExport::bind(self.nbd.clone(), self.listen, self.member_deadline());
         let ublk = UblkExport::bind(match self.ublk {
             true => AtStart::All,
             false => AtStart::LeftOver,
         });
         vec![nbd, ublk]
+    }
+
+    fn member_deadline(&self) -> Duration {
+        Duration::from_secs(self.deadline)
     }
 
     fn options(&self) -> Result<ServeOptions> {
@@ -138,7 +142,7 @@ impl ServeArgs {
             read_only: self.read_only,
             auto_rebuild: !self.no_auto_rebuild,
             rate_bytes_per_s: self.rate.as_deref().map(parsed_rate).transpose()?,
-            member_deadline: Duration::from_secs(self.deadline),
+            member_deadline: self.member_deadline(),
             on_event: self.on_event.clone(),
             backup: self.backup.clone(),
         })

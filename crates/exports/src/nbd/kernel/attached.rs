@@ -1,0 +1,142 @@
+//! All volumes that are devices of the kernel's NBD client, with their names in `/dev/fullstripe`.
+
+use super::Device;
+use crate::export::{Attached, Messages, Offer, Say};
+use crate::links::{self, Link};
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::time::Duration;
+
+/// A volume that is a device.
+struct One {
+    offer: Offer,
+    device: Device,
+    link: Link,
+    /// Whether it is known, and has been said, that its connections cannot be replaced.
+    is_broken: bool,
+}
+
+impl One {
+    fn attached(&self) -> Attached {
+        Attached {
+            volume: self.offer.name.clone(),
+            path: self.link.path().to_owned(),
+            node: self.device.path(),
+        }
+    }
+}
+
+/// The devices of one server.
+pub(in crate::nbd) struct KernelDevices {
+    /// How long a drive may take to answer.
+    deadline: Duration,
+    say: Say,
+    all: Vec<One>,
+}
+
+impl KernelDevices {
+    /// None yet. A drive that does not answer is failed after `deadline`.
+    pub fn new(deadline: Duration, say: Say) -> KernelDevices {
+        KernelDevices {
+            deadline,
+            say,
+            all: Vec::new(),
+        }
+    }
+
+    /// Makes a volume a device.
+    ///
+    /// # Errors
+    /// One sentence; then it is none.
+    pub fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached> {
+        links::check_name(&offer.name)?;
+        let device = Device::attach(offer, self.deadline, messages)?;
+        self.name_it(offer, device)
+    }
+
+    /// Takes the device of a volume over, if an earlier process has left one.
+    ///
+    /// # Errors
+    /// One sentence; the device stays as it is.
+    pub fn take_over(&mut self, offer: &Offer, messages: &Messages) -> Result<()> {
+        if let Some(device) = Device::take_over(offer, self.deadline, messages)? {
+            self.name_it(offer, device)?;
+        }
+        Ok(())
+    }
+
+    fn name_it(&mut self, offer: &Offer, device: Device) -> Result<Attached> {
+        let link = Link::make(Path::new(links::FOLDER), &offer.name, &device.path());
+        let link = match link {
+            Ok(link) => link,
+            Err(error) => {
+                // One that is in use is left to a process that can give it its name.
+                if device.disconnect(&offer.name).is_err() {
+                    device.leave();
+                }
+                return Err(error);
+            }
+        };
+        let one = One {
+            offer: offer.clone(),
+            device,
+            link,
+            is_broken: false,
+        };
+        let attached = one.attached();
+        self.all.push(one);
+        Ok(attached)
+    }
+
+    /// Removes the device of a volume.
+    ///
+    /// # Errors
+    /// There is none; it is in use, and stays; the kernel refuses.
+    pub fn detach(&mut self, volume: &str) -> Result<()> {
+        let at = self.all.iter().position(|one| one.offer.name == volume);
+        let at = at.with_context(|| format!("volume {volume} is no NBD device"))?;
+        self.all[at].device.disconnect(volume)?;
+        self.all.remove(at);
+        Ok(())
+    }
+
+    /// The volumes that are devices.
+    pub fn attached(&self) -> Vec<Attached> {
+        self.all.iter().map(One::attached).collect()
+    }
+
+    /// Replaces connections that the kernel has given up: see [`Device::mend`]. A problem is said once.
+    pub fn mend(&mut self, messages: &Messages) {
+        for one in &mut self.all {
+            match one.device.mend(&one.offer, messages) {
+                Ok(0) => {}
+                Ok(_) => {
+                    one.is_broken = false;
+                    (self.say)(&format_args!(
+                        "the kernel had given up connections of {}: they are replaced",
+                        one.device.path().display()
+                    ));
+                }
+                Err(error) => {
+                    if !one.is_broken {
+                        (self.say)(&format_args!("{error:#}"));
+                    }
+                    one.is_broken = true;
+                }
+            }
+        }
+    }
+
+    /// Removes all devices but those in use, which are left to the next process.
+    pub fn stop(&mut self) {
+        for one in self.all.drain(..) {
+            if let Err(error) = one.device.disconnect(&one.offer.name) {
+                (self.say)(&format_args!(
+                    "{error:#}: its requests wait until it is served again"
+                ));
+                one.device.leave();
+                one.link.leave();
+            }
+        }
+    }
+}
