@@ -26,12 +26,12 @@ from .cases import all_cases, short_cases
 from .machine import Machine
 
 STORE = os.path.join("target", "vm")
-HEAD = f"{'GROUP':<10} {'CASE':<46} {'BY':<4} {'TIME':>6}  OUTCOME"
+HEAD = f"{'GROUP':<10} {'CASE':<46} {'BY':<10} {'TIME':>6}  OUTCOME"
 
 
 def line(outcome):
     verdict = "FAILED: " if outcome.failed else "holds: "
-    return f"{outcome.case.group:<10} {outcome.case.name:<46} {outcome.case.way:<4} {outcome.seconds:5.1f}s  {verdict}{outcome.text}"
+    return f"{outcome.case.group:<10} {outcome.case.name:<46} {outcome.case.way:<10} {outcome.seconds:5.1f}s  {verdict}{outcome.text}"
 
 
 def chosen(options):

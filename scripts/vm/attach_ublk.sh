@@ -12,7 +12,7 @@ device_of() { readlink -f "/dev/fullstripe/$(cat "/run/volume$1")"; }
 
 attach() {
     echo "$1" > "/run/volume$2"
-    fullstripe attach "$1" || fail "$1 does not become a block device"
+    fullstripe attach "$1" --as ublk || fail "$1 does not become a block device"
     device=$(device_of "$2")
     [ -b "$device" ] || fail "$1 is no block device: $(ls -l /dev/fullstripe 2>&1)"
 }
@@ -21,3 +21,6 @@ detach() { fullstripe detach "$(cat "/run/volume$1")"; }
 
 # The device can be made again at once.
 gone() { :; }
+
+# left_over: prints what there still is of devices.
+left_over() { ls -d /dev/ublkb* /dev/fullstripe/* 2> /dev/null || :; }

@@ -1,6 +1,5 @@
 # Runs inside the virtual machine, at the beginning of each job: functions that jobs use. $way says how volumes become block
-# devices: nbd or ublk. A job ends at its first command
-# that fails.
+# devices: nbd, kernel_nbd or ublk. A job ends at its first command that fails.
 export PATH=/sbin:/bin DM_DISABLE_UDEV=1 FULLSTRIPE_SOCKET=/run/api.sock
 set -e
 . /attach_${way:-nbd}.sh

@@ -13,6 +13,6 @@ mkdir -p /etc/lvm
 echo 'devices { md_component_checks = "full" }' > /etc/lvm/lvm.conf
 for tool in pvcreate vgcreate lvcreate vgchange; do ln -s lvm /sbin/$tool; done
 for module in virtio_pci 9pnet_virtio 9p nvme crc32c_generic; do modprobe $module; done
-for way in nbd ublk; do . /attach_$way.sh; attach_init; done
+for way in nbd kernel_nbd ublk; do . /attach_$way.sh; attach_init; done
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 host /host
 . /jobs.sh

@@ -6,9 +6,11 @@ from . import attach, exerciser, failures, file_systems, killed, layers, reboots
 
 # Groups whose cases are the same whatever makes the block device. The others know what becomes of a device whose server ends.
 BOTH_WAYS = ("device", "files", "failures", "layers")
-# What CI runs: each group, and both ways.
+# The group that also looks at the device which the server connects itself. To what lies above it, it is the same as nbd-client's.
+EVERY_WAY = ("device",)
+# What CI runs: each group, and each way.
 SHORT = {
-    "device: RAID 5 of 4, as promised by nbd",
+    "device: RAID 5 of 4, as promised by kernel_nbd",
     "device: RAID 5 of 4, 4 KiB sectors, as promised by ublk",
     "device: blkdiscard -z by ublk",
     "device: a trim reaches the drives by ublk",
@@ -19,18 +21,21 @@ SHORT = {
     "layers: LVM by nbd",
     "killed: RAID 5 of 4, ext4 by nbd",
     "recovered: RAID 5 of 4, ext4: killed by ublk",
+    "recovered: RAID 5 of 4, ext4: killed by kernel_nbd",
 }
 
 
-def by_ublk(case):
-    """The same case with ublk's device."""
-    return Case(case.group, case.name, case.run, case.sector_bytes, way="ublk")
+def by(way, case):
+    """The same case with the device made in another way."""
+    return Case(case.group, case.name, case.run, case.sector_bytes, way=way)
 
 
 def all_cases():
     modules = (attach, file_systems, failures, layers, exerciser, killed, recovered, stopped, reboots)
     cases = [case for module in modules for case in module.cases()]
-    cases += [by_ublk(case) for case in cases if case.group in BOTH_WAYS]
+    others = [by("ublk", case) for case in cases if case.group in BOTH_WAYS]
+    others += [by("kernel_nbd", case) for case in cases if case.group in EVERY_WAY]
+    cases += others
     return sorted(cases, key=lambda case: case.sector_bytes)
 
 

@@ -84,54 +84,59 @@ def trim_reaches_drives(bench):
 
 
 ORDERED = """
-    absent() { [ ! -e /dev/fullstripe/vol0 ] && [ ! -e /dev/ublkb0 ] || fail "the device is there: $(ls -l /dev/fullstripe)"; }
+    absent() {{ [ -z "$(left_over)" ] || fail "something is left: $(left_over)"; }}
     # refused WORDS COMMAND...: fails unless the program refuses, and says these words.
-    refused() {
+    refused() {{
         words=$1
         shift
         ! fullstripe "$@" > /run/said 2>&1 || fail "$* was not refused: $(cat /run/said)"
         grep -qF "$words" /run/said || fail "$* says: $(cat /run/said)"
-    }
+    }}
+    detach_twice() {{ fullstripe detach vol0; absent; refused 'volume vol0 is no block device' detach; }}
     create 5 384m "0 1 2 3"
     serve "0 1 2 3"
     absent
-    fullstripe attach | tee /run/attached
+    fullstripe attach --as {kind} | tee /run/attached
     refused 'volume vol0 is /dev/fullstripe/vol0 already' attach vol0
     fullstripe status | grep -qx /dev/fullstripe/vol0
-    fullstripe status --json | grep -qF '"node": "/dev/ublkb0"'
+    fullstripe status --json | grep -qF '"node": "{node}"'
     $(grep -o 'mkfs.ext4 .*' /run/attached) -F -E nodiscard
     mount_fs ext4 /dev/fullstripe/vol0 /mnt
     refused 'volume vol0 is in use by the file system mounted at /mnt' detach vol0
     touch /mnt/written
     sync
     umount /mnt
-    detach_twice() { fullstripe detach vol0; absent; refused 'volume vol0 is no block device' detach; }
     detach_twice
-    fullstripe attach vol0 > /run/again
+    fullstripe attach vol0 --as {kind} > /run/again
     check_fs ext4 /dev/fullstripe/vol0
     detach_twice
-    # A device that nothing uses ends with the server, and one may be made when it starts.
-    fullstripe attach vol0 > /run/again
+    # A device that nothing uses ends with the server.
+    fullstripe attach vol0 --as {kind} > /run/again
     stop
-    absent
+    absent"""
+# And one may be made when the server starts.
+AT_START = """
     serve "0 1 2 3" --ublk
     check_fs ext4 /dev/fullstripe/vol0
     stop
-    absent"""
+    [ -z "$(left_over)" ] || fail "something is left: $(left_over)" """
 
 
-def made_and_removed_by_order(bench):
+def by_order(kind, node, then=""):
     """The server makes and removes devices while it serves, and keeps one that is in use."""
-    said = bench.run(ORDERED, 120).splitlines()
-    hints = [line.strip() for line in said if line.startswith("  mkfs.")]
-    require(hints == ["mkfs.ext4 -b 4096 -E stride=16,stripe_width=48 /dev/fullstripe/vol0",
-                      "mkfs.xfs -d su=64k,sw=3 /dev/fullstripe/vol0"], f"file systems are told to fit by {hints}")
-    return "made, kept while in use, removed"
+    def run(bench):
+        said = bench.run(ORDERED.format(kind=kind, node=node) + then, 120).splitlines()
+        hints = [line.strip() for line in said if line.startswith("  mkfs.")]
+        require(hints == ["mkfs.ext4 -b 4096 -E stride=16,stripe_width=48 /dev/fullstripe/vol0",
+                          "mkfs.xfs -d su=64k,sw=3 /dev/fullstripe/vol0"], f"file systems are told to fit by {hints}")
+        return "made, kept while in use, removed"
+    return run
 
 
 def cases():
     return [
-        Case("orders", "attach and detach", made_and_removed_by_order, way="ublk"),
+        Case("orders", "attach and detach", by_order("ublk", "/dev/ublkb0", AT_START), way="ublk"),
+        Case("orders", "attach and detach", by_order("nbd", "/dev/nbd0"), way="kernel_nbd"),
         Case("device", "RAID 5 of 4, as promised", is_what_is_promised),
         Case("device", "RAID 5 of 4, 4 KiB sectors, as promised", is_what_is_promised, sector_bytes=4096),
         Case("device", "blkdiscard -z", cleared(zeroes=True)),

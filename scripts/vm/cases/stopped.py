@@ -88,4 +88,4 @@ def stopped(level, drives, kind):
 
 def cases():
     name = f"RAID 5 of 4: the server stops for {PAUSE_SECONDS} s"
-    return [Case("stopped", name, stopped(5, "0 1 2 3", "ext4"))]
+    return [Case("stopped", name, stopped(5, "0 1 2 3", "ext4"), way=way) for way in ("nbd", "kernel_nbd")]

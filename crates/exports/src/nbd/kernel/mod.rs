@@ -15,7 +15,7 @@
 //!
 //! A device outlives its server. The kernel keeps a text with it, in which there is the volume's UUID, so the next process
 //! finds the device in `/sys/block/nbdN/backend` without any file of ours, and gives it new connections. What becomes of
-//! requests meanwhile follows from two times (read in `drivers/block/nbd.c` of Linux 6.12 and newer):
+//! requests meanwhile follows from two times (read in `drivers/block/nbd.c` as it was in 2025):
 //!
 //! - A request that is to be sent while there is no connection waits for the *dead-connection timeout*, and goes on as
 //!   soon as there is a new connection. If none comes in that time, it and all others fail, and a file system on them is
