@@ -75,6 +75,7 @@ threads() {
     # One test is left out: its grace of 0.4 s is shorter than its client needs at this speed. The C library's calls are
     # used because the sanitizer observes memory there.
     local -x RUSTFLAGS="-Zsanitizer=thread --cfg rustix_use_libc" CARGO_TARGET_DIR=$built/threads
+    local -x TSAN_OPTIONS="suppressions=$root/scripts/thread_sanitizer.txt"
     tests 3 timeout 2400 cargo "+$toolchain" test -Zbuild-std --target "$(uname -m)-unknown-linux-gnu" \
         --no-fail-fast -p drives -p exports -p server --lib -- \
         --skip clients_that_take_nothing_are_left_after_the_grace

@@ -2,7 +2,7 @@
 
 use super::hearer::Hearer;
 use super::runtime::{Clients, Shared};
-use crate::status::DeviceStatus;
+use crate::status::{DeviceKind, DeviceStatus};
 use anyhow::{Context, Result, bail, ensure};
 use container::Container;
 use drives::arena::Pool;
@@ -18,7 +18,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use words::and;
 
 /// How often the properties offered to clients are compared with what the drives can do.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -68,9 +67,6 @@ enum Stage {
     Open,
     Ended,
 }
-
-/// The ways to make a volume a block device, the best first.
-const DEVICE_KINDS: [&str; 2] = ["ublk", "nbd"];
 
 impl Exports {
     /// Binds all exports; a socket whose path is not given is made in the folder of the API's socket.
@@ -182,6 +178,8 @@ impl Exports {
                 for (at, export) in all.exports.iter_mut().enumerate() {
                     export.renew(&offers, &messages(&shared, at));
                 }
+                // Another program may have removed a device.
+                all.publish(&shared);
             }
         };
         let thread = std::thread::Builder::new().name("offer".to_owned());
@@ -198,7 +196,7 @@ impl Exports {
         &self,
         shared: &Shared,
         volume: &str,
-        kind: Option<&str>,
+        kind: Option<DeviceKind>,
     ) -> Result<(Offer, DeviceStatus)> {
         let mut all = self.all();
         all.check_open()?;
@@ -228,7 +226,7 @@ impl Exports {
         let device = all.device(volume);
         let device = device.with_context(|| format!("volume {volume} is no block device"))?;
         let mut exports = all.exports.iter_mut();
-        let export = exports.find(|export| export.kind() == device.kind);
+        let export = exports.find(|export| export.kind() == device.kind.name());
         let devices = export.and_then(|export| export.devices());
         let detached = devices
             .expect("a device belongs to an export")
@@ -282,21 +280,21 @@ impl All {
     }
 
     /// Makes the device of a volume: in the way of this `kind`, or in the best way that this machine has.
-    fn make_device(&mut self, shared: &Shared, offer: &Offer, kind: Option<&str>) -> Result<()> {
-        let is_asked_for = |one: &&&str| kind.is_none_or(|kind| kind == **one);
-        let kinds: Vec<&str> = DEVICE_KINDS.iter().filter(is_asked_for).copied().collect();
-        ensure!(
-            !kinds.is_empty(),
-            "a block device is one of {}",
-            and(&DEVICE_KINDS)
-        );
+    fn make_device(
+        &mut self,
+        shared: &Shared,
+        offer: &Offer,
+        kind: Option<DeviceKind>,
+    ) -> Result<()> {
+        let is_asked_for = |one: &&DeviceKind| kind.is_none_or(|kind| kind == **one);
         let mut why_not = Vec::new();
-        for kind in kinds {
+        for kind in DeviceKind::ALL.iter().filter(is_asked_for) {
+            let kind = kind.name();
             let mut exports = self.exports.iter();
             let Some(at) = exports.position(|export| export.kind() == kind) else {
                 let missing = self.missing.iter().find(|(missing, _)| *missing == kind);
                 why_not.push(match missing {
-                    Some((_, why)) => format!("{kind}: {why}, then stop and serve again"),
+                    Some((_, why)) => format!("{kind}: {why} (noticed when the array was served)"),
                     None => format!("{kind}: this server does not offer it"),
                 });
                 continue;
@@ -316,11 +314,14 @@ impl All {
     fn devices(&mut self) -> Vec<(String, DeviceStatus)> {
         let mut found = Vec::new();
         for export in &mut self.exports {
-            let kind = export.kind();
+            let of_export = |kind: &&DeviceKind| kind.name() == export.kind();
+            let Some(&kind) = DeviceKind::ALL.iter().find(of_export) else {
+                continue;
+            };
             let devices = export.devices().map(|devices| devices.attached());
             let described = |device: Attached| {
                 let status = DeviceStatus {
-                    kind: kind.to_owned(),
+                    kind,
                     path: device.path.display().to_string(),
                     node: device.node.display().to_string(),
                 };

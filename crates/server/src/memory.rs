@@ -38,7 +38,7 @@ pub(super) fn refuse_less_than_is_needed(
     let plural = if shards == 1 { "" } else { "s" };
     let beside = match exports {
         0 | 1 => "",
-        _ => ", for NBD clients and for block devices",
+        _ => ", for NBD and for ublk",
     };
     bail!(
         "--memory {} is too little for {shards} data thread{plural}{beside}; give at least {}m",

@@ -131,11 +131,35 @@ pub struct VolumeStatus {
     pub device: Option<DeviceStatus>,
 }
 
+/// How a block device reaches the serving process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    /// By the kernel's ublk.
+    Ublk,
+    /// By the kernel's NBD client.
+    Nbd,
+}
+
+impl DeviceKind {
+    /// All, the best first.
+    pub const ALL: [DeviceKind; 2] = [DeviceKind::Ublk, DeviceKind::Nbd];
+
+    /// Its name, which is that of the export that makes such devices.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Ublk => "ublk",
+            DeviceKind::Nbd => "nbd",
+        }
+    }
+}
+
 /// A block device of the machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeviceStatus {
-    /// How it reaches the serving process: `ublk` or `nbd`.
-    pub kind: String,
+    /// How it reaches the serving process.
+    pub kind: DeviceKind,
     /// Its lasting name: `/dev/fullstripe/` and the volume's name.
     pub path: String,
     /// The kernel's name, which the next start may change.

@@ -15,8 +15,9 @@
 //! - `exercise` and `script`: code that the fuzzer and the tests share.
 //!
 //! Apart from [`server`] and `kernel` there is no I/O here: bytes go in, and commands come out. Sockets, buffers and
-//! timeouts belong to the driver, which is [`server`] or a test. So no payload is copied here, every path can be tested with a script
-//! of bytes, and a fuzzer runs the whole protocol in microseconds. In the transmission phase nothing is allocated.
+//! timeouts belong to the driver, which is [`server`] or a test. So no payload is copied here, every path can be tested
+//! with a script of bytes, and a fuzzer runs the whole protocol in microseconds. In the transmission phase nothing is
+//! allocated.
 
 mod command;
 mod error;

@@ -251,14 +251,10 @@ impl Export for NbdExport {
         })
     }
 
-    /// Shard 0 accepts connections and distributes them to all shards. Devices that an earlier process has left are taken
-    /// over; nothing is written to a volume that is read-only, so there they may wait longer.
+    /// Devices that an earlier process has left are taken over first: what other clients write before that could be
+    /// overwritten by requests that wait. Nothing is written to a volume that is read-only, so there they may wait longer.
+    /// Then shard 0 accepts connections and distributes them to all shards.
     fn open(&mut self, messages: &Messages) -> Result<()> {
-        let sockets = self
-            .listening
-            .iter_mut()
-            .filter_map(|one| one.socket.take());
-        sockets.for_each(|socket| messages.to(ShardId(0), Box::new(NewListener(socket))));
         for offer in self.offers.clone() {
             let taken = self.devices.take_over(&offer, messages);
             match taken.with_context(|| not_attached(&offer.name)) {
@@ -268,6 +264,11 @@ impl Export for NbdExport {
                 taken => taken?,
             }
         }
+        let sockets = self
+            .listening
+            .iter_mut()
+            .filter_map(|one| one.socket.take());
+        sockets.for_each(|socket| messages.to(ShardId(0), Box::new(NewListener(socket))));
         Ok(())
     }
 

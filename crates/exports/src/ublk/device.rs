@@ -176,7 +176,8 @@ impl Device {
         claim(&self.volume, &block_device(self.number))
     }
 
-    /// Stops and removes the device, unless something uses it. If only the removal fails, it can be repeated.
+    /// Stops and removes the device, unless something uses it. If only the removal fails, the volume's next attachment
+    /// repeats it.
     ///
     /// # Errors
     /// It is in use, and stays; the kernel refuses.
@@ -202,11 +203,11 @@ impl Device {
     /// # Errors
     /// The kernel refuses.
     pub fn stop(&mut self, control: &mut Control) -> Result<()> {
-        self.link = None;
         if !self.stopped {
             control.stop(self.number, STOP_WITHIN)?;
             self.stopped = true;
         }
+        self.link = None;
         Ok(())
     }
 

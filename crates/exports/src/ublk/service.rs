@@ -10,7 +10,7 @@ use crate::export::{
 use crate::links;
 use crate::ports::AnyPort;
 use anyhow::{Context, Result};
-use drives::ublk::Control;
+use drives::ublk::{Control, ControlError};
 use std::sync::Arc;
 
 const KIND: &str = "ublk";
@@ -34,6 +34,14 @@ pub struct UblkExport {
     surroundings: Surroundings,
 }
 
+/// Whether there are ublk devices, although they cannot be looked at.
+fn may_be_left(error: &ControlError) -> bool {
+    let mut devices = std::fs::read_dir("/sys/class/ublk-char")
+        .into_iter()
+        .flatten();
+    !matches!(error, ControlError::Missing) && devices.next().is_some()
+}
+
 impl UblkExport {
     /// Checks that the kernel has ublk and that this process may use it.
     #[must_use]
@@ -42,7 +50,14 @@ impl UblkExport {
             kind: KIND,
             is_needed: at_start == AtStart::All,
             make: Box::new(move |surroundings| {
-                Control::open()?;
+                if let Err(error) = Control::open() {
+                    if at_start == AtStart::LeftOver && may_be_left(&error) {
+                        (surroundings.say)(&format_args!(
+                            "whether an earlier server has left ublk devices with requests that wait cannot be told: {error}"
+                        ));
+                    }
+                    return Err(error.into());
+                }
                 Ok(Box::new(UblkExport {
                     at_start,
                     offers: Vec::new(),

@@ -5,8 +5,10 @@ use super::volume_name;
 use crate::terminal::print::{print_json, print_text};
 use anyhow::Result;
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use server::api::schema::{AttachDone, AttachRequest, Done};
 use server::client::encode;
+use server::status::DeviceKind;
 use std::process::ExitCode;
 use words::typed_size;
 
@@ -17,11 +19,20 @@ const BLOCK_BYTES: u64 = 4096;
 #[derive(Args, Debug)]
 pub struct AttachArgs {
     /// How the device reaches the serving process: ublk, or nbd, the kernel's NBD client; default: ublk where the
-    /// kernel has it
-    #[arg(long = "as", value_name = "WAY", value_parser = ["ublk", "nbd"])]
-    way: Option<String>,
+    /// kernel has it, else nbd
+    #[arg(long = "as", value_name = "WAY", value_parser = ways())]
+    way: Option<DeviceKind>,
     #[command(flatten)]
     volume: VolumeArgs,
+}
+
+fn ways() -> impl TypedValueParser<Value = DeviceKind> {
+    let kind = |name: String| {
+        let mut kinds = DeviceKind::ALL.into_iter();
+        let kind = kinds.find(|kind| kind.name() == name);
+        kind.expect("only names of kinds are possible")
+    };
+    PossibleValuesParser::new(DeviceKind::ALL.map(DeviceKind::name)).map(kind)
 }
 
 /// `attach`.
@@ -33,9 +44,7 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     let client = reach.connect()?;
     let volume = volume_name(&client, args.volume.volume.as_deref())?;
     let path = format!("/v1/volumes/{}/attach", encode(&volume));
-    let request = AttachRequest {
-        kind: args.way.clone(),
-    };
+    let request = AttachRequest { kind: args.way };
     let done: AttachDone = client.send_about_device(&path, &request)?;
     if reach.json {
         print_json(&done)?;
@@ -78,16 +87,19 @@ fn advice(done: &AttachDone) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use server::status::DeviceStatus;
 
     fn done(chunk_bytes: u32, row_bytes: u64) -> AttachDone {
-        let mut done = AttachDone {
+        AttachDone {
             text: String::new(),
-            device: Default::default(),
+            device: DeviceStatus {
+                kind: DeviceKind::Ublk,
+                path: "/dev/fullstripe/vol0".to_owned(),
+                node: "/dev/ublkb0".to_owned(),
+            },
             chunk_bytes,
             row_bytes,
-        };
-        done.device.path = "/dev/fullstripe/vol0".to_owned();
-        done
+        }
     }
 
     #[test]

@@ -31,12 +31,14 @@ pub async fn attach(
         }
         let attached = app
             .exports
-            .attach(&app.shared, &name, request.kind.as_deref());
+            .attach(&app.shared, &name, request.kind);
         let (offer, device) = attached.map_err(|error| ApiError::conflict(format!("{error:#}")))?;
         Ok(Json(AttachDone {
             text: format!(
                 "volume {name} is the block device {} ({}, {})",
-                device.path, device.node, device.kind
+                device.path,
+                device.node,
+                device.kind.name()
             ),
             device,
             chunk_bytes: offer.chunk_bytes,

@@ -5,8 +5,8 @@
 //! connect. [`connections`] limits how many clients are connected at once. An [`App`](state::App) holds what the
 //! handlers need; [`routes`] lists every path once, for both the router and the description at `/v1/openapi.json`.
 //! Queries are answered from the published status ([`queries`], [`metrics`], [`stream`]). [`devices`] makes volumes block
-//! devices of the machine. Orders ([`orders`], [`spare`]) go to the controller, and are answered when the published status shows their effect, so that a client
-//! that queries the status after an order sees that effect.
+//! devices of the machine. Orders ([`orders`], [`spare`]) go to the controller, and are answered when the published status
+//! shows their effect, so that a client that queries the status after an order sees that effect.
 //!
 //! The program's only tokio runtime runs here, on one thread of its own. No data thread waits for it,
 //! and everything that can block (waiting for the answer to an order, opening a drive) is moved off that thread.

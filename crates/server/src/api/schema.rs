@@ -4,7 +4,7 @@
 //! them. An unknown field in a request is refused: a misspelt option must not be ignored.
 
 use crate::events::Told;
-use crate::status::DeviceStatus;
+use crate::status::{DeviceKind, DeviceStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -88,9 +88,9 @@ pub struct ScheduleRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachRequest {
-    /// How the device reaches the serving process: `ublk` or `nbd`; absent: the best way that the machine has.
+    /// How the device reaches the serving process; absent: the best way that the machine has.
     #[serde(default, rename = "as")]
-    pub kind: Option<String>,
+    pub kind: Option<DeviceKind>,
 }
 
 /// A volume is a block device now.

@@ -1,6 +1,6 @@
 //! All volumes that are devices of the kernel's NBD client, with their names in `/dev/fullstripe`.
 
-use super::Device;
+use super::device::{Device, Mended};
 use crate::export::{Attached, Messages, Offer, Say};
 use crate::links::{self, Link};
 use anyhow::{Context, Result};
@@ -23,6 +23,35 @@ impl One {
             path: self.link.path().to_owned(),
             node: self.device.path(),
         }
+    }
+
+    /// See [`KernelDevices::mend`]. False if there is no device any more.
+    fn mend(&mut self, messages: &Messages, say: &Say) -> bool {
+        let path = self.device.path();
+        let path = path.display();
+        match self.device.mend(&self.offer, messages) {
+            Ok(Mended::Nothing) => {}
+            Ok(Mended::Replaced(_)) => {
+                self.is_broken = false;
+                say(&format_args!(
+                    "the kernel had given up connections of {path}: they are replaced"
+                ));
+            }
+            Ok(Mended::Gone) => {
+                let volume = &self.offer.name;
+                say(&format_args!(
+                    "another program has given up {path}: volume {volume} is no block device any more"
+                ));
+                return false;
+            }
+            Err(error) => {
+                if !self.is_broken {
+                    say(&format_args!("{error:#}"));
+                }
+                self.is_broken = true;
+            }
+        }
+        true
     }
 }
 
@@ -71,10 +100,10 @@ impl KernelDevices {
             Ok(link) => link,
             Err(error) => {
                 // One that is in use is left to a process that can give it its name.
-                if device.disconnect(&offer.name).is_err() {
-                    device.leave();
-                }
-                return Err(error);
+                return Err(match device.disconnect(&offer.name) {
+                    Ok(()) => error,
+                    Err(other) => error.context(format!("{other:#}, and stays")),
+                });
             }
         };
         let one = One {
@@ -107,24 +136,8 @@ impl KernelDevices {
 
     /// Replaces connections that the kernel has given up: see [`Device::mend`]. A problem is said once.
     pub fn mend(&mut self, messages: &Messages) {
-        for one in &mut self.all {
-            match one.device.mend(&one.offer, messages) {
-                Ok(0) => {}
-                Ok(_) => {
-                    one.is_broken = false;
-                    (self.say)(&format_args!(
-                        "the kernel had given up connections of {}: they are replaced",
-                        one.device.path().display()
-                    ));
-                }
-                Err(error) => {
-                    if !one.is_broken {
-                        (self.say)(&format_args!("{error:#}"));
-                    }
-                    one.is_broken = true;
-                }
-            }
-        }
+        let say = self.say.clone();
+        self.all.retain_mut(|one| one.mend(messages, &say));
     }
 
     /// Removes all devices but those in use, which are left to the next process.
@@ -134,7 +147,6 @@ impl KernelDevices {
                 (self.say)(&format_args!(
                     "{error:#}: its requests wait until it is served again"
                 ));
-                one.device.leave();
                 one.link.leave();
             }
         }

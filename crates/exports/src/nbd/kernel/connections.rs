@@ -12,6 +12,7 @@ use engine::units::ShardId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How long a shard may take to offer the volume.
@@ -26,7 +27,12 @@ pub(super) struct Prepared {
 
 /// A connection that the kernel has.
 #[derive(Debug)]
-pub(super) struct Kept(OwnedFd);
+pub(super) struct Kept {
+    /// The shard that serves it.
+    pub shard: ShardId,
+    shards_end: OwnedFd,
+    served: Weak<()>,
+}
 
 impl Prepared {
     /// Connects to the port of a shard, and chooses the volume.
@@ -39,13 +45,20 @@ impl Prepared {
         messages: &Messages,
     ) -> Result<(Prepared, Negotiated)> {
         let (kernels_end, shards_end) = UnixStream::pair().context("cannot make sockets")?;
-        let kept = Kept(
-            shards_end
+        let until_served = Arc::new(());
+        let kept = Kept {
+            shard,
+            shards_end: shards_end
                 .try_clone()
                 .context("cannot keep a socket")?
                 .into(),
-        );
-        messages.to(shard, Box::new(NewConnection(shards_end.into())));
+            served: Arc::downgrade(&until_served),
+        };
+        let connection = NewConnection {
+            socket: shards_end.into(),
+            until_served: Some(until_served),
+        };
+        messages.to(shard, Box::new(connection));
         let negotiated = choose(&kernels_end, &offer.name, OFFERED_WITHIN)?;
         ensure!(
             negotiated.size_bytes == offer.size_bytes,
@@ -71,16 +84,21 @@ impl Kept {
     /// Whether the kernel has closed its end, or never took it.
     pub fn has_ended(&self) -> bool {
         // Nothing is asked for: the end of a connection is always told.
-        let mut polled = [PollFd::new(&self.0, PollFlags::empty())];
+        let mut polled = [PollFd::new(&self.shards_end, PollFlags::empty())];
         let at_once = Timespec::default();
-        let answer = poll(&mut polled, Some(&at_once));
+        let answer = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&at_once)));
         answer.is_ok() && polled[0].revents().contains(PollFlags::HUP)
+    }
+
+    /// Whether the shard still serves what it has received. Until it has ended, its requests may be carried out.
+    pub fn is_served(&self) -> bool {
+        self.served.strong_count() > 0
     }
 
     /// Ends the connection in both directions at once. Requests that are not answered stay with the kernel.
     pub fn cut(&self) {
         // It fails only if the other end is gone.
-        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+        let _ = rustix::net::shutdown(&self.shards_end, rustix::net::Shutdown::Both);
     }
 }
 
@@ -139,8 +157,10 @@ mod tests {
         ends[0].1.write(4096, &data, 0);
         assert!(ends[1].1.read(4096, data.len() as u32) == data);
         let (kept, client) = ends.pop().unwrap();
+        assert!(kept.is_served());
         drop(client);
         assert!(kept.has_ended());
+        wait_until("the shard is done with it", || !kept.is_served());
         assert!(!ends[0].0.has_ended());
         // What the kernel sees of a server that leaves the device to the next one.
         ends[0].0.cut();
@@ -177,6 +197,16 @@ mod tests {
         assert_eq!(errors.count(), 0);
         wait_until("the port has stopped", || drained.load(Ordering::SeqCst));
         rig.wait_until_idle();
+    }
+
+    #[test]
+    fn a_port_that_is_full_says_so_at_once() {
+        let rig = Rig::with(|plan| plan.limits.connections_max = 1);
+        let messages = messages(&rig);
+        let _first = Prepared::make(&offer(&rig, "vol0"), ShardId(0), &messages).unwrap();
+        let error = Prepared::make(&offer(&rig, "vol0"), ShardId(0), &messages).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains("has no room"), "{error}");
     }
 
     #[test]

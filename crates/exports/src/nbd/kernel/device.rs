@@ -20,9 +20,9 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// A device that is connected to this process.
 ///
-/// It keeps a descriptor of each connection, so the kernel does not notice when a port closes one in order. Therefore it is
-/// given up ([`Device::disconnect`]) or left ([`Device::leave`]) before the ports stop. Dropping it without either changes
-/// nothing about the device, which goes on as long as the ports serve it.
+/// Dropping it leaves the device to the next process: its connections are cut, and its requests wait in the kernel. It is
+/// given up ([`Device::disconnect`]) or dropped before the ports stop, because they would answer requests with an error
+/// then.
 #[derive(Debug)]
 pub struct Device {
     number: u32,
@@ -86,7 +86,8 @@ impl Device {
             wanted: shape.connections,
             connections: Vec::new(),
         };
-        device.replace_ended(offer, messages, NOTICED_WITHIN)?;
+        let payload_bytes_max = device.replace_ended(offer, messages, NOTICED_WITHIN)?;
+        sysfs::limit_requests(Path::new(sysfs::FOLDER), number, payload_bytes_max)?;
         Ok(Some(device))
     }
 
@@ -120,19 +121,32 @@ impl Device {
 
     /// What remains to be done when the kernel has made the device.
     fn finish(&self, payload_bytes_max: u32) -> Result<()> {
-        let block = Path::new(sysfs::FOLDER);
-        if sysfs::find(block, &self.identifier)? != Some(self.number) {
+        if !self.is_ours()? {
             return Err(ControlError::TooOld.into());
         }
-        sysfs::limit_requests(block, self.number, payload_bytes_max)
+        sysfs::limit_requests(Path::new(sysfs::FOLDER), self.number, payload_bytes_max)
     }
 
-    /// Connections to the shards in turn, as many as are wanted, and what all of them say of the volume.
+    /// The shards to which connections are missing. All connections together go to the shards in turn.
+    fn missing(&self, shards: u8) -> Vec<ShardId> {
+        let mut there: Vec<ShardId> = self.connections.iter().map(|one| one.shard).collect();
+        let in_turn = (0..self.wanted).map(|at| ShardId((at % usize::from(shards)) as u8));
+        in_turn
+            .filter(|shard| match there.iter().position(|one| one == shard) {
+                Some(at) => {
+                    there.swap_remove(at);
+                    false
+                }
+                None => true,
+            })
+            .collect()
+    }
+
+    /// The connections that are missing, and what all of them say of the volume.
     fn prepare(&self, offer: &Offer, messages: &Messages) -> Result<(Vec<Prepared>, Negotiated)> {
-        let missing = self.wanted - self.connections.len();
-        let shards = usize::from(messages.shards());
-        let made: Result<Vec<_>> = (0..missing)
-            .map(|at| Prepared::make(offer, ShardId((at % shards) as u8), messages))
+        let missing = self.missing(messages.shards()).into_iter();
+        let made: Result<Vec<_>> = missing
+            .map(|shard| Prepared::make(offer, shard, messages))
             .collect();
         let (prepared, negotiated): (Vec<_>, Vec<_>) = made?.into_iter().unzip();
         let first = negotiated.first().context("a device has a connection")?;
@@ -152,42 +166,58 @@ impl Device {
     }
 
     /// Replaces connections that the kernel has given up, because the process stood still for longer than a request may
-    /// take. To be called now and then; without it requests would wait although there is a server. Returns how many were
-    /// replaced.
+    /// take. To be called now and then; without it requests would wait although there is a server. The shards have to be
+    /// done with all that has ended: requests that they still carry out could overwrite what the kernel, which has sent
+    /// them again, writes afterwards.
     ///
     /// # Errors
     /// One sentence; it can be tried again.
-    pub fn mend(&mut self, offer: &Offer, messages: &Messages) -> Result<usize> {
-        self.connections
-            .retain(|connection| !connection.has_ended());
-        let ended = self.wanted - self.connections.len();
-        if ended > 0 {
-            self.replace_ended(offer, messages, NOTICED_WITHIN)
-                .with_context(|| format!("{} cannot be connected again", self.path().display()))?;
+    pub fn mend(&mut self, offer: &Offer, messages: &Messages) -> Result<Mended> {
+        let ended = || self.connections.iter().filter(|one| one.has_ended());
+        let count = ended().count();
+        let is_whole = count == 0 && self.connections.len() == self.wanted;
+        if is_whole || ended().any(Kept::is_served) {
+            return Ok(Mended::Nothing);
         }
-        Ok(ended)
+        if !self.is_ours()? {
+            return Ok(Mended::Gone);
+        }
+        self.connections.retain(|one| !one.has_ended());
+        let missing = self.wanted - self.connections.len();
+        self.replace_ended(offer, messages, NOTICED_WITHIN)
+            .with_context(|| format!("{} cannot be connected again", self.path().display()))?;
+        Ok(Mended::Replaced(missing))
     }
 
-    /// Gives the kernel connections until it has taken as many as are wanted. It takes one for each that it knows to have
-    /// ended, and may notice ends a little later than we do.
+    /// Whether the kernel's device with this number is still this one: another program may have given it up, and the number
+    /// may be another device's by now.
+    fn is_ours(&self) -> Result<bool> {
+        Ok(sysfs::find(Path::new(sysfs::FOLDER), &self.identifier)? == Some(self.number))
+    }
+
+    /// Gives the kernel connections until it has taken as many as are wanted, and returns the longest request on them. The
+    /// kernel takes one for each that it knows to have ended, and may notice ends a little later than we do. The times are
+    /// told when all are taken: until then the device may be another server's.
     fn replace_ended(
         &mut self,
         offer: &Offer,
         messages: &Messages,
         within: Duration,
-    ) -> Result<()> {
+    ) -> Result<u32> {
         let mut control = Control::open()?;
         let give_up = Instant::now() + within;
         loop {
-            let (prepared, _) = self.prepare(offer, messages)?;
+            let (prepared, negotiated) = self.prepare(offer, messages)?;
             let sockets: Vec<_> = prepared.iter().map(Prepared::socket).collect();
-            let asked = control.reconfigure(self.number, &self.connections_with(&sockets));
+            let asked = control.replace_connections(self.number, &self.identifier, &sockets);
             asked.map_err(|error| self.explain(error))?;
             let given = prepared.into_iter().map(Prepared::given);
             self.connections
                 .extend(given.filter(|connection| !connection.has_ended()));
             if self.connections.len() >= self.wanted {
-                return Ok(());
+                let times = self.connections_with(&[]);
+                control.set_times(self.number, &times)?;
+                return Ok(negotiated.payload_bytes_max);
             }
             ensure!(
                 Instant::now() < give_up,
@@ -220,8 +250,7 @@ impl Device {
     /// # Errors
     /// One sentence: it is in use, or the kernel refuses.
     pub fn disconnect(&self, volume: &str) -> Result<()> {
-        let block = Path::new(sysfs::FOLDER);
-        if sysfs::find(block, &self.identifier)? != Some(self.number) {
+        if !self.is_ours()? {
             return Ok(());
         }
         let path = self.path();
@@ -231,17 +260,29 @@ impl Device {
         drop(claimed);
         // Something may look at it for a moment, as udev does. It keeps the device open, but gets nothing from it.
         let give_up = Instant::now() + NOTICED_WITHIN;
-        while sysfs::is_connected(block, self.number) && Instant::now() < give_up {
+        while sysfs::is_connected(Path::new(sysfs::FOLDER), self.number) && Instant::now() < give_up
+        {
             std::thread::sleep(LOOK_AGAIN_AFTER);
         }
         Ok(())
     }
+}
 
-    /// Leaves the device to the next process: its requests wait in the kernel. To be called before the ports stop, because
-    /// they would answer requests with an error then.
-    pub fn leave(self) {
+impl Drop for Device {
+    fn drop(&mut self) {
         self.connections.iter().for_each(Kept::cut);
     }
+}
+
+/// What [`Device::mend`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mended {
+    /// Nothing to do, or not yet.
+    Nothing,
+    /// So many connections have been replaced.
+    Replaced(usize),
+    /// Another program has given the device up.
+    Gone,
 }
 
 fn block_device(number: u32) -> PathBuf {

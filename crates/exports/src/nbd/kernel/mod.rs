@@ -35,7 +35,9 @@
 //! another, while the first may still be carried out. Therefore it must not pass while the server lives. A drive that hangs
 //! is failed after the deadline, and then its requests and those behind them are answered; `request_timeout` adds a margin
 //! for that. A process that stands still for longer, such as one stopped by a debugger, loses its connections; requests wait,
-//! and [`Device::mend`] connects it again.
+//! and `Device::mend` connects it again, when the shards are done with all that came over the lost connections. What is not
+//! covered: one data thread stands still for that long while another goes on. Then the kernel sends the requests of the
+//! first on the second's connection at once, and the first, when it goes on, carries out what it had received before.
 //!
 //! A device with a single connection is better off. Without a request timeout the kernel looks at an unanswered request
 //! every 30 s, sends it again if the connection has been replaced since, and waits on if not. With several connections it
@@ -44,7 +46,7 @@
 //!
 //! # A server that is stopped in order
 //!
-//! While the device is in use, its connections are cut before the ports stop ([`Device::leave`]), because a port that stops
+//! While the device is in use, its connections are cut before the ports stop, because a port that stops
 //! answers new requests with "shutting down", which the kernel takes for an error of the disk. Cut connections are what a
 //! killed server leaves, so nothing is lost. A device that is not in use is given up.
 //!
@@ -65,7 +67,6 @@ mod netlink;
 mod sysfs;
 
 pub(super) use attached::KernelDevices;
-use device::Device;
 
 use std::time::Duration;
 

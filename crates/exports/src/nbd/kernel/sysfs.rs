@@ -43,8 +43,9 @@ pub(super) fn find(block: &Path, identifier: &str) -> Result<Option<u32>> {
     numbers.sort_unstable();
     for number in numbers {
         let path = folder_of(block, number).join("backend");
-        match std::fs::read_to_string(&path) {
-            Ok(text) if text.trim_end() == identifier => return Ok(Some(number)),
+        // Another program may have written any bytes.
+        match std::fs::read(&path) {
+            Ok(text) if text.trim_ascii_end() == identifier.as_bytes() => return Ok(Some(number)),
             Ok(_) => {}
             // It is not connected, or was given up just now.
             Err(error) if is_gone(&error) => {}

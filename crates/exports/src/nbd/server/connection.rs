@@ -20,6 +20,7 @@ use super::moderation::Moderation;
 use super::name::{ConnectionName, RequestTag, RingOperation};
 use super::outbox::Outbox;
 use super::requests::Requests;
+use super::setup::NewConnection;
 use super::setup::Problem;
 use crate::nbd::wire::REQUEST_HEADER_BYTES;
 use crate::nbd::{ErrorCode, Phase, Session};
@@ -47,7 +48,7 @@ enum Receiving {
 }
 
 pub(super) struct Connection {
-    socket: OwnedFd,
+    arrival: NewConnection,
     session: Session,
     work: Work,
     outbox: Outbox,
@@ -70,7 +71,12 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(socket: OwnedFd, name: ConnectionName, area: Area, shared: &Shared) -> Connection {
+    pub fn new(
+        arrival: NewConnection,
+        name: ConnectionName,
+        area: Area,
+        shared: &Shared,
+    ) -> Connection {
         let mut session = Session::new(shared.exports.clone());
         if shared.shutting_down {
             session.begin_shutdown();
@@ -88,9 +94,9 @@ impl Connection {
             text_in_use: false,
         };
         Connection {
-            moderation: is_local(&socket).then(Moderation::new),
+            moderation: is_local(&arrival.socket).then(Moderation::new),
             requests_taken: 0,
-            socket,
+            arrival,
             session,
             work,
             outbox,
@@ -230,7 +236,7 @@ impl Connection {
             && let Some(buffer) = self.work.incoming_buffer()
         {
             self.receiving = Receiving::Payload;
-            let socket = self.socket.as_fd();
+            let socket = self.arrival.socket.as_fd();
             return ring.receive(socket, buffer, remaining_bytes, true, user_data);
         }
         self.receiving = Receiving::Anything;
@@ -240,7 +246,7 @@ impl Connection {
             RECEIVE_BYTES
         };
         let delay_us = self.delay_us(ring);
-        let (socket, buffer) = (self.socket.as_fd(), self.area.receive());
+        let (socket, buffer) = (self.arrival.socket.as_fd(), self.area.receive());
         if delay_us == 0 {
             ring.receive(socket, buffer, length_bytes, false, user_data);
         } else {
@@ -257,7 +263,7 @@ impl Connection {
             // No requests came, so payload is coming; or the last was a large write, and the socket must not fill up.
             _ if requests == 0 || self.work.last_write_bytes >= DIRECT_BYTES_MIN => 0,
             Some(moderation) => {
-                let client_is_busy = || ring.unread_bytes(self.socket.as_fd()) > 0;
+                let client_is_busy = || ring.unread_bytes(self.arrival.socket.as_fd()) > 0;
                 moderation.next_delay_us(requests, client_is_busy, clock)
             }
             None => 0,
@@ -366,7 +372,7 @@ impl Connection {
     /// Sends the message without the ring. False if the ring has to send the rest, or if sending has failed.
     #[inline]
     fn send_at_once(&mut self, shared: &mut Shared, ring: &mut Ring) -> bool {
-        match ring.send_at_once(self.socket.as_fd(), self.outbox.pieces()) {
+        match ring.send_at_once(self.arrival.socket.as_fd(), self.outbox.pieces()) {
             Ok(sent_bytes) => {
                 let is_whole = self.count_sent(sent_bytes, shared);
                 if !is_whole {
@@ -403,7 +409,7 @@ impl Connection {
     #[inline]
     fn send_pieces(&mut self, ring: &mut Ring) {
         let user_data = RingOperation::Send(self.work.name).user_data();
-        ring.send_vectored(self.socket.as_fd(), self.outbox.pieces(), user_data);
+        ring.send_vectored(self.arrival.socket.as_fd(), self.outbox.pieces(), user_data);
     }
 
     /// The send in flight has completed.
@@ -444,7 +450,7 @@ impl Connection {
         self.input_ended = true;
         if self.receiving != Receiving::Nothing {
             // Completes the receive. Fails only if the peer has gone, and then the receive completes too.
-            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read);
+            let _ = rustix::net::shutdown(&self.arrival.socket, rustix::net::Shutdown::Read);
         }
         self.mark(shared);
     }
@@ -458,7 +464,7 @@ impl Connection {
     /// As [`Connection::break_off`], but for use while the list of marked connections is processed.
     fn fail(&mut self, ring: &mut Ring) {
         self.broken = true;
-        ring.shutdown(self.socket.as_fd());
+        ring.shutdown(self.arrival.socket.as_fd());
     }
 
     /// Whether the connection can be closed.
@@ -474,7 +480,7 @@ impl Connection {
     /// Frees the memory of a finished connection, and returns its socket for closing.
     pub fn close(mut self, shared: &mut Shared) -> OwnedFd {
         self.work.requests.release_all(&mut shared.memory);
-        self.socket
+        self.arrival.socket
     }
 
     #[inline]

@@ -46,7 +46,7 @@ pub use stats::NbdStats;
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use drives::port::Port;
@@ -106,7 +106,7 @@ pub struct NbdPort {
     listeners: Listeners,
     route: Route,
     /// Sockets of new connections for this port.
-    arrivals: Vec<OwnedFd>,
+    arrivals: Vec<NewConnection>,
     /// Sockets of new connections for other shards.
     departures: VecDeque<(ShardId, OwnedFd)>,
     /// Connections in their handshake, and when it times out.
@@ -196,7 +196,7 @@ impl NbdPort {
 
     #[cold]
     fn take_arrivals(&mut self, now: Nanos, ring: &mut Ring) {
-        for socket in std::mem::take(&mut self.arrivals) {
+        for arrival in std::mem::take(&mut self.arrivals) {
             let index = match self.free.pop() {
                 Some(index) if !self.shared.shutting_down => index,
                 full => {
@@ -206,21 +206,24 @@ impl NbdPort {
                         let connections_max = self.connections.len();
                         (self.shared.on_problem)(&Problem::Full { connections_max });
                     }
-                    ring.close(socket, RingOperation::Close.user_data());
+                    // Somebody may have another descriptor of the socket.
+                    ring.shutdown(arrival.socket.as_fd());
+                    ring.close(arrival.socket, RingOperation::Close.user_data());
                     continue;
                 }
             };
-            listeners::make_blocking(&socket);
+            let socket = &arrival.socket;
+            listeners::make_blocking(socket);
             // Replies are complete messages, so do not delay them. Local sockets have no such option and refuse.
-            let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+            let _ = rustix::net::sockopt::set_tcp_nodelay(socket, true);
             // So that a client whose host has gone is noticed at some time.
-            let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
+            let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
             let name = ConnectionName {
                 index,
                 generation: self.generations[usize::from(index)],
             };
             let area = self.shared.memory.area(index);
-            let mut connection = Connection::new(socket, name, area, &self.shared);
+            let mut connection = Connection::new(arrival, name, area, &self.shared);
             connection.send(&mut self.shared, ring);
             self.connections[usize::from(index)] = Some(Box::new(connection));
             self.handshakes
@@ -343,7 +346,7 @@ impl Port for NbdPort {
                 match self.listeners.accepted(number, result, ring) {
                     Ok(Some(socket)) => match self.route.another_shard() {
                         Some(shard) => self.departures.push_back((shard, socket)),
-                        None => self.arrivals.push(socket),
+                        None => self.arrivals.push(NewConnection::new(socket)),
                     },
                     Ok(None) => {}
                     Err(problem) => (self.shared.on_problem)(&problem),
@@ -404,7 +407,7 @@ impl Port for NbdPort {
 
     fn mail(&mut self, message: Box<dyn Any + Send>) {
         let message = match message.downcast::<NewConnection>() {
-            Ok(connection) => return self.arrivals.push(connection.0),
+            Ok(connection) => return self.arrivals.push(*connection),
             Err(message) => message,
         };
         let message = match message.downcast::<NewListener>() {
@@ -424,7 +427,7 @@ impl Port for NbdPort {
     #[inline]
     fn next_message(&mut self) -> Option<(ShardId, Box<dyn Any + Send>)> {
         let (shard, connection) = self.departures.pop_front()?;
-        Some((shard, Box::new(NewConnection(connection))))
+        Some((shard, Box::new(NewConnection::new(connection))))
     }
 }
 

@@ -56,9 +56,24 @@ impl Default for NbdLimits {
     }
 }
 
-/// Message to a port: serve this connection. It is a stream socket on which nothing has been sent yet.
+/// Message to a port: serve this connection.
 #[derive(Debug)]
-pub struct NewConnection(pub OwnedFd);
+pub struct NewConnection {
+    /// A stream socket on which nothing has been sent yet.
+    pub socket: OwnedFd,
+    /// Dropped with the connection: when nothing more is received from it and all its requests have been answered.
+    pub until_served: Option<Arc<()>>,
+}
+
+impl NewConnection {
+    /// Of a client that does not ask how long it is served.
+    pub fn new(socket: impl Into<OwnedFd>) -> NewConnection {
+        NewConnection {
+            socket: socket.into(),
+            until_served: None,
+        }
+    }
+}
 
 /// Message to a port: accept connections from this listening socket as well.
 #[derive(Debug)]

@@ -63,7 +63,7 @@ pub struct ServeArgs {
     /// Data threads, each with a core of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     shards: u8,
-    /// Memory for the data of requests. Where this process can use ublk, half of it is for block devices.
+    /// Memory for the data of requests. Where this process can use ublk, half of it is for ublk's devices.
     #[arg(long, default_value = "128m", value_name = "SIZE")]
     memory: String,
     /// How data threads learn of completed I/O: interrupt, polling (a core each), or hybrid:MICROSECONDS
@@ -116,7 +116,8 @@ impl ServeArgs {
             true => AtStart::All,
             false => AtStart::LeftOver,
         });
-        vec![nbd, ublk]
+        // Devices that an earlier server has left come before clients of sockets: see `NbdExport`.
+        vec![ublk, nbd]
     }
 
     fn member_deadline(&self) -> Duration {

@@ -63,7 +63,7 @@ fn replies_that_a_full_socket_cuts_stay_whole() {
         let (stream, server) = UnixStream::pair().unwrap();
         rustix::net::sockopt::set_socket_send_buffer_size(&server, room_bytes).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        rig.mail(0, NewConnection(server.into()));
+        rig.mail(0, NewConnection::new(server));
         let mut client = Client::structured(stream, "vol0");
         for round in 0..3 {
             let cookies = round * 200..round * 200 + 120;
@@ -89,7 +89,7 @@ fn requests_beyond_the_slots_are_taken_as_soon_as_replies_have_left() {
     let (stream, server) = UnixStream::pair().unwrap();
     rustix::net::sockopt::set_socket_send_buffer_size(&server, 100_000).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    rig.mail(0, NewConnection(server.into()));
+    rig.mail(0, NewConnection::new(server));
     let mut client = Client::simple(stream, "vol0");
     let mut sender = client.stream.try_clone().unwrap();
     let requests = reads(&client, 0..20_000);

@@ -387,7 +387,7 @@ impl Rig {
         let (client, server) = UnixStream::pair().unwrap();
         // Some runtimes make their sockets non-blocking.
         server.set_nonblocking(true).unwrap();
-        self.mail_to_port(shard, port, NewConnection(server.into()));
+        self.mail_to_port(shard, port, NewConnection::new(server));
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         client.set_write_timeout(Some(PATIENCE)).unwrap();
         client

@@ -283,7 +283,7 @@ fn sockets_made_not_to_block_are_made_to_wait() {
     server.set_nonblocking(true).unwrap();
     // A duplicate shares its flags with the socket.
     let watcher = server.try_clone().unwrap();
-    rig.mail(0, NewConnection(server.into()));
+    rig.mail(0, NewConnection::new(server));
     let mut client = Client::simple(stream, "vol0");
     assert_eq!(client.read(0, 512).len(), 512);
     let flags = rustix::fs::fcntl_getfl(&watcher).unwrap();
