@@ -3,7 +3,8 @@
 //! The kernel checks requests against the device's limits before they come here. They are checked again all the same,
 //! because the engine relies on it.
 
-use drives::ublk::{Descriptor, Operation as Kind, SECTOR_BYTES};
+pub use drives::ublk::Descriptor;
+use drives::ublk::{Operation as Kind, SECTOR_BYTES};
 use engine::request::{Failure, Operation};
 use rustix::io::Errno;
 use std::fmt;

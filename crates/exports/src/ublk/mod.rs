@@ -2,7 +2,8 @@
 //! take from the kernel through their own rings (see [`drives::ublk`]).
 //!
 //! - `descriptor`: the kernel's description of a request becomes a request for the engine, or is refused. No I/O.
-//! - `tags`: what the tags of a shard are doing, and their memory; `command`: what they tell the kernel. No I/O.
+//! - `tags`: what the tags of a shard are doing, and their memory; `command`: what they tell the kernel. No I/O. The
+//!   fault world runs them, too, in memory of its own (`memory`).
 //! - `port`: tags on the shard's ring.
 //! - `limits`: from a volume and the memory at hand, the limits of its device.
 //! - `exercise`: histories of tags from any bytes, for fuzzing.
@@ -15,14 +16,15 @@
 //! killed, stay, and their requests wait in the kernel. The next process that serves the same volume takes the device over,
 //! and the kernel gives it the requests again which were not answered. A mounted file system only sees a pause.
 
-mod command;
-mod descriptor;
+pub mod command;
+pub mod descriptor;
 mod device;
 mod exercise;
 mod limits;
+pub mod memory;
 mod port;
 pub mod service;
-mod tags;
+pub mod tags;
 
 pub use exercise::fuzz_one;
 pub use port::UblkPort;

@@ -9,6 +9,7 @@
 
 use super::command::{Command, TagName};
 use super::descriptor::{Asked, Refusal, Rules, failure_answer};
+use super::memory::Memory;
 use crate::export::Statistics;
 use crate::pinned::{Payload, Pinned};
 use drives::arena::Pool;
@@ -58,9 +59,9 @@ struct Served {
 
 /// All tags of a shard, and their memory. See the module's documentation.
 #[derive(Debug)]
-pub struct Tags {
+pub struct Tags<M = Pool> {
     served: Vec<Option<Served>>,
-    pool: Pool,
+    pool: M,
     pinned: Pinned,
     /// Tags that are answered with the next commands.
     answered: Vec<TagName>,
@@ -73,10 +74,10 @@ pub struct Tags {
     statistics: Statistics,
 }
 
-impl Tags {
+impl<M: Memory> Tags<M> {
     /// No queue yet; the memory of tags comes from `pool`.
     #[must_use]
-    pub fn new(pool: Pool) -> Tags {
+    pub fn new(pool: M) -> Tags<M> {
         Tags {
             served: Vec::new(),
             pool,
@@ -332,7 +333,7 @@ impl Tags {
     }
 
     /// Whether no queue is served.
-    #[cfg(test)]
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.served.iter().all(Option::is_none)
     }
@@ -386,8 +387,7 @@ impl Tags {
         let old = self.tag(name).payload.replace(new);
         let old = old.expect("a tag with an answer has memory");
         if let Some(read) = carried_out.filter(|asked| asked.operation == Operation::Read) {
-            let arena = self.pool.arena();
-            arena.copy(old.buffer, new.buffer, read.length_bytes);
+            self.pool.copy(old.buffer, new.buffer, read.length_bytes);
         }
         self.let_go(old);
         Some(())
@@ -448,6 +448,12 @@ impl Tags {
     #[must_use]
     pub fn own(&self, buffer: Buffer) -> bool {
         self.pool.holds(buffer)
+    }
+
+    /// The memory of tags.
+    #[must_use]
+    pub fn memory(&self) -> &M {
+        &self.pool
     }
 
     /// The counters so far.
