@@ -5,8 +5,8 @@
 //! is the [`machine`]: drives ([`drive`]), memory, messages between shards, and a queue of what happens next
 //! ([`virtual_time`]). Drives have real sectors, a volatile cache, and real metadata, and the array is assembled
 //! from them by the same code as in the serving process ([`assembly`]). The [`oracle`] knows what every sector
-//! may hold; the [`budget`] says which faults an array has to survive. A [`campaign`] runs many seeds, and
-//! [`shrink`] makes failing histories small.
+//! may hold; the [`budget`] says which faults an array has to survive. Clients hand their requests to the engine or use
+//! block devices ([`ublk`]). A [`campaign`] runs many seeds, and [`shrink`] makes failing histories small.
 //!
 //! # The rule
 //!
@@ -25,6 +25,7 @@ pub mod oracle;
 pub mod process;
 pub mod run;
 pub mod shrink;
+pub mod ublk;
 pub mod watch;
 pub mod world;
 

@@ -1,7 +1,10 @@
 //! The array's process: its shards, its memory, and its start from the content of the drives.
 
 use crate::container::probe::{Probed, probe};
+use crate::history::Access;
 use crate::machine::{Ending, Machine};
+use crate::ublk::memory::{BLOCK_BYTES, Blocks};
+use crate::ublk::port::Port;
 use crate::world::SimWorld;
 use anyhow::{Result, bail};
 use assembly::assemble::assemble;
@@ -51,12 +54,31 @@ pub struct StartWith {
     /// Scratch memory of each shard, in multiples of the engine's minimum, with which one parity plan runs at a
     /// time.
     pub scratch_times: u64,
+    /// How clients reach it.
+    pub access: Access,
+}
+
+impl StartWith {
+    /// By shard: how many longest requests its clients' memory holds. Without block devices, all shards share the
+    /// memory of the first.
+    fn blocks(&self, volumes: usize) -> Vec<usize> {
+        match self.access {
+            Access::Engine => vec![SLOTS],
+            Access::Ublk(devices) => {
+                let shards = 0..self.shards;
+                let blocks = shards.map(|shard| devices.blocks(shard, self.shards, volumes));
+                blocks.collect()
+            }
+        }
+    }
 }
 
 /// See the module's prose.
 pub struct Process {
     machine: Rc<RefCell<Machine>>,
     shards: Vec<Shard<SimWorld>>,
+    /// By shard: the tags of block devices; empty if clients do not use any.
+    pub ports: Vec<Rc<RefCell<Port>>>,
     payload_from: u64,
     next_ticket: u64,
     /// The metadata record at the start.
@@ -89,7 +111,9 @@ impl Process {
             with.scratch_times * Setup::scratch_bytes_min(&container.record.volumes);
         let scratch_from = u64::from(BAND_BYTES_MAX);
         let payload_from = scratch_from + scratch_bytes * u64::from(with.shards);
-        let memory_bytes = payload_from as usize + SLOTS * REQUEST_BYTES_MAX as usize;
+        let blocks = with.blocks(container.record.volumes.len());
+        let memory_bytes = payload_from + blocks.iter().sum::<usize>() as u64 * BLOCK_BYTES;
+        let memory_bytes = memory_bytes as usize;
         {
             let mut machine = machine.borrow_mut();
             let shards = with.shards as usize;
@@ -105,6 +129,7 @@ impl Process {
         }
         let now = machine.borrow().clock();
         let now_ns = machine.borrow().queue.now_ns();
+        let ports = ports(machine, with, payload_from, &container.record, &blocks);
         let claims = Claims::new();
         let shard = |number: u8| {
             let scratch = scratch_from + scratch_bytes * u64::from(number);
@@ -117,7 +142,8 @@ impl Process {
                 options: with.engine,
                 claims: claims.clone(),
             };
-            let world = SimWorld::new(machine.clone(), ShardId(number));
+            let port = ports.get(usize::from(number)).cloned();
+            let world = SimWorld::new(machine.clone(), ShardId(number), port);
             Shard::new(Engine::new(setup, now), world)
         };
         let shards = (0..with.shards).map(shard).collect();
@@ -127,6 +153,7 @@ impl Process {
         Ok(Process {
             machine: machine.clone(),
             shards,
+            ports,
             payload_from,
             next_ticket: 1,
             mpb,
@@ -164,6 +191,8 @@ impl Process {
         if busy {
             self.shards[shard].engine.check();
         }
+        let port = self.ports.get(shard);
+        let busy = busy || port.is_some_and(|port| port.borrow().may_go_on());
         let next = self.shards[shard].engine.next_wake();
         let mut machine = self.machine.borrow_mut();
         let now_ns = machine.queue.now_ns();
@@ -275,4 +304,29 @@ impl Process {
     pub fn payload(&self, slot: usize) -> Buffer {
         Buffer(self.payload_from + slot as u64 * u64::from(REQUEST_BYTES_MAX))
     }
+}
+
+/// The tags of all shards, if clients use block devices. `blocks` says how many longest requests the memory of each
+/// shard holds, which lies from `from` on.
+fn ports(
+    machine: &Rc<RefCell<Machine>>,
+    with: StartWith,
+    mut from: u64,
+    record: &Record,
+    blocks: &[usize],
+) -> Vec<Rc<RefCell<Port>>> {
+    let Access::Ublk(devices) = with.access else {
+        return Vec::new();
+    };
+    let port = |(shard, &count): (u8, &usize)| {
+        let memory = Blocks::new(machine.clone(), from, count);
+        from += count as u64 * BLOCK_BYTES;
+        let block_bytes = with.sector.bytes() as u32;
+        let volumes = record.volumes.iter();
+        let volumes = volumes.map(|volume| (volume.geometry.size_bytes, block_bytes));
+        let place = (shard, with.shards);
+        let port = Port::new(machine.clone(), memory, devices, place, volumes);
+        Rc::new(RefCell::new(port))
+    };
+    (0..).zip(blocks).map(port).collect()
 }

@@ -1,6 +1,6 @@
 //! Makes a failing history small by leaving out parts as long as it still fails in the same way.
 
-use crate::history::{Act, Action, Area, Fault, History, Order};
+use crate::history::{Access, Act, Action, Area, Fault, History, Order};
 use crate::run::{Failure, run};
 
 /// Largest number of runs for shrinking.
@@ -42,7 +42,8 @@ impl Shrinking {
     }
 
     fn topology(&mut self) {
-        let changes: [fn(&mut History); 7] = [
+        let changes: [fn(&mut History); 8] = [
+            |history| history.access = Access::Engine,
             |history| {
                 let volumes = &mut history.topology.volumes;
                 volumes.iter_mut().for_each(|volume| volume.logged = false);

@@ -1,6 +1,7 @@
 //! The interface between the engine and the [`Machine`]: one [`SimWorld`] for each shard.
 
 use crate::machine::{Machine, Note};
+use crate::ublk::port::Port;
 use engine::control::message::Message;
 use engine::control::record::Record;
 use engine::event::Event;
@@ -18,13 +19,23 @@ use std::rc::Rc;
 pub struct SimWorld {
     machine: Rc<RefCell<Machine>>,
     shard: ShardId,
+    /// The tags of block devices, if clients use those.
+    port: Option<Rc<RefCell<Port>>>,
 }
 
 impl SimWorld {
     /// The world of one shard.
     #[must_use]
-    pub fn new(machine: Rc<RefCell<Machine>>, shard: ShardId) -> SimWorld {
-        SimWorld { machine, shard }
+    pub fn new(
+        machine: Rc<RefCell<Machine>>,
+        shard: ShardId,
+        port: Option<Rc<RefCell<Port>>>,
+    ) -> SimWorld {
+        SimWorld {
+            machine,
+            shard,
+            port,
+        }
     }
 }
 
@@ -34,6 +45,9 @@ impl World for SimWorld {
     }
 
     fn reap(&mut self, inputs: &mut Vec<Input>) {
+        if let Some(port) = &self.port {
+            port.borrow_mut().poll(inputs);
+        }
         let shard = self.shard.0 as usize;
         self.machine.borrow_mut().reap(shard, inputs, REAP_MAX);
     }
@@ -85,11 +99,18 @@ impl World for SimWorld {
     fn complete(&mut self, completion: Completion) {
         let mut machine = self.machine.borrow_mut();
         machine.note(&Note::Completion(completion.tag, completion.result.is_ok()));
+        if let Some(port) = &self.port {
+            drop(machine);
+            return port.borrow_mut().completed(completion);
+        }
         machine.completions.push(completion);
     }
 
     fn pin(&mut self, buffer: Buffer) {
         self.machine.borrow_mut().pins.push(buffer);
+        if let Some(port) = &self.port {
+            port.borrow_mut().pin(buffer);
+        }
     }
 
     fn release(&mut self, buffer: Buffer) {
@@ -99,6 +120,10 @@ impl World for SimWorld {
             .pins
             .swap_remove(at.expect("a buffer is pinned before it is released"));
         machine.let_go.push(pin);
+        if let Some(port) = &self.port {
+            drop(machine);
+            port.borrow_mut().release(buffer);
+        }
     }
 
     fn send(&mut self, to: ShardId, message: Message) {
@@ -119,7 +144,11 @@ impl World for SimWorld {
         machine.events.push(event);
     }
 
-    fn submit(&mut self) {}
+    fn submit(&mut self) {
+        if let Some(port) = &self.port {
+            port.borrow_mut().flush();
+        }
+    }
 
     fn wait(&mut self, _until: Option<Nanos>) {}
 }

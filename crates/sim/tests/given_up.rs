@@ -5,7 +5,9 @@
 use engine::layout::Level;
 use engine::request::Operation;
 use sim::container::create::SECTOR;
-use sim::history::{Act, Action, Ask, Fault, History, Mode, Order, Outage, Topology, VolumeShape};
+use sim::history::{
+    Access, Act, Action, Ask, Fault, History, Mode, Order, Outage, Topology, VolumeShape,
+};
 use sim::run::run;
 
 const MS: u64 = 1_000_000;
@@ -79,6 +81,7 @@ fn history(and_then: &[Act]) -> History {
         seed: 1,
         mode: Mode::Beyond,
         topology,
+        access: Access::Engine,
         actions: actions
             .map(|((at_ms, act), number)| Action {
                 at_ns: at_ms * MS,

@@ -6,7 +6,8 @@
 use engine::layout::Level;
 use sim::campaign::{Campaign, Summary};
 use sim::history::draw::Wish;
-use sim::history::{Act, Fault, History, Mode};
+use sim::history::{Access, Act, Fault, History, Mode};
+use sim::run::run;
 
 fn all_hold(seeds: std::ops::Range<u64>, level: Option<Level>, mode: Mode) -> Summary {
     let campaign = Campaign {
@@ -171,5 +172,11 @@ fn kept_seeds_hold() {
             _ => None,
         };
         all_hold(seed..seed + 1, level, mode);
+        // Seeds from before there were block devices failed without.
+        let wish = Wish { level, mode };
+        if History::draw(seed, wish).access != Access::Engine {
+            let outcome = run(&History::draw_with(seed, wish, false), false);
+            assert_eq!(outcome.failure, None, "{line}");
+        }
     }
 }

@@ -3,7 +3,9 @@
 
 use engine::layout::Level;
 use engine::request::Operation;
-use sim::history::{Act, Action, Ask, Fault, History, Mode, Order, Outage, Topology, VolumeShape};
+use sim::history::{
+    Access, Act, Action, Ask, Fault, History, Mode, Order, Outage, Topology, VolumeShape,
+};
 use sim::machine::refusals::Update;
 use sim::run::run;
 
@@ -95,6 +97,7 @@ fn history(shape: VolumeShape, shards: u8, update: Update, count: u8, ending: Ou
         seed: 1,
         mode: Mode::Beyond,
         topology,
+        access: Access::Engine,
         actions: acts.into_iter().zip(1..).map(action).collect(),
     }
 }

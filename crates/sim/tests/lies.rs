@@ -4,7 +4,7 @@ use engine::layout::Level;
 use engine::request::Operation;
 use sim::campaign::Campaign;
 use sim::drive::lies::Untruth;
-use sim::history::{Act, Action, Ask, Fault, History, Mode, Outage, Topology, VolumeShape};
+use sim::history::{Access, Act, Action, Ask, Fault, History, Mode, Outage, Topology, VolumeShape};
 use sim::run::{LieCounts, run};
 
 const MS: u64 = 1_000_000;
@@ -52,6 +52,7 @@ fn lies(level: Level, members: u8, acts: &[Act]) -> LieCounts {
         seed: 1,
         mode: Mode::Lying,
         topology: Topology::plain(members, vec![volume]),
+        access: Access::Engine,
         actions: acts.iter().zip(1..).map(action).collect(),
     };
     let outcome = run(&history, true);

@@ -4,7 +4,9 @@
 use engine::layout::Level;
 use engine::request::Operation;
 use sim::container::create::SECTOR;
-use sim::history::{Act, Action, Ask, Fault, History, Mode, Order, Outage, Topology, VolumeShape};
+use sim::history::{
+    Access, Act, Action, Ask, Fault, History, Mode, Order, Outage, Topology, VolumeShape,
+};
 use sim::run::{Counts, run};
 
 const MS: u64 = 1_000_000;
@@ -87,6 +89,7 @@ fn tried(level: Level, members: u8, outage: Outage, outage_ms: u64) -> Counts {
         seed: outage_ms,
         mode: Mode::Beyond,
         topology,
+        access: Access::Engine,
         actions: acts
             .into_iter()
             .zip(1..)

@@ -12,7 +12,7 @@ use engine::world::Input;
 use metadata::imsm::start::StartOptions;
 use sim::container::create::{SECTOR, create, drive};
 use sim::drive::timing::ParallelUnits;
-use sim::history::{Topology, VolumeShape};
+use sim::history::{Access, Topology, VolumeShape};
 use sim::machine::{Ending, Happening, Machine};
 use sim::process::{Process, SLOTS, StartWith};
 use sim::random::Stream;
@@ -95,6 +95,7 @@ impl Bench {
             engine: self.options,
             sector: SECTOR,
             scratch_times: 16,
+            access: Access::Engine,
         };
         let started = Process::start(&self.machine, bays, with);
         self.process = Some(started.expect("the array starts"));

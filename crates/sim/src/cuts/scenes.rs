@@ -3,7 +3,9 @@
 //! A scene is a history without faults. It begins with flushed old data everywhere, on an array that has become
 //! clean again. Then the operation of the scene follows, and its instants are examined.
 
-use crate::history::{Act, Action, Ask, Fault, History, Mode, Order, Topology, VolumeShape};
+use crate::history::{
+    Access, Act, Action, Ask, Fault, History, Mode, Order, Topology, VolumeShape,
+};
 use engine::layout::Level;
 use engine::request::Operation;
 use std::ops::Range;
@@ -333,6 +335,7 @@ impl Author {
                 seed: 1,
                 mode: Mode::Survivable,
                 topology,
+                access: Access::Engine,
                 actions: Vec::new(),
             },
         };

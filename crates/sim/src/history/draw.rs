@@ -2,12 +2,13 @@
 //! often, then the single acts. So rare kinds occur together in some histories.
 
 use super::{
-    Act, Action, Ask, Fault, History, Meddling, Mode, Order, Outage, Topology, VolumeShape, lies,
-    refusals, returns, scenes, wide,
+    Access, Act, Action, Ask, Fault, History, Meddling, Mode, Order, Outage, Topology, VolumeShape,
+    hangs, lies, refusals, returns, scenes, wide,
 };
 use crate::container::create::SECTOR;
 use crate::drive::faults::Target;
 use crate::random::Stream;
+use crate::ublk::Devices;
 use engine::layout::Level;
 use engine::request::Operation;
 
@@ -26,9 +27,19 @@ pub struct Wish {
 }
 
 impl History {
-    /// The history of a seed.
+    /// The history of a seed. Clients of a quarter of the seeds use block devices. Those of the others take the course
+    /// that they took before there were any. What lies of drives lead to is counted and compared with earlier counts, so
+    /// such histories have no block devices.
     #[must_use]
     pub fn draw(seed: u64, wish: Wish) -> History {
+        let mut random = Stream::new(seed, "access", 0);
+        let has_devices = wish.mode != Mode::Lying && random.chance(1, 4);
+        History::draw_with(seed, wish, has_devices)
+    }
+
+    /// The history of a seed, with or without block devices.
+    #[must_use]
+    pub fn draw_with(seed: u64, wish: Wish, has_devices: bool) -> History {
         let mut topology = topology(&mut Stream::new(seed, "topology", 0), wish.level);
         if wish.mode.is_wide() {
             wide::shape(seed, &mut topology);
@@ -70,10 +81,18 @@ impl History {
         if wish.mode.is_wide() {
             actions = wide::insert(seed, wish.mode, &topology, actions);
         }
+        if has_devices && wish.mode != Mode::Calm {
+            actions = hangs::insert(seed, &topology, actions);
+        }
+        let access = match has_devices {
+            true => Access::Ublk(Devices::draw(seed)),
+            false => Access::Engine,
+        };
         History {
             seed,
             mode: wish.mode,
             topology,
+            access,
             actions,
         }
     }

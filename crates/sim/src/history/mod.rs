@@ -4,6 +4,7 @@
 //! shrunk.
 
 pub mod draw;
+mod hangs;
 mod lies;
 mod refusals;
 mod returns;
@@ -14,6 +15,7 @@ use crate::container::create::SECTOR;
 use crate::drive::faults::Target;
 use crate::drive::lies::Untruth;
 use crate::machine::refusals::Update;
+use crate::ublk::Devices;
 use engine::layout::Level;
 use engine::policy::MemberKind;
 use engine::request::Operation;
@@ -53,6 +55,15 @@ impl Mode {
     pub fn is_wide(self) -> bool {
         matches!(self, Mode::Wide | Mode::WideBeyond)
     }
+}
+
+/// How clients reach the array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// They hand their requests to the engine.
+    Engine,
+    /// They use block devices: see [`crate::ublk`].
+    Ublk(Devices),
 }
 
 /// A drive's abilities and kind.
@@ -358,6 +369,8 @@ pub struct History {
     pub mode: Mode,
     /// The array.
     pub topology: Topology,
+    /// How clients reach it.
+    pub access: Access,
     /// The acts, in order of time.
     pub actions: Vec<Action>,
 }

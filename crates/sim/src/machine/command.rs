@@ -45,6 +45,15 @@ pub(super) struct Command {
 }
 
 impl Command {
+    /// The pieces of the process's memory that it uses, by first byte.
+    pub(super) fn memory(&self) -> impl Iterator<Item = Buffer> {
+        let memory = match &self.payload {
+            Payload::Memory(memory) => memory.as_slice(),
+            Payload::Own(..) => &[],
+        };
+        memory.iter().map(|(at, _)| *at)
+    }
+
     fn errand(&self) -> Option<Errand> {
         match (self.token, self.kind) {
             (None, _) => Some(Errand::Metadata),

@@ -18,6 +18,7 @@ use engine::units::{Buffer, MemberId, Nanos};
 use engine::world::Input;
 use refusals::Refusals;
 use std::collections::VecDeque;
+use std::ops::Range;
 use virtual_time::queue::Queue;
 
 /// Longest time from an input's arrival to the turn that takes it.
@@ -81,6 +82,8 @@ pub enum Note<'a> {
     Event(&'a str),
     /// An act of the history.
     Action(&'a str),
+    /// A tag of a block device has a command: shard, name, the answer to its request, the memory that it offers.
+    Tag(usize, u64, Option<i32>, u64),
 }
 
 #[derive(Default)]
@@ -262,6 +265,18 @@ impl Machine {
         }
     }
 
+    /// The pieces of the process's memory that drives may still read or write, failed ones too, by first byte.
+    pub fn memory_in_flight(&self) -> impl Iterator<Item = Buffer> {
+        let commands = self.commands.iter().flatten();
+        commands.flat_map(Command::memory)
+    }
+
+    /// Whether a drive may still read or write some of this memory.
+    #[must_use]
+    pub fn is_used_by_drives(&self, places: &Range<u64>) -> bool {
+        self.memory_in_flight().any(|at| places.contains(&at.0))
+    }
+
     /// Memory of the process.
     #[must_use]
     pub fn memory(&self, at: Buffer, length_bytes: usize) -> &[u8] {
@@ -282,6 +297,11 @@ impl Machine {
     /// Hands an input to a shard, which will take a turn soon.
     pub fn tell(&mut self, shard: usize, input: Input) {
         self.desks[shard].inbox.push_back(input);
+        self.knock(shard);
+    }
+
+    /// Has a shard take a turn soon.
+    pub fn knock(&mut self, shard: usize) {
         let delay_ns = self.turns.below(TURN_DELAY_NS);
         self.wake(shard, self.queue.now_ns() + delay_ns);
     }

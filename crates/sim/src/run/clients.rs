@@ -7,15 +7,24 @@ use crate::oracle::pattern::{SECTOR_BYTES, fill};
 use crate::oracle::{Ended, Value};
 use crate::process::REQUEST_BYTES_MAX;
 use engine::request::{Completion, Failure as Refusal, Operation, Request};
-use engine::units::VolumeId;
+use engine::units::{Buffer, VolumeId};
 use engine::world::Input;
 use std::ops::Range;
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// With the engine, with the memory of this slot.
+    Slot(usize),
+    /// With a tag of a block device.
+    Tag,
+}
 
 /// A request in flight.
 pub(super) struct Flying {
     number: u32,
     ask: Ask,
-    slot: usize,
+    place: Place,
     /// For reads and flushes: when it began, for the oracle.
     began: u64,
 }
@@ -28,8 +37,11 @@ impl Flying {
 }
 
 impl Run<'_> {
-    /// Submits waiting requests as far as slots are free.
+    /// Submits waiting requests as far as slots or tags are free.
     pub(super) fn submit_waiting(&mut self) {
+        if self.attached.is_some() {
+            return self.submit_to_devices();
+        }
         while self.process.is_some() && self.stopping.is_none() && !self.slots.is_empty() {
             if let Some((number, ask)) = self.again.pop_front() {
                 self.submit(number, ask);
@@ -45,23 +57,57 @@ impl Run<'_> {
         }
     }
 
-    /// Submits a request. The caller has checked that there is a process and a free slot.
+    /// Whether there is a slot or a tag for a request.
+    pub(super) fn has_room(&self, ask: Ask) -> bool {
+        !self.slots.is_empty() && (self.attached.is_none() || self.has_free_tag(ask))
+    }
+
+    /// Submits a request. The caller has checked that there is a process, and a free slot or tag.
     pub(super) fn submit(&mut self, number: u32, ask: Ask) {
+        if self.attached.is_some() {
+            return self.submit_to_device(number, ask);
+        }
         let (Some(process), Some(slot)) = (&self.process, self.slots.pop()) else {
             return;
         };
         let shard = usize::from(ask.connection) % process.shards();
         let buffer = process.payload(slot);
         let places = self.places(slot);
+        let mut machine = self.machine.borrow_mut();
+        machine.let_go.retain(|pin| !places.contains(&pin.0));
+        drop(machine);
+        let flying = self.begin((number, ask), Place::Slot(slot), buffer, shard);
+        let request = Request {
+            tag: u64::from(number),
+            volume: VolumeId(ask.volume),
+            operation: ask.operation,
+            fua: ask.fua,
+            offset_bytes: ask.offset_bytes,
+            length_bytes: ask.length_bytes,
+            buffer,
+        };
+        let mut machine = self.machine.borrow_mut();
+        machine.tell(shard, Input::Request(request));
+        drop(machine);
+        self.flying.insert(request.tag, flying);
+    }
+
+    /// A request begins: the oracle learns of it, and what it writes is in its memory.
+    pub(super) fn begin(
+        &mut self,
+        (number, ask): (u32, Ask),
+        place: Place,
+        buffer: Buffer,
+        shard: usize,
+    ) -> Flying {
         let mut flying = Flying {
             number,
             ask,
-            slot,
+            place,
             began: 0,
         };
         let oracle = &mut self.oracles[ask.volume as usize];
         let mut machine = self.machine.borrow_mut();
-        machine.let_go.retain(|pin| !places.contains(&pin.0));
         match ask.operation {
             Operation::Read => flying.began = oracle.read_begins(),
             Operation::Flush => flying.began = oracle.flush_begins(),
@@ -85,35 +131,41 @@ impl Run<'_> {
             ask.offset_bytes,
             ask.length_bytes,
         ));
-        let request = Request {
-            tag: u64::from(number),
-            volume: VolumeId(ask.volume),
-            operation: ask.operation,
-            fua: ask.fua,
-            offset_bytes: ask.offset_bytes,
-            length_bytes: ask.length_bytes,
-            buffer,
-        };
-        machine.tell(shard, Input::Request(request));
-        drop(machine);
-        self.flying.insert(request.tag, flying);
+        flying
     }
 
-    /// Handles the answer to a request.
+    /// Handles the answer of the engine to a request.
     pub(super) fn completed(&mut self, completion: Completion) -> Result<(), Failure> {
         let Some(flying) = self.flying.remove(&completion.tag) else {
             let text = format!("request {} is answered twice", completion.tag);
             return Err(Failure::Unsound(text));
         };
+        let (Some(process), Place::Slot(slot)) = (&self.process, flying.place) else {
+            return Ok(());
+        };
         if completion.result == Err(Refusal::BufferHeld) {
-            return self.ask_again(&flying);
+            return self.ask_again(&flying, slot);
         }
+        let buffer = process.payload(slot);
+        self.settle(&flying, buffer, completion.result)?;
+        self.give_back(&flying, slot);
+        self.submit_waiting();
+        Ok(())
+    }
+
+    /// Has the oracle judge an answer. What a read has returned is in `buffer`.
+    pub(super) fn settle(
+        &mut self,
+        flying: &Flying,
+        buffer: Buffer,
+        result: Result<(), Refusal>,
+    ) -> Result<(), Failure> {
         self.counts.requests += 1;
         let (ask, sectors) = (flying.ask, flying.sectors());
         let oracle = &mut self.oracles[ask.volume as usize];
-        let ok = completion.result.is_ok();
+        let ok = result.is_ok();
         match ask.operation {
-            Operation::Read if ok => self.judge_read(&flying)?,
+            Operation::Read if ok => self.judge_read(flying, buffer)?,
             Operation::Read => oracle.read_failed(flying.began),
             Operation::Flush if ok => oracle.flush_ends(flying.began),
             Operation::Flush => {}
@@ -127,20 +179,14 @@ impl Run<'_> {
                 oracle.write_ends(flying.number, sectors, how);
             }
         }
-        self.give_back(&flying);
-        if let Err(refusal) = completion.result {
+        if let Err(refusal) = result {
             self.counts.request_errors += 1;
-            self.judge_refusal(&flying, refusal)?;
+            self.judge_refusal(flying, refusal)?;
         }
-        self.submit_waiting();
         Ok(())
     }
 
-    fn judge_read(&mut self, flying: &Flying) -> Result<(), Failure> {
-        let Some(process) = &self.process else {
-            return Ok(());
-        };
-        let buffer = process.payload(flying.slot);
+    fn judge_read(&mut self, flying: &Flying, buffer: Buffer) -> Result<(), Failure> {
         let machine = self.machine.borrow();
         let bytes = machine.memory(buffer, flying.ask.length_bytes as usize);
         let oracle = &mut self.oracles[flying.ask.volume as usize];
@@ -161,15 +207,15 @@ impl Run<'_> {
     }
 
     /// Repeats a read with another buffer, because a hung drive still uses the first one.
-    fn ask_again(&mut self, flying: &Flying) -> Result<(), Failure> {
+    fn ask_again(&mut self, flying: &Flying, slot: usize) -> Result<(), Failure> {
         let ask = flying.ask;
-        if ask.operation != Operation::Read || !self.was_pinned(flying.slot) {
+        if ask.operation != Operation::Read || !self.was_pinned(slot) {
             let (number, operation) = (flying.number, name(ask.operation));
             let text = format!("request {number}: the buffer of a {operation} is held by nobody");
             return Err(Failure::Unsound(text));
         }
         self.oracles[ask.volume as usize].read_failed(flying.began);
-        self.pinned.push(flying.slot);
+        self.pinned.push(slot);
         if self.stopping.is_none() {
             self.again.push_back((flying.number, ask));
             self.submit_waiting();
@@ -203,17 +249,17 @@ impl Run<'_> {
 
     /// Returns the slot to the client, unless a drive may still use its memory. The memory is overwritten, so
     /// that any other use of it shows.
-    fn give_back(&mut self, flying: &Flying) {
-        if self.is_pinned(flying.slot) {
-            return self.pinned.push(flying.slot);
+    fn give_back(&mut self, flying: &Flying, slot: usize) {
+        if self.is_pinned(slot) {
+            return self.pinned.push(slot);
         }
         if let Some(process) = &self.process {
-            let buffer = process.payload(flying.slot);
+            let buffer = process.payload(slot);
             let mut machine = self.machine.borrow_mut();
             let length = flying.ask.length_bytes as usize;
             machine.memory_mut(buffer, length).fill(0xC5);
         }
-        self.slots.push(flying.slot);
+        self.slots.push(slot);
     }
 
     /// Frees pinned slots whose memory no drive uses any more.
@@ -254,7 +300,9 @@ impl Run<'_> {
     /// Drops all requests in flight, because the process has ended.
     pub(super) fn forget_flying(&mut self) {
         for (_, flying) in std::mem::take(&mut self.flying) {
-            self.slots.push(flying.slot);
+            if let Place::Slot(slot) = flying.place {
+                self.slots.push(slot);
+            }
         }
         self.slots.append(&mut self.pinned);
         self.again.clear();

@@ -2,6 +2,7 @@
 //! occurred.
 
 use super::lies::LieCounts;
+use crate::ublk::UblkCounts;
 
 /// How often what happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,6 +31,8 @@ pub struct Counts {
     pub brought_back: u64,
     /// Counts of drives' lies.
     pub lies: LieCounts,
+    /// Counts of block devices.
+    pub ublk: UblkCounts,
     /// Entries of the event log.
     pub happenings: u64,
     /// Virtual time.
@@ -51,6 +54,7 @@ impl Counts {
         self.taken_back += other.taken_back;
         self.brought_back += other.brought_back;
         self.lies.add(&other.lies);
+        self.ublk.add(&other.ublk);
         self.happenings += other.happenings;
         self.virtual_ms += other.virtual_ms;
     }

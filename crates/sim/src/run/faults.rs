@@ -321,8 +321,15 @@ impl Run<'_> {
 
     fn stop(&mut self, meddling: Vec<Meddling>) {
         self.stopping = Some(meddling);
-        if let Some(process) = &mut self.process {
-            process.order(Command::Stop);
+        self.order_stop();
+    }
+
+    /// Stops the array in order. Its block devices first leave their requests to the next process.
+    pub(super) fn order_stop(&mut self) {
+        if self.attached.is_some() {
+            self.leave();
+        } else {
+            self.order_now(Command::Stop);
         }
     }
 

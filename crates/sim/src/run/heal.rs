@@ -167,9 +167,6 @@ impl Run<'_> {
             let mut offset_bytes = 0;
             while offset_bytes < size_bytes {
                 let length_bytes = (96 << 10).min(size_bytes - offset_bytes) as u32;
-                if self.slots.is_empty() {
-                    self.wait_for_answers()?;
-                }
                 let number = self.next_number;
                 self.next_number += 1;
                 let ask = Ask {
@@ -180,6 +177,9 @@ impl Run<'_> {
                     offset_bytes,
                     length_bytes,
                 };
+                if !self.has_room(ask) {
+                    self.wait_for_answers()?;
+                }
                 self.submit(number, ask);
                 offset_bytes += u64::from(length_bytes);
             }
@@ -195,9 +195,10 @@ impl Run<'_> {
 
     fn stop_for_good(&mut self) -> Result<(), Failure> {
         self.stopped = false;
-        self.order_now(Command::Stop);
+        self.order_stop();
         let deadline_ns = self.now_ns() + STOP_WITHIN_NS;
-        self.until(deadline_ns, "stopping", |run| run.stopped)
+        self.until(deadline_ns, "stopping", |run| run.stopped)?;
+        self.remove_devices()
     }
 }
 

@@ -188,7 +188,7 @@ impl Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{History, Mode, Topology, VolumeShape};
+    use crate::history::{Access, History, Mode, Topology, VolumeShape};
     use engine::layout::Level;
 
     #[test]
@@ -205,6 +205,7 @@ mod tests {
             seed: 1,
             mode: Mode::Lying,
             topology: Topology::plain(2, vec![volume]),
+            access: Access::Engine,
             actions: Vec::new(),
         };
         let mut run = Run::new(&history, false).expect("the history has an array");

@@ -9,6 +9,7 @@ mod judge;
 mod lies;
 mod returns;
 mod start;
+mod ublk;
 mod wide;
 
 use crate::container::create::create;
@@ -29,6 +30,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
+use ublk::Attached;
 use wide::Wide;
 
 /// Log entries after which a history counts as stuck.
@@ -136,6 +138,8 @@ pub(crate) struct Run<'a> {
     next_number: u32,
     refused: bool,
     wide: Wide,
+    /// The block devices that clients use, if they use any.
+    attached: Option<Attached>,
     /// A scrub has corrected mismatches.
     repaired: bool,
     counts: Counts,
@@ -159,6 +163,7 @@ pub fn run(history: &History, words: bool) -> HistoryOutcome {
     run.count_lies();
     let machine = run.machine.borrow();
     let mut counts = run.counts;
+    counts.ublk.histories = u64::from(run.attached.is_some());
     counts.happenings = machine.journal.entries();
     counts.replays = machine.replays;
     counts.inexpressible = machine.refusals.count;
@@ -205,6 +210,7 @@ impl<'a> Run<'a> {
         Ok(Run {
             history,
             oracles: oracles.collect(),
+            attached: Attached::new(history.access, shapes.len()),
             shapes,
             machine: Rc::new(RefCell::new(machine)),
             process: None,
@@ -325,6 +331,7 @@ impl<'a> Run<'a> {
         for completion in completions {
             self.completed(completion)?;
         }
+        self.look_at_devices()?;
         for event in events {
             self.told(event)?;
         }

@@ -46,6 +46,7 @@ impl Run<'_> {
             },
             sector: topology.sector,
             scratch_times: 1,
+            access: self.history.access,
         };
         self.counts.lives += 1;
         // A drive with armed errors can prevent the start, and an operator would try again.
@@ -82,6 +83,7 @@ impl Run<'_> {
                 self.process = Some(process);
                 self.durable_slots.clear();
                 self.note_durable_slots();
+                self.attach()?;
                 self.submit_waiting();
                 Ok(())
             }
@@ -137,6 +139,7 @@ impl Run<'_> {
         let power = ending == Ending::Power || meddling.iter().any(is_cut);
         let (caches_lost, illness) = self.between_lives();
         let caches_lost = caches_lost || dropped;
+        self.detach(outage, power);
         let lenient = self.lenient_volumes();
         let oracles = self.oracles.iter_mut().zip(&lenient);
         // An ordered stop flushes all volumes but those that have failed.
@@ -156,6 +159,7 @@ impl Run<'_> {
         self.note_returned();
         self.start()?;
         self.admit_lost_writes(&in_flight);
+        self.give_again();
         illness.map_or(Ok(()), |illness| self.judge_blame(&illness))
     }
 
