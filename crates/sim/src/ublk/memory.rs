@@ -22,6 +22,8 @@ pub struct Blocks {
     pub refused: Cell<u64>,
     /// How often what a read has returned went with its tag to other memory.
     pub copied: Cell<u64>,
+    /// Memory is overwritten when it is handed out, so that nobody finds by luck what should have been copied there.
+    pub spoils: Cell<bool>,
 }
 
 impl Blocks {
@@ -36,6 +38,7 @@ impl Blocks {
             range,
             refused: Cell::new(0),
             copied: Cell::new(0),
+            spoils: Cell::new(false),
         }
     }
 
@@ -58,6 +61,10 @@ impl Memory for Blocks {
         let block = self.free.pop();
         let refused = self.refused.get() + u64::from(block.is_none());
         self.refused.set(refused);
+        if let Some(block) = block.filter(|_| self.spoils.get()) {
+            let mut machine = self.machine.borrow_mut();
+            machine.memory_mut(block, BLOCK_BYTES as usize).fill(0xC5);
+        }
         block
     }
 

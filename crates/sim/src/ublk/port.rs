@@ -71,6 +71,8 @@ impl Port {
                 port.queues.push((volume, connection));
             }
         }
+        // Not the memory that tags have at first: most of it is never used.
+        port.tags.memory().spoils.set(true);
         port
     }
 
