@@ -135,6 +135,6 @@ def comparison(options):
             load = {"rw": rw, "depth": depth, "seconds": seconds}
             table.row(f"{rw[4:]}, QD {depth}", *aims, ublk=attached(guest, "ublk", **load),
                       nbd=attached(guest, "nbd", **load), libublk=libublk(guest, **load))
-    table.note("Under software emulation every instruction costs about a hundred times as much as on a processor, and copies "
-               "cost less than they do there: ratios between ways are comparable, figures are not.")
+    table.note("Under software emulation every instruction costs many times what it costs on a processor, and memory is "
+               "relatively cheap: ratios between ways can be compared, figures cannot.")
     return table
