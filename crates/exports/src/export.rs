@@ -2,7 +2,7 @@
 //!
 //! An export has two sides. The process's threads hold an [`Export`], and call it in this order. [`Bind`] makes sockets
 //! or devices before anything is done to drives, and fails if it cannot. The export is [prepared](Export::prepare) for
-//! the volumes, and makes an [`AnyPort`] for each shard ([`Export::ports`]). When the array can be used the export is
+//! the volumes, and makes an [`AnyPort`] for each shard ([`Export::ports`]). When the array can be used the export takes over what an earlier process has left, is
 //! [opened](Export::open), and [renewed](Export::renew) whenever an [`Offer`] changes; an export with [`Devices`] may now
 //! be told to attach and detach volumes. Finally it is [stopped](Export::stop), which ends when all requests of clients
 //! are answered. The shards' side is the port: it turns what clients send into requests, without a dynamic call for each
@@ -102,11 +102,12 @@ pub trait Export: Send {
     /// Returns a function that makes the port of a shard; it is called once on each shard's thread.
     fn ports(&self) -> MakeExportPort;
 
-    /// Lets clients in.
+    /// Lets clients in. Before this, all exports have [taken over](Devices::take_over) what was left; the volumes in
+    /// `attached` are block devices already.
     ///
     /// # Errors
     /// If the system refuses something.
-    fn open(&mut self, messages: &Messages) -> Result<()>;
+    fn open(&mut self, messages: &Messages, attached: &[String]) -> Result<()>;
 
     /// The offers have changed, but only in [`Offer::read_only`] and [`Offer::discards`]: clients that connect from now
     /// on see the new ones.
@@ -122,8 +123,16 @@ pub trait Export: Send {
     }
 }
 
-/// Makes volumes block devices of this machine. Called only while the export is open.
+/// Makes volumes block devices of this machine.
 pub trait Devices {
+    /// Takes the devices over that an earlier process has left, before any client is let in: what clients write before that
+    /// could be overwritten by requests that wait. Nothing is written to a volume that is read-only, so there a device that
+    /// cannot be taken over may wait longer.
+    ///
+    /// # Errors
+    /// One sentence about a device that cannot be taken over.
+    fn take_over(&mut self, messages: &Messages) -> Result<()>;
+
     /// Makes a volume a block device. It may take as long as drives need to answer, because the kernel reads the table of
     /// partitions.
     ///

@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 
 /// How often the properties offered to clients are compared with what the drives can do.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long an order about a device waits for the array to be started, and how often it looks.
+const OPENED_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// A volume that is started.
 #[derive(Clone, Debug)]
@@ -100,6 +103,24 @@ impl Exports {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The exports once they are open: an order that comes while the array is being started waits a while.
+    fn opened(&self) -> Result<MutexGuard<'_, All>> {
+        let give_up = Instant::now() + OPENED_WITHIN;
+        loop {
+            let all = self.all();
+            match all.stage {
+                Stage::Open => return Ok(all),
+                Stage::Ended => bail!("the array is being stopped"),
+                Stage::Closed => ensure!(
+                    Instant::now() < give_up,
+                    "the array is being started; ask again in a second"
+                ),
+            }
+            drop(all);
+            std::thread::sleep(LOOK_AGAIN_AFTER);
+        }
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.all().exports.len()
@@ -149,14 +170,24 @@ impl Exports {
         self.all().publish(shared);
     }
 
-    /// Starts to accept clients.
+    /// Takes over what an earlier process has left, then starts to accept clients.
     ///
     /// # Errors
     /// The system refuses an operation that is needed for that.
     pub fn open(&self, shared: &Shared) -> Result<()> {
         let mut all = self.all();
         for (at, export) in all.exports.iter_mut().enumerate() {
-            export.open(&messages(shared, at))?;
+            if let Some(devices) = export.devices() {
+                devices.take_over(&messages(shared, at))?;
+            }
+        }
+        let attached: Vec<String> = all
+            .devices()
+            .into_iter()
+            .map(|(volume, _)| volume)
+            .collect();
+        for (at, export) in all.exports.iter_mut().enumerate() {
+            export.open(&messages(shared, at), &attached)?;
         }
         all.stage = Stage::Open;
         all.publish(shared);
@@ -178,7 +209,7 @@ impl Exports {
                 for (at, export) in all.exports.iter_mut().enumerate() {
                     export.renew(&offers, &messages(&shared, at));
                 }
-                // Another program may have removed a device.
+                // Another program may have given an NBD device up.
                 all.publish(&shared);
             }
         };
@@ -198,8 +229,7 @@ impl Exports {
         volume: &str,
         kind: Option<DeviceKind>,
     ) -> Result<(Offer, DeviceStatus)> {
-        let mut all = self.all();
-        all.check_open()?;
+        let mut all = self.opened()?;
         if let Some(device) = all.device(volume) {
             bail!("volume {volume} is {} already", device.path);
         }
@@ -221,8 +251,7 @@ impl Exports {
     /// # Errors
     /// One sentence: why it stays.
     pub fn detach(&self, shared: &Shared, volume: &str) -> Result<DeviceStatus> {
-        let mut all = self.all();
-        all.check_open()?;
+        let mut all = self.opened()?;
         let device = all.device(volume);
         let device = device.with_context(|| format!("volume {volume} is no block device"))?;
         let mut exports = all.exports.iter_mut();
@@ -271,14 +300,6 @@ impl Exports {
 }
 
 impl All {
-    fn check_open(&self) -> Result<()> {
-        match self.stage {
-            Stage::Closed => bail!("the array is being started; ask again in a second"),
-            Stage::Open => Ok(()),
-            Stage::Ended => bail!("the array is being stopped"),
-        }
-    }
-
     /// Makes the device of a volume: in the way of this `kind`, or in the best way that this machine has.
     fn make_device(
         &mut self,
@@ -294,7 +315,7 @@ impl All {
             let Some(at) = exports.position(|export| export.kind() == kind) else {
                 let missing = self.missing.iter().find(|(missing, _)| *missing == kind);
                 why_not.push(match missing {
-                    Some((_, why)) => format!("{kind}: {why} (noticed when the array was served)"),
+                    Some((_, why)) => format!("{kind}, when this server started: {why}"),
                     None => format!("{kind}: this server does not offer it"),
                 });
                 continue;

@@ -251,19 +251,8 @@ impl Export for NbdExport {
         })
     }
 
-    /// Devices that an earlier process has left are taken over first: what other clients write before that could be
-    /// overwritten by requests that wait. Nothing is written to a volume that is read-only, so there they may wait longer.
-    /// Then shard 0 accepts connections and distributes them to all shards.
-    fn open(&mut self, messages: &Messages) -> Result<()> {
-        for offer in self.offers.clone() {
-            let taken = self.devices.take_over(&offer, messages);
-            match taken.with_context(|| not_attached(&offer.name)) {
-                Err(error) if offer.read_only => {
-                    (self.surroundings.say)(&format_args!("{error:#}"));
-                }
-                taken => taken?,
-            }
-        }
+    /// Shard 0 accepts connections and distributes them to all shards.
+    fn open(&mut self, messages: &Messages, _: &[String]) -> Result<()> {
         let sockets = self
             .listening
             .iter_mut()
@@ -298,6 +287,19 @@ impl Export for NbdExport {
 
 /// By the kernel's NBD client.
 impl Devices for NbdExport {
+    fn take_over(&mut self, messages: &Messages) -> Result<()> {
+        for offer in self.offers.clone() {
+            let taken = self.devices.take_over(&offer, messages);
+            match taken.with_context(|| not_attached(&offer.name)) {
+                Err(error) if offer.read_only => {
+                    (self.surroundings.say)(&format_args!("{error:#}"));
+                }
+                taken => taken?,
+            }
+        }
+        Ok(())
+    }
+
     fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached> {
         self.devices.attach(offer, messages)
     }

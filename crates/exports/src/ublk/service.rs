@@ -81,16 +81,6 @@ impl UblkExport {
         })
     }
 
-    /// Makes the device of a volume, or only takes over the one that is left.
-    fn begin(&mut self, offer: &Offer, messages: &Messages) -> Result<()> {
-        let is_wanted =
-            self.at_start == AtStart::All || leftover(&mut Control::open()?, offer)?.is_some();
-        if is_wanted {
-            self.attach(offer, messages)?;
-        }
-        Ok(())
-    }
-
     /// Does something with the control device to each device; a problem is said, and the others are tried all the same.
     fn each(&mut self, what: &str, act: impl Fn(&mut Device, &mut Control) -> Result<()>) {
         for device in &mut self.devices {
@@ -138,16 +128,13 @@ impl Export for UblkExport {
         Arc::new(move |place: Place| Ok(AnyPort::Ublk(UblkPort::new(place.pool, say.clone()))))
     }
 
-    /// If one device cannot be made or taken over, those before it are removed when the export is stopped. Nothing is written
-    /// to a volume that is read-only, so a device that was left may wait longer.
-    fn open(&mut self, messages: &Messages) -> Result<()> {
-        for offer in self.offers.clone() {
-            let begun = self.begin(&offer, messages);
-            match begun.with_context(|| not_attached(&offer.name)) {
-                Err(error) if offer.read_only && self.at_start == AtStart::LeftOver => {
-                    (self.surroundings.say)(&format_args!("{error:#}"));
-                }
-                begun => begun?,
+    /// If one device cannot be made, those before it are removed when the export is stopped.
+    fn open(&mut self, messages: &Messages, attached: &[String]) -> Result<()> {
+        if self.at_start == AtStart::All {
+            let offers = self.offers.clone().into_iter();
+            for offer in offers.filter(|offer| !attached.contains(&offer.name)) {
+                self.attach(&offer, messages)
+                    .with_context(|| not_attached(&offer.name))?;
             }
         }
         Ok(())
@@ -184,6 +171,25 @@ impl Export for UblkExport {
 }
 
 impl Devices for UblkExport {
+    fn take_over(&mut self, messages: &Messages) -> Result<()> {
+        for offer in self.offers.clone() {
+            let left = Control::open()
+                .map_err(Into::into)
+                .and_then(|mut control| leftover(&mut control, &offer));
+            let taken = left.and_then(|left| match left {
+                Some(_) => self.attach(&offer, messages).map(|_| ()),
+                None => Ok(()),
+            });
+            match taken.with_context(|| not_attached(&offer.name)) {
+                Err(error) if offer.read_only => {
+                    (self.surroundings.say)(&format_args!("{error:#}"));
+                }
+                taken => taken?,
+            }
+        }
+        Ok(())
+    }
+
     fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached> {
         links::check_name(&offer.name)?;
         let shape = self.shape()?;

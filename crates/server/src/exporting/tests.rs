@@ -38,7 +38,7 @@ impl Export for Names {
     fn ports(&self) -> MakeExportPort {
         unreachable!("no shard asks for a port")
     }
-    fn open(&mut self, _: &Messages) -> Result<()> {
+    fn open(&mut self, _: &Messages, _: &[String]) -> Result<()> {
         Ok(())
     }
     fn renew(&mut self, _: &[Offer], _: &Messages) {}
@@ -51,6 +51,9 @@ impl Export for Names {
 }
 
 impl Devices for Names {
+    fn take_over(&mut self, _: &Messages) -> Result<()> {
+        Ok(())
+    }
     fn attach(&mut self, offer: &Offer, _: &Messages) -> Result<Attached> {
         self.attached.push(Attached {
             volume: offer.name.clone(),
@@ -154,17 +157,20 @@ fn a_device_in_use_stays() {
 }
 
 #[test]
-fn nothing_is_attached_before_the_array_is_open_or_after_its_end() {
+fn an_order_waits_for_the_start_and_comes_too_late_after_the_end() {
     let served = Served::new(Level::Raid1, 2);
     let exports = prepared(&served, names(false));
-    let attach = || refused(exports.attach(&served.shared, "v", None));
-    assert!(attach().contains("is being started"));
-    exports.open(&served.shared).unwrap();
-    exports
-        .stop(&served.shared, Duration::from_secs(60))
-        .unwrap();
-    assert!(attach().contains("is being stopped"));
-    assert!(refused(exports.detach(&served.shared, "v")).contains("is being stopped"));
+    let shared = &served.shared;
+    std::thread::scope(|scope| {
+        let attached = scope.spawn(|| exports.attach(shared, "v", None));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!attached.is_finished(), "it waits for the start");
+        exports.open(shared).unwrap();
+        attached.join().unwrap().unwrap();
+    });
+    exports.stop(shared, Duration::from_secs(60)).unwrap();
+    assert!(refused(exports.attach(shared, "v", None)).contains("is being stopped"));
+    assert!(refused(exports.detach(shared, "v")).contains("is being stopped"));
 }
 
 #[test]
@@ -179,7 +185,7 @@ fn what_cannot_be_made_is_an_error_only_where_it_is_needed() {
     exports.open(&served.shared).unwrap();
     assert_eq!(
         refused(exports.attach(&served.shared, "v", None)),
-        "volume v cannot be attached: ublk: no such module (noticed when the array was served); nbd: this server does not offer it"
+        "volume v cannot be attached: ublk, when this server started: no such module; nbd: this server does not offer it"
     );
     assert_eq!(
         refused(exports.attach(&served.shared, "w", None)),

@@ -31,7 +31,7 @@ impl One {
         let path = path.display();
         match self.device.mend(&self.offer, messages) {
             Ok(Mended::Nothing) => {}
-            Ok(Mended::Replaced(_)) => {
+            Ok(Mended::Replaced) => {
                 self.is_broken = false;
                 say(&format_args!(
                     "the kernel had given up connections of {path}: they are replaced"

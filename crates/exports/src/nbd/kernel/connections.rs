@@ -200,6 +200,37 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_is_served_until_its_requests_are_answered() {
+        let rig = Rig::with(|plan| plan.member_options = ",latency=3s");
+        let (prepared, _) =
+            Prepared::make(&offer(&rig, "vol0"), ShardId(0), &messages(&rig)).unwrap();
+        let mut kernels = prepared.kernels_end.try_clone().unwrap();
+        let kept = prepared.given();
+        kernels
+            .write_all(&request(CMD_WRITE, 0, 1, 0, 512))
+            .unwrap();
+        kernels.write_all(&[7; 512]).unwrap();
+        wait_until("the engine has it", || rig.stats(0).requests == 1);
+        drop(kernels);
+        assert!(kept.has_ended() && kept.is_served());
+        wait_until("the port is done with it", || !kept.is_served());
+    }
+
+    #[test]
+    fn a_connection_that_the_port_ends_is_noticed_and_can_be_cut() {
+        let rig = Rig::with(|_| ());
+        let (prepared, _) =
+            Prepared::make(&offer(&rig, "vol0"), ShardId(0), &messages(&rig)).unwrap();
+        let mut kernels = prepared.kernels_end.try_clone().unwrap();
+        let kept = prepared.given();
+        kernels.write_all(&[0x55; 28]).unwrap();
+        wait_until("the port ends it", || !kept.is_served());
+        kept.cut();
+        assert!(kept.has_ended());
+        assert_eq!(kernels.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
     fn a_port_that_is_full_says_so_at_once() {
         let rig = Rig::with(|plan| plan.limits.connections_max = 1);
         let messages = messages(&rig);

@@ -90,26 +90,20 @@ pub(super) struct Connections<'a> {
 
 impl Connections<'_> {
     fn attributes(&self, before: Attributes) -> Attributes {
-        self.times(before).nested(SOCKETS, items(self.sockets))
-    }
-
-    /// All but the sockets.
-    fn times(&self, before: Attributes) -> Attributes {
+        let sockets = self.sockets.iter();
+        let items = sockets.fold(Attributes::default(), |items, socket| {
+            let descriptor = socket.as_raw_fd().cast_unsigned();
+            items.nested(
+                SOCKET_ITEM,
+                Attributes::default().u32(SOCKET_DESCRIPTOR, descriptor),
+            )
+        });
         before
             .u64(TIMEOUT, self.request_timeout_s)
             .u64(DEAD_CONNECTION_TIMEOUT, self.dead_connection_timeout_s)
             .text(BACKEND_IDENTIFIER, self.identifier)
+            .nested(SOCKETS, items)
     }
-}
-
-fn items(sockets: &[BorrowedFd<'_>]) -> Attributes {
-    sockets.iter().fold(Attributes::default(), |items, socket| {
-        let descriptor = socket.as_raw_fd().cast_unsigned();
-        items.nested(
-            SOCKET_ITEM,
-            Attributes::default().u32(SOCKET_DESCRIPTOR, descriptor),
-        )
-    })
 }
 
 /// A device as it is asked for.
@@ -191,29 +185,13 @@ impl Control {
 
     /// Replaces connections of a device that have ended, one by one, as far as there are any. Connections that were not
     /// needed are closed, and that is no error.
-    pub fn replace_connections(
-        &mut self,
-        number: u32,
-        identifier: &str,
-        sockets: &[BorrowedFd<'_>],
-    ) -> Result<(), ControlError> {
-        let asked = Attributes::default()
-            .u32(INDEX, number)
-            .text(BACKEND_IDENTIFIER, identifier)
-            .nested(SOCKETS, items(sockets));
-        let what = "take new connections for an NBD device";
-        self.exchange(what, RECONFIGURE, asked, |_| Some(()))?;
-        Ok(())
-    }
-
-    /// Sets the times of a device.
-    pub fn set_times(
+    pub fn reconfigure(
         &mut self,
         number: u32,
         connections: &Connections<'_>,
     ) -> Result<(), ControlError> {
-        let asked = connections.times(Attributes::default().u32(INDEX, number));
-        let what = "take the times of an NBD device";
+        let asked = connections.attributes(Attributes::default().u32(INDEX, number));
+        let what = "take new connections for an NBD device";
         self.exchange(what, RECONFIGURE, asked, |_| Some(()))?;
         Ok(())
     }

@@ -173,20 +173,24 @@ impl Device {
     /// # Errors
     /// One sentence; it can be tried again.
     pub fn mend(&mut self, offer: &Offer, messages: &Messages) -> Result<Mended> {
+        // A shard may end a connection by itself, as it does when a rule is broken. We have its end open, too, so the kernel
+        // would not notice.
+        let let_go = self.connections.iter().filter(|one| !one.is_served());
+        let_go.for_each(Kept::cut);
         let ended = || self.connections.iter().filter(|one| one.has_ended());
-        let count = ended().count();
-        let is_whole = count == 0 && self.connections.len() == self.wanted;
+        let is_whole = ended().count() == 0 && self.connections.len() == self.wanted;
         if is_whole || ended().any(Kept::is_served) {
             return Ok(Mended::Nothing);
         }
         if !self.is_ours()? {
             return Ok(Mended::Gone);
         }
-        self.connections.retain(|one| !one.has_ended());
-        let missing = self.wanted - self.connections.len();
-        self.replace_ended(offer, messages, NOTICED_WITHIN)
+        // One that has ended meanwhile, and is still served, waits for the next time.
+        self.connections
+            .retain(|one| !one.has_ended() || one.is_served());
+        self.replace_ended(offer, messages, Duration::ZERO)
             .with_context(|| format!("{} cannot be connected again", self.path().display()))?;
-        Ok(Mended::Replaced(missing))
+        Ok(Mended::Replaced)
     }
 
     /// Whether the kernel's device with this number is still this one: another program may have given it up, and the number
@@ -196,8 +200,8 @@ impl Device {
     }
 
     /// Gives the kernel connections until it has taken as many as are wanted, and returns the longest request on them. The
-    /// kernel takes one for each that it knows to have ended, and may notice ends a little later than we do. The times are
-    /// told when all are taken: until then the device may be another server's.
+    /// kernel takes one for each that it knows to have ended, and may notice ends a little later than we do. It gets the
+    /// times with them, because requests that wait begin to count with the first connection.
     fn replace_ended(
         &mut self,
         offer: &Offer,
@@ -209,14 +213,12 @@ impl Device {
         loop {
             let (prepared, negotiated) = self.prepare(offer, messages)?;
             let sockets: Vec<_> = prepared.iter().map(Prepared::socket).collect();
-            let asked = control.replace_connections(self.number, &self.identifier, &sockets);
+            let asked = control.reconfigure(self.number, &self.connections_with(&sockets));
             asked.map_err(|error| self.explain(error))?;
             let given = prepared.into_iter().map(Prepared::given);
             self.connections
                 .extend(given.filter(|connection| !connection.has_ended()));
             if self.connections.len() >= self.wanted {
-                let times = self.connections_with(&[]);
-                control.set_times(self.number, &times)?;
                 return Ok(negotiated.payload_bytes_max);
             }
             ensure!(
@@ -279,8 +281,8 @@ impl Drop for Device {
 pub(super) enum Mended {
     /// Nothing to do, or not yet.
     Nothing,
-    /// So many connections have been replaced.
-    Replaced(usize),
+    /// Connections have been replaced.
+    Replaced,
     /// Another program has given the device up.
     Gone,
 }
@@ -311,6 +313,8 @@ fn check_shape(offer: &Offer, number: u32, shape: &Shape) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nbd::server::tests::rig::Rig;
+    use drives::port::PortNumber;
     use engine::units::VolumeId;
 
     fn offer() -> Offer {
@@ -376,6 +380,38 @@ mod tests {
         .unwrap();
     }
 
+    /// A connection that no kernel has.
+    fn kept(shard: u8) -> Kept {
+        let rig = Rig::with(|plan| plan.shards = 2);
+        let messages = Messages::new(rig.peers.clone(), PortNumber::new(1));
+        let offer = Offer {
+            size_bytes: rig.size_bytes,
+            ..offer()
+        };
+        let (prepared, _) = Prepared::make(&offer, ShardId(shard), &messages).unwrap();
+        prepared.given()
+    }
+
+    #[test]
+    fn a_lost_connection_is_missing_to_its_own_shard() {
+        let missing = |there: &[u8], wanted, shards| -> Vec<u8> {
+            let device = Device {
+                number: u32::MAX,
+                identifier: String::new(),
+                deadline: Duration::from_secs(30),
+                wanted,
+                connections: there.iter().map(|shard| kept(*shard)).collect(),
+            };
+            let missing = device.missing(shards).into_iter();
+            missing.map(|shard| shard.0).collect()
+        };
+        assert_eq!(missing(&[], 4, 3), [0, 1, 2, 0]);
+        assert_eq!(missing(&[0], 2, 2), [1]);
+        assert_eq!(missing(&[1], 2, 2), [0]);
+        assert_eq!(missing(&[0, 0], 4, 2), [1, 1]);
+        assert!(missing(&[0, 1], 2, 2).is_empty());
+    }
+
     /// The sentence that a user reads on a machine without the driver.
     #[test]
     fn without_the_driver_no_device_is_made() {
@@ -383,7 +419,7 @@ mod tests {
             eprintln!("skipped: this kernel has the driver");
             return;
         }
-        let messages = Messages::new(Vec::new(), drives::port::PortNumber::new(0));
+        let messages = Messages::new(Vec::new(), PortNumber::new(0));
         let error = Device::attach(&offer(), Duration::from_secs(30), &messages).unwrap_err();
         let text = format!("{error:#}");
         assert!(

@@ -35,9 +35,12 @@
 //! another, while the first may still be carried out. Therefore it must not pass while the server lives. A drive that hangs
 //! is failed after the deadline, and then its requests and those behind them are answered; `request_timeout` adds a margin
 //! for that. A process that stands still for longer, such as one stopped by a debugger, loses its connections; requests wait,
-//! and `Device::mend` connects it again, when the shards are done with all that came over the lost connections. What is not
-//! covered: one data thread stands still for that long while another goes on. Then the kernel sends the requests of the
-//! first on the second's connection at once, and the first, when it goes on, carries out what it had received before.
+//! and `Device::mend` connects it again, when the shards are done with all that came over the lost connections.
+//!
+//! What is not covered: the kernel gives one connection up while another has nothing to answer, and sends its requests on
+//! that one at once. If the process, or only the first one's data thread, then goes on before the second is given up too,
+//! what the first has received may be carried out after its repetition. It matters if the same blocks are written again
+//! in that moment. A device with a single connection does not have this problem.
 //!
 //! A device with a single connection is better off. Without a request timeout the kernel looks at an unanswered request
 //! every 30 s, sends it again if the connection has been replaced since, and waits on if not. With several connections it

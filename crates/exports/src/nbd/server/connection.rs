@@ -20,8 +20,7 @@ use super::moderation::Moderation;
 use super::name::{ConnectionName, RequestTag, RingOperation};
 use super::outbox::Outbox;
 use super::requests::Requests;
-use super::setup::NewConnection;
-use super::setup::Problem;
+use super::setup::{NewConnection, Problem};
 use crate::nbd::wire::REQUEST_HEADER_BYTES;
 use crate::nbd::{ErrorCode, Phase, Session};
 

@@ -61,7 +61,7 @@ impl Default for NbdLimits {
 pub struct NewConnection {
     /// A stream socket on which nothing has been sent yet.
     pub socket: OwnedFd,
-    /// Dropped with the connection: when nothing more is received from it and all its requests have been answered.
+    /// Dropped with the connection: when nothing more is received from it and the engine has answered all its requests.
     pub until_served: Option<Arc<()>>,
 }
 

@@ -116,8 +116,7 @@ impl ServeArgs {
             true => AtStart::All,
             false => AtStart::LeftOver,
         });
-        // Devices that an earlier server has left come before clients of sockets: see `NbdExport`.
-        vec![ublk, nbd]
+        vec![nbd, ublk]
     }
 
     fn member_deadline(&self) -> Duration {
