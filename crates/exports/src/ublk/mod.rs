@@ -16,15 +16,19 @@
 //! killed, stay, and their requests wait in the kernel. The next process that serves the same volume takes the device over,
 //! and the kernel gives it the requests again which were not answered. A mounted file system only sees a pause.
 
-pub mod command;
-pub mod descriptor;
+mod command;
+mod descriptor;
 mod device;
 mod exercise;
 mod limits;
-pub mod memory;
+mod memory;
 mod port;
 pub mod service;
-pub mod tags;
+mod tags;
 
+pub use command::{Command, TagName};
+pub use descriptor::{Descriptor, Rules};
 pub use exercise::fuzz_one;
+pub use memory::Memory;
 pub use port::UblkPort;
+pub use tags::Tags;

@@ -140,7 +140,11 @@ impl Run<'_> {
             let text = format!("request {} is answered twice", completion.tag);
             return Err(Failure::Unsound(text));
         };
-        let (Some(process), Place::Slot(slot)) = (&self.process, flying.place) else {
+        let Place::Slot(slot) = flying.place else {
+            let text = format!("request {} is answered past its tag", completion.tag);
+            return Err(Failure::Unsound(text));
+        };
+        let Some(process) = &self.process else {
             return Ok(());
         };
         if completion.result == Err(Refusal::BufferHeld) {

@@ -30,7 +30,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
-use ublk::Attached;
+use ublk::Devices;
 use wide::Wide;
 
 /// Log entries after which a history counts as stuck.
@@ -139,7 +139,7 @@ pub(crate) struct Run<'a> {
     refused: bool,
     wide: Wide,
     /// The block devices that clients use, if they use any.
-    attached: Option<Attached>,
+    attached: Option<Devices>,
     /// A scrub has corrected mismatches.
     repaired: bool,
     counts: Counts,
@@ -163,7 +163,6 @@ pub fn run(history: &History, words: bool) -> HistoryOutcome {
     run.count_lies();
     let machine = run.machine.borrow();
     let mut counts = run.counts;
-    counts.ublk.histories = u64::from(run.attached.is_some());
     counts.happenings = machine.journal.entries();
     counts.replays = machine.replays;
     counts.inexpressible = machine.refusals.count;
@@ -210,7 +209,7 @@ impl<'a> Run<'a> {
         Ok(Run {
             history,
             oracles: oracles.collect(),
-            attached: Attached::new(history.access, shapes.len()),
+            attached: Devices::new(history.access, shapes.len()),
             shapes,
             machine: Rc::new(RefCell::new(machine)),
             process: None,

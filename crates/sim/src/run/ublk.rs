@@ -9,25 +9,25 @@ use crate::ublk::kernel::{Kernel, Numbered, TagAt, describe};
 use crate::ublk::port::Port;
 use engine::control::message::Command as Order;
 use engine::request::{Failure as Refusal, Operation};
-use exports::ublk::command::{Command, TagName};
+use exports::ublk::{Command, TagName};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// The devices of a run.
-pub(super) struct Attached {
+pub(super) struct Devices {
     kernel: Kernel,
     /// The process has been told to leave requests to the next one, and the array is not stopping yet.
     is_leaving: bool,
 }
 
-impl Attached {
+impl Devices {
     /// Devices for the volumes, if the history has devices.
-    pub(super) fn new(access: Access, volumes: usize) -> Option<Attached> {
+    pub(super) fn new(access: Access, volumes: usize) -> Option<Devices> {
         let Access::Ublk(devices) = access else {
             return None;
         };
-        Some(Attached {
+        Some(Devices {
             kernel: Kernel::new(volumes, devices.depth),
             is_leaving: false,
         })
@@ -77,23 +77,22 @@ impl Run<'_> {
     pub(super) fn submit_to_device(&mut self, number: u32, ask: Ask) {
         let kernel = self.attached.as_ref().map(|attached| &attached.kernel);
         let at = kernel.and_then(|kernel| kernel.free_tag(ask.volume, ask.connection));
-        if let Some(at) = at {
-            self.give(at, (number, ask));
-        }
+        let at = at.expect("a request is submitted only if a tag is free");
+        self.give(at, (number, ask));
     }
 
     fn give(&mut self, at: TagAt, (number, ask): Numbered) {
         let shards = self.process.as_ref().map_or(1, |process| process.shards());
         let shard = usize::from(ask.connection) % shards;
-        let Some(port) = self.port(shard) else { return };
-        let Some(attached) = &mut self.attached else {
-            return;
-        };
+        let port = self
+            .port(shard)
+            .expect("requests are given to a process, which has a port for each shard");
+        let attached = self.attached.as_mut();
+        let attached = attached.expect("requests are given by a device");
         let place = port.borrow().place(ask.volume, ask.connection);
+        let place = place.expect("each queue is served by its shard");
         let buffer = attached.kernel.give(at, (number, ask));
-        let (Some(place), Some(buffer)) = (place, buffer) else {
-            return;
-        };
+        let buffer = buffer.expect("a tag has a command as soon as its process runs");
         let name = TagName { place, tag: at.tag };
         let flying = self.begin((number, ask), Place::Tag, buffer, shard);
         port.borrow_mut().arrive(name, describe(&ask), buffer);
@@ -168,7 +167,7 @@ impl Run<'_> {
 
     /// No memory is with two tags, and the kernel has none that a drive may read or write.
     fn judge_memory(&self) -> Result<(), Failure> {
-        let Some(Attached { kernel, .. }) = &self.attached else {
+        let Some(Devices { kernel, .. }) = &self.attached else {
             return Ok(());
         };
         let machine = self.machine.borrow();

@@ -5,7 +5,7 @@ use super::memory::block;
 use crate::history::Ask;
 use engine::request::Operation;
 use engine::units::Buffer;
-use exports::ublk::descriptor::Descriptor;
+use exports::ublk::Descriptor;
 use std::collections::BTreeSet;
 
 /// Names a tag: its queue's place in the kernel, and the tag.

@@ -5,7 +5,7 @@
 use crate::machine::Machine;
 use crate::process::REQUEST_BYTES_MAX;
 use engine::units::Buffer;
-use exports::ublk::memory::Memory;
+use exports::ublk::Memory;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;

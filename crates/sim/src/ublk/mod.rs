@@ -1,5 +1,5 @@
 //! Block devices in the fault world: in some histories clients do not hand their requests to the engine, but use block
-//! devices, which the tags of the ublk export serve ([`exports::ublk::tags`]).
+//! devices, which the tags of the ublk export serve ([`exports::ublk::Tags`]).
 //!
 //! - [`kernel`]: what the kernel knows of the devices. It outlives processes.
 //! - [`port`]: the tags of one shard, between the kernel and the engine; a part of a process.
@@ -15,7 +15,7 @@ pub mod port;
 
 use crate::process::REQUEST_BYTES_MAX;
 use crate::random::Stream;
-use exports::ublk::descriptor::Rules;
+use exports::ublk::Rules;
 
 /// Clients of a history. Each has a queue of its own at the device of each volume.
 pub const CONNECTIONS: u8 = 8;
@@ -66,10 +66,6 @@ pub fn rules(size_bytes: u64, block_bytes: u32) -> Rules {
 /// How often the tags did what they rarely do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UblkCounts {
-    /// Histories with block devices.
-    pub histories: u64,
-    /// Requests that the kernel has given to tags.
-    pub given: u64,
     /// Reads that were repeated in other memory, because a hung drive kept theirs.
     pub held: u64,
     /// Tags that got other memory with their answer.
@@ -88,8 +84,6 @@ pub struct UblkCounts {
 impl UblkCounts {
     /// Adds other counts.
     pub fn add(&mut self, other: &UblkCounts) {
-        self.histories += other.histories;
-        self.given += other.given;
         self.held += other.held;
         self.exchanged += other.exchanged;
         self.copied += other.copied;

@@ -7,9 +7,9 @@ use crate::machine::Machine;
 use engine::request::{Completion, Failure};
 use engine::units::{Buffer, VolumeId};
 use engine::world::Input;
-use exports::ublk::command::{Command, TagName};
-use exports::ublk::descriptor::Descriptor;
-use exports::ublk::tags::Tags;
+use exports::ublk::Descriptor;
+use exports::ublk::Tags;
+use exports::ublk::{Command, TagName};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -92,7 +92,6 @@ impl Port {
 
     /// The kernel gives a tag a request, which the shard's next turn takes.
     pub fn arrive(&mut self, name: TagName, descriptor: Descriptor, offered: Buffer) {
-        self.counts.given += 1;
         let request = Arrival::Request(name, descriptor, offered);
         self.arrivals.push_back(request);
     }
