@@ -103,13 +103,11 @@ impl Run<'_> {
         }
     }
 
-    /// Whether, beyond the budget, acknowledged writes may be lost: a drive has dropped the writes of a failed
-    /// flush or FUA write. If another drive failed with the same errno, the array takes the host for the cause
-    /// and records neither failure, so the drive is used at the next start.
+    /// Whether a drive may have dropped the writes of a failed flush or FUA write.
     fn may_have_dropped_writes(&self) -> bool {
         let machine = self.machine.borrow();
         let mut drives = machine.drives.iter();
-        self.history.mode.is_beyond() && drives.any(|drive| drive.faults.flush_failed)
+        drives.any(|drive| drive.faults.flush_failed)
     }
 
     /// Whether some drive's metadata cannot be read. The operator who starts the array knows that.
@@ -138,14 +136,20 @@ impl Run<'_> {
         let is_cut = |what: &Meddling| matches!(what, Meddling::CutAgain(_));
         let power = ending == Ending::Power || meddling.iter().any(is_cut);
         let (caches_lost, illness) = self.between_lives();
-        let caches_lost = caches_lost || dropped;
+        // Beyond the budget another drive may have failed with the same errno. Then the array takes the host for the cause
+        // and records neither failure, so a drive that has dropped writes is used at the next start.
+        let caches_lost = caches_lost || (dropped && self.history.mode.is_beyond());
         self.detach(outage, power);
         let lenient = self.lenient_volumes();
         let oracles = self.oracles.iter_mut().zip(&lenient);
         // An ordered stop flushes all volumes but those that have failed.
         let is_flushed = |lenient: bool| outage == Outage::Stop && !lenient;
         let in_flight: Vec<Vec<u64>> = oracles
-            .map(|(oracle, &lenient)| oracle.crash(power || (caches_lost && !is_flushed(lenient))))
+            .map(|(oracle, &lenient)| {
+                // A lenient volume fails with its drive, whose failure is not recorded for it.
+                let lost = (caches_lost && !is_flushed(lenient)) || (lenient && dropped);
+                oracle.crash(power || lost)
+            })
             .collect();
         self.absent.clear();
         self.machine
