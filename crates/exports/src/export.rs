@@ -89,7 +89,7 @@ pub trait Export: Send {
     /// Its name in statistics: `nbd`.
     fn kind(&self) -> &'static str;
 
-    /// Where clients find a volume, for people: one text for each address.
+    /// Where clients find a volume, besides its block device: one text for each address.
     fn addresses(&self, volume: &str) -> Vec<String>;
 
     /// Prepares for the volumes that are started. Each [`Place::pool`] will have `pool_bytes`, rounded down to whole
@@ -125,13 +125,12 @@ pub trait Export: Send {
 
 /// Makes volumes block devices of this machine.
 pub trait Devices {
-    /// Takes the devices over that an earlier process has left, before any client is let in: what clients write before that
-    /// could be overwritten by requests that wait. Nothing is written to a volume that is read-only, so there a device that
-    /// cannot be taken over may wait longer.
+    /// Takes the device of a volume over, if an earlier process has left one. Called before any client is let in: what
+    /// clients write before that could be overwritten by requests that wait.
     ///
     /// # Errors
-    /// One sentence about a device that cannot be taken over.
-    fn take_over(&mut self, messages: &Messages) -> Result<()>;
+    /// Why not; then the device stays as it is.
+    fn take_over(&mut self, offer: &Offer, messages: &Messages) -> Result<()>;
 
     /// Makes a volume a block device. It may take as long as drives need to answer, because the kernel reads the table of
     /// partitions.

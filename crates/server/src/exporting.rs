@@ -173,14 +173,10 @@ impl Exports {
     /// Takes over what an earlier process has left, then starts to accept clients.
     ///
     /// # Errors
-    /// The system refuses an operation that is needed for that.
-    pub fn open(&self, shared: &Shared) -> Result<()> {
+    /// A device cannot be taken over; the system refuses an operation that is needed.
+    pub fn open(&self, shared: &Shared, hearer: &dyn Hearer) -> Result<()> {
         let mut all = self.all();
-        for (at, export) in all.exports.iter_mut().enumerate() {
-            if let Some(devices) = export.devices() {
-                devices.take_over(&messages(shared, at))?;
-            }
-        }
+        all.take_over(shared, hearer)?;
         let attached: Vec<String> = all
             .devices()
             .into_iter()
@@ -300,6 +296,25 @@ impl Exports {
 }
 
 impl All {
+    /// Takes over all devices that an earlier process has left. Nothing is written to a volume that is read-only, so a device
+    /// of it that cannot be taken over may wait longer.
+    fn take_over(&mut self, shared: &Shared, hearer: &dyn Hearer) -> Result<()> {
+        let offers = offers(&shared.snapshot().record, &self.started);
+        for (at, export) in self.exports.iter_mut().enumerate() {
+            let Some(devices) = export.devices() else {
+                continue;
+            };
+            for offer in &offers {
+                let taken = devices.take_over(offer, &messages(shared, at));
+                match taken.with_context(|| not_attached(&offer.name)) {
+                    Err(error) if offer.read_only => hearer.say(&format_args!("{error:#}")),
+                    taken => taken?,
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the device of a volume: in the way of this `kind`, or in the best way that this machine has.
     fn make_device(
         &mut self,
@@ -359,13 +374,16 @@ impl All {
     }
 
     fn publish(&mut self, shared: &Shared) {
+        let devices = self.devices();
         let of = |one: &Started| -> Vec<String> {
             let of_exports = self.exports.iter();
-            let of_exports = of_exports.map(|export| export.addresses(&one.name));
-            of_exports.flatten().collect()
+            let of_exports = of_exports.flat_map(|export| export.addresses(&one.name));
+            let of_volume = devices.iter().filter(|(volume, _)| *volume == one.name);
+            let paths = of_volume.map(|(_, device)| device.path.clone());
+            of_exports.chain(paths).collect()
         };
         let addresses = self.started.iter().flat_map(of).collect();
-        shared.set_exports(addresses, self.devices());
+        shared.set_exports(addresses, devices);
     }
 }
 

@@ -184,7 +184,7 @@ impl Opening {
         let api = api::serve_api(self.api)?;
         let (options, tell) = (&self.options, &*self.tell);
         add_spares(options, (&shared, &spares), &self.spares, tell);
-        server.exports.open(&shared)?;
+        server.exports.open(&shared, &*server.hearer)?;
         wait_for_status(&shared);
         Ok(api)
     }

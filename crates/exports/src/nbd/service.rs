@@ -7,7 +7,6 @@ use super::server::{
 use super::{Abilities, BlockSizes, ExportList};
 use crate::export::{
     Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Surroundings,
-    not_attached,
 };
 use crate::ports::AnyPort;
 use crate::unix_socket::ClaimedSocket;
@@ -218,11 +217,7 @@ impl Export for NbdExport {
     }
 
     fn addresses(&self, volume: &str) -> Vec<String> {
-        let uris = self.listening.iter().map(|one| one.uri(volume));
-        let devices = self.devices.attached().into_iter();
-        let of_volume = devices.filter(|device| device.volume == volume);
-        uris.chain(of_volume.map(|device| device.path.display().to_string()))
-            .collect()
+        self.listening.iter().map(|one| one.uri(volume)).collect()
     }
 
     fn prepare(&mut self, offers: &[Offer], pool_bytes: u64) -> Result<()> {
@@ -287,17 +282,8 @@ impl Export for NbdExport {
 
 /// By the kernel's NBD client.
 impl Devices for NbdExport {
-    fn take_over(&mut self, messages: &Messages) -> Result<()> {
-        for offer in self.offers.clone() {
-            let taken = self.devices.take_over(&offer, messages);
-            match taken.with_context(|| not_attached(&offer.name)) {
-                Err(error) if offer.read_only => {
-                    (self.surroundings.say)(&format_args!("{error:#}"));
-                }
-                taken => taken?,
-            }
-        }
-        Ok(())
+    fn take_over(&mut self, offer: &Offer, messages: &Messages) -> Result<()> {
+        self.devices.take_over(offer, messages)
     }
 
     fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached> {

@@ -102,13 +102,8 @@ impl Export for UblkExport {
         KIND
     }
 
-    fn addresses(&self, volume: &str) -> Vec<String> {
-        let mut devices = self.attached().into_iter();
-        let device = devices.find(|device| device.volume == volume);
-        device
-            .map(|device| device.path.display().to_string())
-            .into_iter()
-            .collect()
+    fn addresses(&self, _: &str) -> Vec<String> {
+        Vec::new()
     }
 
     fn prepare(&mut self, offers: &[Offer], pool_bytes: u64) -> Result<()> {
@@ -171,21 +166,9 @@ impl Export for UblkExport {
 }
 
 impl Devices for UblkExport {
-    fn take_over(&mut self, messages: &Messages) -> Result<()> {
-        for offer in self.offers.clone() {
-            let left = Control::open()
-                .map_err(Into::into)
-                .and_then(|mut control| leftover(&mut control, &offer));
-            let taken = left.and_then(|left| match left {
-                Some(_) => self.attach(&offer, messages).map(|_| ()),
-                None => Ok(()),
-            });
-            match taken.with_context(|| not_attached(&offer.name)) {
-                Err(error) if offer.read_only => {
-                    (self.surroundings.say)(&format_args!("{error:#}"));
-                }
-                taken => taken?,
-            }
+    fn take_over(&mut self, offer: &Offer, messages: &Messages) -> Result<()> {
+        if leftover(&mut Control::open()?, offer)?.is_some() {
+            self.attach(offer, messages)?;
         }
         Ok(())
     }

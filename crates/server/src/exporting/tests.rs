@@ -20,6 +20,8 @@ impl Hearer for Deaf {
 struct Names {
     attached: Vec<Attached>,
     in_use: bool,
+    /// A device is left and cannot be taken over.
+    is_stuck: bool,
 }
 
 impl Export for Names {
@@ -27,10 +29,7 @@ impl Export for Names {
         "ublk"
     }
     fn addresses(&self, _: &str) -> Vec<String> {
-        self.attached
-            .iter()
-            .map(|device| device.path.display().to_string())
-            .collect()
+        Vec::new()
     }
     fn prepare(&mut self, _: &[Offer], _: u64) -> Result<()> {
         Ok(())
@@ -51,7 +50,8 @@ impl Export for Names {
 }
 
 impl Devices for Names {
-    fn take_over(&mut self, _: &Messages) -> Result<()> {
+    fn take_over(&mut self, _: &Offer, _: &Messages) -> Result<()> {
+        ensure!(!self.is_stuck, "it is stuck");
         Ok(())
     }
     fn attach(&mut self, offer: &Offer, _: &Messages) -> Result<Attached> {
@@ -119,7 +119,7 @@ fn an_attached_volume_is_in_the_status_until_it_is_detached() {
     let served = Served::new(Level::Raid1, 2);
     let exports = prepared(&served, names(false));
     let shared = &served.shared;
-    exports.open(shared).unwrap();
+    exports.open(shared, &Deaf).unwrap();
     assert_eq!(shared.status().volumes[0].device, None);
 
     let (offer, device) = exports.attach(shared, "v", None).unwrap();
@@ -150,7 +150,7 @@ fn an_attached_volume_is_in_the_status_until_it_is_detached() {
 fn a_device_in_use_stays() {
     let served = Served::new(Level::Raid1, 2);
     let exports = prepared(&served, names(true));
-    exports.open(&served.shared).unwrap();
+    exports.open(&served.shared, &Deaf).unwrap();
     exports.attach(&served.shared, "v", None).unwrap();
     assert_eq!(refused(exports.detach(&served.shared, "v")), "in use");
     assert!(served.shared.status().volumes[0].device.is_some());
@@ -165,7 +165,7 @@ fn an_order_waits_for_the_start_and_comes_too_late_after_the_end() {
         let attached = scope.spawn(|| exports.attach(shared, "v", None));
         std::thread::sleep(Duration::from_millis(50));
         assert!(!attached.is_finished(), "it waits for the start");
-        exports.open(shared).unwrap();
+        exports.open(shared, &Deaf).unwrap();
         attached.join().unwrap().unwrap();
     });
     exports.stop(shared, Duration::from_secs(60)).unwrap();
@@ -182,7 +182,7 @@ fn what_cannot_be_made_is_an_error_only_where_it_is_needed() {
     );
     let served = Served::new(Level::Raid1, 2);
     let exports = prepared(&served, bind(false, cannot()));
-    exports.open(&served.shared).unwrap();
+    exports.open(&served.shared, &Deaf).unwrap();
     assert_eq!(
         refused(exports.attach(&served.shared, "v", None)),
         "volume v cannot be attached: ublk, when this server started: no such module; nbd: this server does not offer it"
@@ -191,4 +191,19 @@ fn what_cannot_be_made_is_an_error_only_where_it_is_needed() {
         refused(exports.attach(&served.shared, "w", None)),
         "volume w is not started"
     );
+}
+
+#[test]
+fn an_array_whose_left_device_cannot_be_taken_over_lets_nobody_in() {
+    let served = Served::new(Level::Raid1, 2);
+    let stuck = Names {
+        is_stuck: true,
+        ..Names::default()
+    };
+    let exports = prepared(&served, bind(true, Box::new(|_| Ok(Box::new(stuck)))));
+    assert_eq!(
+        refused(exports.open(&served.shared, &Deaf)),
+        "volume v cannot be attached: it is stuck"
+    );
+    assert!(exports.all().stage == Stage::Closed);
 }

@@ -1,6 +1,7 @@
 //! Inserts drives that hang into the histories whose clients use block devices: while a drive hangs under load, tags
 //! have to get other memory, or wait for it. Sometimes the process ends meanwhile.
 
+use super::scenes::place;
 use super::{Act, Action, Ask, Fault, Meddling, Outage, Topology};
 use crate::random::Stream;
 use engine::request::Operation;
@@ -15,20 +16,9 @@ pub fn insert(seed: u64, topology: &Topology, mut acts: Vec<Action>) -> Vec<Acti
     let mut random = Stream::new(seed, "hangs", 0);
     let mut number = acts.iter().map(|act| act.number).max().unwrap_or(0);
     for _ in 0..random.between(1, 2) {
-        let (scene, length_ns) = scene(&mut random, topology);
+        let scene = scene(&mut random, topology);
         let at = random.below(acts.len() as u64 + 1) as usize;
-        let from_ns = at.checked_sub(1).map_or(0, |before| acts[before].at_ns);
-        acts[at..].iter_mut().for_each(|act| act.at_ns += length_ns);
-        let placed = scene.into_iter().map(|(at_ns, act)| {
-            number += 1;
-            Action {
-                at_ns: from_ns + at_ns,
-                act,
-                number,
-            }
-        });
-        let placed: Vec<Action> = placed.collect();
-        acts.splice(at..at, placed);
+        place(&mut acts, at, scene, &mut number);
     }
     acts
 }

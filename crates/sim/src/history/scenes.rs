@@ -42,20 +42,31 @@ pub fn insert(seed: u64, topology: &Topology, mut acts: Vec<Action>) -> Vec<Acti
         scene.play();
         let (scene_acts, length_ns) = (scene.acts, scene.at_ns);
         let at = random.below(acts.len() as u64 + 1) as usize;
-        let from_ns = at.checked_sub(1).map_or(0, |before| acts[before].at_ns);
-        acts[at..].iter_mut().for_each(|act| act.at_ns += length_ns);
-        let placed = scene_acts.into_iter().map(|(at_ns, act)| {
-            number += 1;
-            Action {
-                at_ns: from_ns + at_ns,
-                act,
-                number,
-            }
-        });
-        let placed: Vec<Action> = placed.collect();
-        acts.splice(at..at, placed);
+        place(&mut acts, at, (scene_acts, length_ns), &mut number);
     }
     acts
+}
+
+/// Inserts a scene, whose times begin with its own, before the act with the index `at`. The acts behind it come later by
+/// its length.
+pub(super) fn place(
+    acts: &mut Vec<Action>,
+    at: usize,
+    (scene, length_ns): (Vec<(u64, Act)>, u64),
+    number: &mut u32,
+) {
+    let from_ns = at.checked_sub(1).map_or(0, |before| acts[before].at_ns);
+    acts[at..].iter_mut().for_each(|act| act.at_ns += length_ns);
+    let placed = scene.into_iter().map(|(at_ns, act)| {
+        *number += 1;
+        Action {
+            at_ns: from_ns + at_ns,
+            act,
+            number: *number,
+        }
+    });
+    let placed: Vec<Action> = placed.collect();
+    acts.splice(at..at, placed);
 }
 
 struct Scene<'a> {
