@@ -8,6 +8,7 @@
 
 mod counting_clients;
 mod life;
+mod machine;
 mod members;
 mod old_copies;
 mod own_merits;
