@@ -4,7 +4,7 @@
 //! - [`ublk`]: block devices of this machine.
 //!
 //! Each is an [`export`] to the process that serves, and a port to a shard's loop; [`ports`] combines all ports of a
-//! shard. `links` names the block devices that volumes become, and `block_device` claims them.
+//! shard. `names` names the block devices that volumes become, and `block_device` claims them.
 //!
 //! Codecs here are sans-IO: they turn a client's bytes into commands, and replies into bytes. They hold no socket and
 //! no payload, and each is fuzzed by itself.
@@ -16,6 +16,7 @@
 mod block_device;
 pub mod export;
 mod links;
+mod names;
 pub mod nbd;
 mod pinned;
 pub mod ports;

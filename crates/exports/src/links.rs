@@ -12,7 +12,17 @@ pub(crate) const FOLDER: &str = "/dev/fullstripe";
 #[derive(Debug)]
 pub(crate) struct Link {
     path: PathBuf,
+    /// As it is written in the link.
     target: PathBuf,
+}
+
+/// What is written in a link in `folder` that leads to `device`: the same as udev writes ([`crate::names`]), which would
+/// replace any other.
+fn target_of(folder: &Path, device: &Path) -> PathBuf {
+    match device.file_name() {
+        Some(name) if device.parent() == folder.parent() => Path::new("..").join(name),
+        _ => device.to_owned(),
+    }
 }
 
 /// Refuses a name that cannot be that of a file.
@@ -29,15 +39,16 @@ impl Link {
     ///
     /// # Errors
     /// The name is taken, or the system refuses.
-    pub fn make(folder: &Path, volume: &str, target: &Path) -> Result<Link> {
+    pub fn make(folder: &Path, volume: &str, device: &Path) -> Result<Link> {
         let path = folder.join(volume);
+        let target = target_of(folder, device);
         let shown = path.display();
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
         match std::fs::read_link(&path) {
-            Ok(there) if there != target && there.exists() => bail!(
+            Ok(there) if there != target && path.exists() => bail!(
                 "{shown} is taken by {}; stop the array that has it, or rename the volume",
-                there.display()
+                path.canonicalize().unwrap_or(there).display()
             ),
             Ok(_) => {
                 std::fs::remove_file(&path).with_context(|| format!("cannot replace {shown}"))?
@@ -45,11 +56,8 @@ impl Link {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(_) => bail!("{shown} exists and is no link; remove it"),
         }
-        symlink(target, &path).with_context(|| format!("cannot make the link {shown}"))?;
-        Ok(Link {
-            path,
-            target: target.to_owned(),
-        })
+        symlink(&target, &path).with_context(|| format!("cannot make the link {shown}"))?;
+        Ok(Link { path, target })
     }
 }
 
@@ -85,7 +93,11 @@ mod tests {
         std::fs::write(&device, "").unwrap();
         let links = folder.path().join("fullstripe");
         let link = Link::make(&links, "vol0", &device).unwrap();
-        assert_eq!(std::fs::read_link(links.join("vol0")).unwrap(), device);
+        let led = links.join("vol0").canonicalize().unwrap();
+        assert_eq!(led, device.canonicalize().unwrap());
+        // As udev writes it.
+        let written = std::fs::read_link(links.join("vol0")).unwrap();
+        assert_eq!(written, Path::new("../ublkb0"));
         drop(link);
         assert!(!links.join("vol0").is_symlink());
     }

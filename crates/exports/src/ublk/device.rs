@@ -4,13 +4,13 @@ use super::limits::{self, Shape};
 use super::port::NewQueue;
 use crate::block_device::claim;
 use crate::export::{Attached, Messages, Offer};
-use crate::links::{self, Link};
+use crate::names::Name;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use drives::ublk::{CharacterDevice, Control, DeviceInfo, Features, State};
 use engine::units::ShardId;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ pub(super) struct Device {
     pub volume: String,
     number: u32,
     stopped: bool,
-    link: Option<Link>,
+    name: Option<Name>,
 }
 
 /// A number by which a volume's device is recognised by the next process: the first half of the volume's UUID.
@@ -64,7 +64,7 @@ impl Device {
             volume: offer.name.clone(),
             number: left.map_or(DeviceInfo::ANY_NUMBER, |info| info.number),
             stopped: false,
-            link: None,
+            name: None,
         };
         match left {
             Some(info) => device.take_over(control, offer, info, messages)?,
@@ -146,22 +146,17 @@ impl Device {
     }
 
     fn name_it(&mut self, offer: &Offer) -> Result<()> {
-        let link = Link::make(
-            Path::new(links::FOLDER),
-            &offer.name,
-            &block_device(self.number),
-        )?;
-        self.link = Some(link);
+        self.name = Some(Name::give(offer, &block_device(self.number))?);
         Ok(())
     }
 
     /// Where the volume is found; `None` once the device is stopped.
     #[must_use]
     pub fn attached(&self) -> Option<Attached> {
-        let link = self.link.as_ref()?;
+        let name = self.name.as_ref()?;
         Some(Attached {
             volume: self.volume.clone(),
-            path: link.path().to_owned(),
+            path: name.path().to_owned(),
             node: block_device(self.number),
         })
     }
@@ -193,8 +188,8 @@ impl Device {
 
     /// Leaves the device to the next process.
     pub fn leave(self) {
-        if let Some(link) = self.link {
-            link.leave();
+        if let Some(name) = self.name {
+            name.leave();
         }
     }
 
@@ -207,7 +202,7 @@ impl Device {
             control.stop(self.number, STOP_WITHIN)?;
             self.stopped = true;
         }
-        self.link = None;
+        self.name = None;
         Ok(())
     }
 

@@ -2,16 +2,16 @@
 
 use super::device::{Device, Mended};
 use crate::export::{Attached, Messages, Offer, Say};
-use crate::links::{self, Link};
+use crate::links;
+use crate::names::Name;
 use anyhow::{Context, Result};
-use std::path::Path;
 use std::time::Duration;
 
 /// A volume that is a device.
 struct One {
     offer: Offer,
     device: Device,
-    link: Link,
+    name: Name,
     /// Whether it is known, and has been said, that its connections cannot be replaced.
     is_broken: bool,
 }
@@ -20,7 +20,7 @@ impl One {
     fn attached(&self) -> Attached {
         Attached {
             volume: self.offer.name.clone(),
-            path: self.link.path().to_owned(),
+            path: self.name.path().to_owned(),
             node: self.device.path(),
         }
     }
@@ -95,9 +95,8 @@ impl KernelDevices {
     }
 
     fn name_it(&mut self, offer: &Offer, device: Device) -> Result<Attached> {
-        let link = Link::make(Path::new(links::FOLDER), &offer.name, &device.path());
-        let link = match link {
-            Ok(link) => link,
+        let name = match Name::give(offer, &device.path()) {
+            Ok(name) => name,
             Err(error) => {
                 // One that is in use is left to a process that can give it its name.
                 return Err(match device.disconnect(&offer.name) {
@@ -109,7 +108,7 @@ impl KernelDevices {
         let one = One {
             offer: offer.clone(),
             device,
-            link,
+            name,
             is_broken: false,
         };
         let attached = one.attached();
@@ -147,7 +146,7 @@ impl KernelDevices {
                 (self.say)(&format_args!(
                     "{error:#}: its requests wait until it is served again"
                 ));
-                one.link.leave();
+                one.name.leave();
             }
         }
     }

@@ -1,0 +1,154 @@
+//! The lasting name of a block device: a link `/dev/fullstripe/NAME` ([`crate::links`]), and what udev is told of the device.
+//!
+//! udev has to know the device too. systemd waits for a device that it mounts until udev announces it by that name, and a
+//! device has a serial number by which scripts find it. The kernel knows neither, so they are written into a file in
+//! `/run/fullstripe/devices` that is called like the kernel's device, and the kernel is asked to announce the device again.
+//! fullstripe's udev rules (`packaging/udev`) read that file. Without udev, or without these rules, the link is all there is.
+
+use crate::export::Offer;
+use crate::links::{self, Link};
+use anyhow::{Context, Result};
+use metadata::imsm::Uuid;
+use std::path::{Path, PathBuf};
+
+/// Where fullstripe's udev rules look for what is to be known of a device.
+const PROPERTIES: &str = "/run/fullstripe/devices";
+/// Where the kernel is asked to announce a device.
+const DEVICES: &str = "/sys/class/block";
+
+/// A device's name. Dropping it takes the name away, unless another device has it by now.
+#[derive(Debug)]
+pub(crate) struct Name {
+    link: Link,
+    properties: Properties,
+}
+
+impl Name {
+    /// Names the block device `node` after the volume that it is.
+    ///
+    /// # Errors
+    /// The name is taken, or the system refuses.
+    pub fn give(offer: &Offer, node: &Path) -> Result<Name> {
+        let link = Link::make(Path::new(links::FOLDER), &offer.name, node)?;
+        let properties = Properties::tell(Path::new(PROPERTIES), Path::new(DEVICES), offer, node)?;
+        Ok(Name { link, properties })
+    }
+
+    /// Where the link is.
+    pub fn path(&self) -> &Path {
+        self.link.path()
+    }
+
+    /// Leaves the name to the next process.
+    pub fn leave(self) {
+        self.link.leave();
+        std::mem::forget(self.properties);
+    }
+}
+
+/// What udev is told of a device.
+#[derive(Debug)]
+struct Properties {
+    path: PathBuf,
+    /// The file by which the kernel is asked to announce the device.
+    announce: PathBuf,
+}
+
+impl Properties {
+    /// Writes the file in `folder`, and has the kernel announce the device `node`, which has a folder in `devices`.
+    fn tell(folder: &Path, devices: &Path, offer: &Offer, node: &Path) -> Result<Properties> {
+        let name = node.file_name().expect("a block device has a name");
+        let properties = Properties {
+            path: folder.join(name),
+            announce: devices.join(name).join("uevent"),
+        };
+        let shown = properties.path.display();
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        std::fs::write(&properties.path, text(offer))
+            .with_context(|| format!("cannot write {shown}"))?;
+        std::fs::write(&properties.announce, "add")
+            .with_context(|| format!("the kernel does not announce {} to udev", node.display()))?;
+        Ok(properties)
+    }
+}
+
+impl Drop for Properties {
+    fn drop(&mut self) {
+        // A file that stays is read by udev for a device that is none of ours; the next device of this name replaces it.
+        // What is announced may be gone.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::write(&self.announce, "change");
+    }
+}
+
+/// The properties of a device, as udev reads them.
+fn text(offer: &Offer) -> String {
+    let mut text = format!("FULLSTRIPE_UUID={}\n", Uuid(offer.identity));
+    if offer.name.chars().all(may_be_in_a_link) {
+        text += &format!("FULLSTRIPE_NAME={}\n", offer.name);
+    }
+    text
+}
+
+/// Whether udev leaves a character of a link's name as it is (udev(7): other characters are replaced).
+fn may_be_in_a_link(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "#+-.:=@_".contains(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::units::VolumeId;
+
+    fn offer(name: &str) -> Offer {
+        Offer {
+            volume: VolumeId(0),
+            name: name.to_owned(),
+            identity: std::array::from_fn(|at| at as u8),
+            description: String::new(),
+            size_bytes: 1 << 30,
+            block_bytes: 512,
+            chunk_bytes: 65536,
+            row_bytes: 3 << 16,
+            read_only: false,
+            discards: true,
+        }
+    }
+
+    #[test]
+    fn udev_is_told_what_a_device_is_and_when_it_is_none_any_more() {
+        let root = tempfile::tempdir().unwrap();
+        let [folder, devices] =
+            ["run/fullstripe/devices", "sys"].map(|name| root.path().join(name));
+        let announce = devices.join("ublkb0/uevent");
+        std::fs::create_dir_all(announce.parent().unwrap()).unwrap();
+        let node = Path::new("/dev/ublkb0");
+        let told = Properties::tell(&folder, &devices, &offer("vol0"), node).unwrap();
+        let file = folder.join("ublkb0");
+        assert_eq!(
+            std::fs::read_to_string(&file).unwrap(),
+            "FULLSTRIPE_UUID=03020100:07060504:0b0a0908:0f0e0d0c\nFULLSTRIPE_NAME=vol0\n"
+        );
+        assert_eq!(std::fs::read_to_string(&announce).unwrap(), "add");
+        std::fs::remove_file(&announce).unwrap();
+        drop(told);
+        assert!(!file.exists());
+        assert_eq!(std::fs::read_to_string(&announce).unwrap(), "change");
+    }
+
+    #[test]
+    fn a_name_that_udev_would_change_is_not_told() {
+        assert_eq!(text(&offer("my data")), text(&offer("a\nb")));
+        assert!(!text(&offer("my data")).contains("NAME"));
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_announced_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let missing = root.path().join("sys");
+        let error = Properties::tell(root.path(), &missing, &offer("v"), Path::new("/dev/nbd0"));
+        let error = error.unwrap_err().to_string();
+        assert_eq!(error, "the kernel does not announce /dev/nbd0 to udev");
+    }
+}
