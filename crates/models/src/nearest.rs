@@ -45,6 +45,16 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Stri
     }
 }
 
+/// The one of `known` that `word` was probably meant to be: few letters differ. `None` if no word is that near.
+#[must_use]
+pub fn mistyped<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let ranked = known
+        .into_iter()
+        .map(|candidate| (distance(word, candidate), candidate));
+    let (letters, candidate) = ranked.min()?;
+    (letters * 3 <= candidate.chars().count()).then_some(candidate)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +81,20 @@ mod tests {
         );
         assert_eq!(nearest("x", ["a"]), "\"a\"");
         assert_eq!(nearest("x", []), "");
+    }
+
+    #[test]
+    fn a_mistyped_word_is_recognised_and_another_word_is_not() {
+        let known = ["shards", "memory", "nbd"];
+        for (word, meant) in [
+            ("shard", Some("shards")),
+            ("memroy", Some("memory")),
+            ("nbds", Some("nbd")),
+            ("members", None),
+            ("", None),
+        ] {
+            assert_eq!(mistyped(word, known), meant, "{word}");
+        }
+        assert_eq!(mistyped("x", []), None);
     }
 }
