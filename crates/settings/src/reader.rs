@@ -1,0 +1,319 @@
+//! Turns the text of the settings file into [`Settings`].
+//!
+//! The parser of TOML keeps the place of each key and value, so a mistake is reported with its line:
+//! `FILE:LINE: KEY cannot be VALUE; what to write instead`. Only the first mistake is reported.
+
+use crate::{
+    ArraySettings, Attach, DEADLINE_S, DEGRADED_AFTER_S, KEYS, SHARDS, Settings, check_name,
+};
+use anyhow::{Result, anyhow};
+use drives::spec::{MemberSpec, parse_size};
+use exports::nbd::service::Address;
+use models::nearest::mistyped;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+/// Most characters of the user's text, or of the parser's message, in a sentence.
+const QUOTED_MAX: usize = 100;
+/// The only key outside of blocks.
+const ARRAY: &str = "array";
+
+/// The file that is read, for the places in errors.
+struct Source<'a> {
+    text: &'a str,
+    shown_name: &'a str,
+}
+
+impl Source<'_> {
+    /// The error that says what is wrong at `span`.
+    fn error(&self, span: Range<usize>, sentence: impl Display) -> anyhow::Error {
+        let line = self.line(span.start);
+        anyhow!("{}:{line}: {sentence}", self.shown_name)
+    }
+
+    fn line(&self, at: usize) -> usize {
+        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+        1 + before.iter().filter(|&&byte| byte == b'\n').count()
+    }
+}
+
+/// Reads `text`; see [`Settings::parse`].
+pub fn read(text: &str, shown_name: &str) -> Result<Settings> {
+    let source = Source { text, shown_name };
+    let root = DeTable::parse(text).map_err(|error| {
+        let at = error.span().unwrap_or(0..0);
+        let message = shortened(error.message());
+        source.error(
+            at,
+            format!("this is not TOML ({message}); correct the line"),
+        )
+    })?;
+    let mut arrays = BTreeMap::new();
+    let mut places = Places::default();
+    for (key, value) in root.get_ref() {
+        if key.get_ref() != ARRAY {
+            let key_text = shortened(key.get_ref());
+            let sentence = format!(
+                "\"{key_text}\" is no key of this file; each array has a block that begins with [array.NAME]"
+            );
+            return Err(source.error(key.span(), sentence));
+        }
+        let Some(blocks) = value.get_ref().as_table() else {
+            let sentence = "\"array\" is no table; write a block [array.NAME] for each array";
+            return Err(source.error(key.span(), sentence));
+        };
+        for (name, block) in in_order(blocks) {
+            let array = read_block(&source, name, block, &mut places)?;
+            arrays.insert(name.get_ref().clone().into_owned(), array);
+        }
+    }
+    Ok(Settings { arrays })
+}
+
+type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
+
+/// The entries in the order of the file, so that the first mistake is the one that is reported.
+fn in_order<'a>(table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
+    let mut entries: Vec<Entry<'a>> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+/// What only one array may have, with the array that has it.
+#[derive(Default)]
+struct Places {
+    uuids: BTreeMap<String, String>,
+    addresses: BTreeMap<String, String>,
+}
+
+fn read_block(
+    source: &Source<'_>,
+    name: &Spanned<DeString<'_>>,
+    block: &Spanned<DeValue<'_>>,
+    places: &mut Places,
+) -> Result<ArraySettings> {
+    let shown = name.get_ref();
+    check_name(shown).map_err(|sentence| source.error(name.span(), sentence))?;
+    let Some(table) = block.get_ref().as_table() else {
+        let sentence = format!("array.{shown} is no table; write a block [array.{shown}]");
+        return Err(source.error(name.span(), sentence));
+    };
+    let mut array = ArraySettings::with_defaults("");
+    for (key, value) in in_order(table) {
+        let field = Field {
+            source,
+            array: shown,
+            key: key.get_ref(),
+            value,
+        };
+        field.read_into(&mut array, key.span(), places)?;
+    }
+    if array.uuid.is_empty() {
+        let sentence = format!(
+            "array.{shown} has no uuid; add the line uuid = \"...\" with the UUID of its container, which \
+             `fullstripe examine` shows"
+        );
+        return Err(source.error(name.span(), sentence));
+    }
+    Ok(array)
+}
+
+/// A key of a block with its value.
+struct Field<'a> {
+    source: &'a Source<'a>,
+    array: &'a str,
+    key: &'a str,
+    value: &'a Spanned<DeValue<'a>>,
+}
+
+impl Field<'_> {
+    fn read_into(
+        &self,
+        array: &mut ArraySettings,
+        key_span: Range<usize>,
+        places: &mut Places,
+    ) -> Result<()> {
+        match self.key {
+            "uuid" => array.uuid = self.uuid(places)?,
+            "attach" => array.attach = self.attach()?,
+            "nbd" => array.nbd = self.addresses(places)?,
+            "listen" => array.listen = self.truth()?,
+            "spares" => array.spares = self.spares()?,
+            "shards" => {
+                let count = self.number(&SHARDS)?;
+                array.shards = u8::try_from(count).expect("the range ends below 256");
+            }
+            "memory" => array.memory_bytes = self.size()?,
+            "completion" => array.completion = self.parsed(self.text()?, self.value.span())?,
+            "rate" => array.rate_bytes_per_s = Some(self.rate()?),
+            "deadline_s" => array.deadline_s = self.number(&DEADLINE_S)?,
+            "auto_rebuild" => array.auto_rebuild = self.truth()?,
+            "on_event" => array.on_event = Some(self.command()?),
+            "degraded_after_s" => array.degraded_after_s = self.number(&DEGRADED_AFTER_S)?,
+            unknown => return Err(self.source.error(key_span, self.unknown(unknown))),
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, key: &str) -> String {
+        let meant = match mistyped(key, KEYS) {
+            Some(meant) => format!("did you mean \"{meant}\"? The keys are"),
+            None => "the keys are".to_owned(),
+        };
+        format!(
+            "array.{} has no key \"{}\"; {meant} {}",
+            self.array,
+            shortened(key),
+            words::and(&KEYS)
+        )
+    }
+
+    /// The error that says that the value cannot be what it is.
+    fn bad(&self, span: Range<usize>, instead: impl Display) -> anyhow::Error {
+        let written = self.source.text.get(span.clone()).unwrap_or_default();
+        let (array, key) = (self.array, self.key);
+        let sentence = format!(
+            "array.{array}.{key} cannot be {}; {instead}",
+            shortened(written)
+        );
+        self.source.error(span, sentence)
+    }
+
+    fn refused(&self, instead: impl Display) -> anyhow::Error {
+        self.bad(self.value.span(), instead)
+    }
+
+    fn text(&self) -> Result<&str> {
+        let text = self.value.get_ref().as_str();
+        text.ok_or_else(|| self.refused("give a text in quotation marks"))
+    }
+
+    fn truth(&self) -> Result<bool> {
+        let truth = self.value.get_ref().as_bool();
+        truth.ok_or_else(|| self.refused("give true or false, without quotation marks"))
+    }
+
+    fn number(&self, range: &RangeInclusive<u64>) -> Result<u64> {
+        let whole = self.value.get_ref().as_integer();
+        let number = whole
+            .and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok())
+            .filter(|number| range.contains(number));
+        number.ok_or_else(|| {
+            let (first, last) = (range.start(), range.end());
+            self.refused(format!("give a whole number from {first} to {last}"))
+        })
+    }
+
+    fn size(&self) -> Result<u64> {
+        parse_size(self.text()?).ok_or_else(|| self.refused("give a size like \"64m\""))
+    }
+
+    fn rate(&self) -> Result<u64> {
+        match self.text()? {
+            "0" => Ok(0),
+            text => parse_size(text).ok_or_else(|| {
+                self.refused("give bytes per second like \"200m\", or \"0\" for no limit")
+            }),
+        }
+    }
+
+    /// Parses `text`, which is written at `span`.
+    fn parsed<T: std::str::FromStr>(&self, text: &str, span: Range<usize>) -> Result<T>
+    where
+        T::Err: Display,
+    {
+        text.parse().map_err(|error: T::Err| self.bad(span, error))
+    }
+
+    fn attach(&self) -> Result<Attach> {
+        let text = self.text()?;
+        let found = Attach::ALL.into_iter().find(|one| one.to_string() == text);
+        found.ok_or_else(|| self.refused("give \"auto\", \"ublk\", \"nbd\" or \"off\""))
+    }
+
+    fn command(&self) -> Result<String> {
+        let text = self.text()?;
+        if text.trim().is_empty() || text.contains('\0') {
+            return Err(self.refused("give a command for sh -c, or leave the key out"));
+        }
+        Ok(text.to_owned())
+    }
+
+    fn uuid(&self, places: &mut Places) -> Result<String> {
+        let uuid = self.text()?.to_ascii_lowercase();
+        let is_word = |word: &str| word.len() == 8 && word.bytes().all(|c| c.is_ascii_hexdigit());
+        if uuid.split(':').count() != 4 || !uuid.split(':').all(is_word) {
+            return Err(self.refused(
+                "give the UUID of the container as `fullstripe examine` shows it: four words of eight hexadecimal \
+                 digits, joined by ':'",
+            ));
+        }
+        if let Some(other) = places.uuids.insert(uuid.clone(), self.array.to_owned()) {
+            let sentence = format!(
+                "array.{} and array.{other} have the same uuid {uuid}; keep one of the two blocks",
+                self.array
+            );
+            return Err(self.source.error(self.value.span(), sentence));
+        }
+        Ok(uuid)
+    }
+
+    fn addresses(&self, places: &mut Places) -> Result<Vec<Address>> {
+        let mut addresses = Vec::new();
+        for (text, span) in self.texts("give addresses like [\"unix:/run/fast.sock\"]")? {
+            let address: Address = self.parsed(text, span.clone())?;
+            let written = address.to_string();
+            if let Some(other) = places
+                .addresses
+                .insert(written.clone(), self.array.to_owned())
+            {
+                let who = match other == self.array {
+                    true => format!("array.{other} has the address {written} twice"),
+                    false => format!(
+                        "array.{} and array.{other} have the same address {written}",
+                        self.array
+                    ),
+                };
+                let sentence = format!("{who}; give each address in \"nbd\" once");
+                return Err(self.source.error(span, sentence));
+            }
+            addresses.push(address);
+        }
+        Ok(addresses)
+    }
+
+    fn spares(&self) -> Result<Vec<String>> {
+        let mut spares = Vec::new();
+        for (text, span) in self.texts("give drives like [\"/dev/nvme4n1\"]")? {
+            self.parsed::<MemberSpec>(text, span)?;
+            spares.push(text.to_owned());
+        }
+        Ok(spares)
+    }
+
+    /// The texts of a list, each with its place.
+    fn texts(&self, instead: &str) -> Result<Vec<(&str, Range<usize>)>> {
+        let list = self.value.get_ref().as_array();
+        let items = list.ok_or_else(|| self.refused(format!("it is a list: {instead}")))?;
+        let texts = items.iter().map(|item| {
+            let text = item.get_ref().as_str();
+            text.map(|text| (text, item.span()))
+                .ok_or_else(|| self.bad(item.span(), instead))
+        });
+        texts.collect()
+    }
+}
+
+/// The text on one line, cut to the length that a sentence may have.
+pub fn shortened(text: &str) -> String {
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.retain(|c| !c.is_control());
+    if let Some((cut, _)) = line.char_indices().nth(QUOTED_MAX) {
+        line.truncate(cut);
+        line.push_str(" ...");
+    }
+    line
+}

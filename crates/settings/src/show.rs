@@ -1,0 +1,120 @@
+//! The value of each key of an array, whether the file gives it or not: as TOML that reads as the same settings, and
+//! as data for programs.
+
+use crate::{ArraySettings, KEYS, Settings};
+use std::fmt::Write;
+use words::typed_size;
+
+/// A value as TOML has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// A text.
+    Text(String),
+    /// A whole number.
+    Number(u64),
+    /// True or false.
+    Truth(bool),
+    /// A list of texts.
+    List(Vec<String>),
+}
+
+/// The value of `key`, one of [`KEYS`]; `None` if the key has no value unless it is given.
+///
+/// # Panics
+/// `key` is not one of [`KEYS`].
+#[must_use]
+pub fn value(array: &ArraySettings, key: &str) -> Option<Value> {
+    let list = |texts: Vec<String>| Value::List(texts);
+    Some(match key {
+        "uuid" => Value::Text(array.uuid.clone()),
+        "attach" => Value::Text(array.attach.to_string()),
+        "nbd" => list(array.nbd.iter().map(ToString::to_string).collect()),
+        "listen" => Value::Truth(array.listen),
+        "spares" => list(array.spares.clone()),
+        "shards" => Value::Number(array.shards.into()),
+        "memory" => Value::Text(typed_size(array.memory_bytes)),
+        "completion" => Value::Text(array.completion.to_string()),
+        "rate" => Value::Text(typed_size(array.rate_bytes_per_s?)),
+        "deadline_s" => Value::Number(array.deadline_s),
+        "auto_rebuild" => Value::Truth(array.auto_rebuild),
+        "on_event" => Value::Text(array.on_event.clone()?),
+        "degraded_after_s" => Value::Number(array.degraded_after_s),
+        _ => panic!("{key} is no key of an array"),
+    })
+}
+
+/// Whether `key` has the value that it has unless it is given. No UUID is a default.
+#[must_use]
+pub fn is_default(array: &ArraySettings, key: &str) -> bool {
+    key != "uuid" && value(array, key) == value(&ArraySettings::with_defaults(""), key)
+}
+
+/// Every array with the value of every key, as TOML. A value that is the default is followed by `# default`. A key
+/// without a value is a comment that says what this means.
+#[must_use]
+pub fn as_toml(settings: &Settings) -> String {
+    let mut text = String::new();
+    for (name, array) in &settings.arrays {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let _ = writeln!(text, "[array.{}]", key_as_toml(name));
+        for key in KEYS {
+            let mark = if is_default(array, key) {
+                "  # default"
+            } else {
+                ""
+            };
+            let _ = match value(array, key) {
+                Some(value) => writeln!(text, "{key} = {}{mark}", value_as_toml(&value)),
+                None => writeln!(text, "# {key} is not given: {}{mark}", meaning_of_none(key)),
+            };
+        }
+    }
+    text
+}
+
+fn meaning_of_none(key: &str) -> &'static str {
+    match key {
+        "rate" => "the limit that `fullstripe rate` set last applies",
+        _ => "no command is run",
+    }
+}
+
+/// A name as TOML has it in `[array.NAME]`: in quotation marks if it has a point.
+#[must_use]
+pub fn key_as_toml(name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    match !name.is_empty() && name.chars().all(is_bare) {
+        true => name.to_owned(),
+        false => quoted(name),
+    }
+}
+
+fn value_as_toml(value: &Value) -> String {
+    match value {
+        Value::Text(text) => quoted(text),
+        Value::Number(number) => number.to_string(),
+        Value::Truth(truth) => truth.to_string(),
+        Value::List(texts) => {
+            let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+            format!("[{}]", texts.join(", "))
+        }
+    }
+}
+
+/// A basic string of TOML, on one line.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,402 @@
+//! Tests of reading, showing and editing.
+
+use super::edit::{with_array, without_array};
+use super::show::{as_toml, is_default, key_as_toml, value};
+use super::*;
+use proptest::prelude::*;
+
+const UUID: &str = "3aaa0122:29827cfa:5331ad66:ca767371";
+const OTHER: &str = "00000000:00000001:00000002:00000003";
+
+fn parse(text: &str) -> Result<Settings> {
+    Settings::parse(text, "file")
+}
+
+fn error(text: &str) -> String {
+    format!("{:#}", parse(text).expect_err(text))
+}
+
+/// A block of the array `fast` with these further lines.
+fn block(lines: &str) -> String {
+    format!("[array.fast]\nuuid = \"{UUID}\"\n{lines}\n")
+}
+
+#[test]
+fn only_the_uuid_is_needed() {
+    let settings = parse(&block("").replace("3aaa", "3AAA")).unwrap();
+    let wanted = ArraySettings::with_defaults(UUID);
+    assert_eq!(settings.array("fast").unwrap(), &wanted);
+    assert_eq!(settings.name_of(&UUID.to_uppercase()), Some("fast"));
+    assert_eq!(settings.name_of(OTHER), None);
+}
+
+#[test]
+fn every_key_is_read() {
+    let text = block(
+        "attach = 'ublk'\nnbd = ['unix:/run/fast.sock', 'tcp:localhost']\nlisten = true\n\
+         spares = ['/dev/sdx', 'ram:8m,serial=S']\nshards = 0x10\nmemory = '1g'\ncompletion = 'hybrid:7'\n\
+         rate = '200m'\ndeadline_s = 3_600\nauto_rebuild = false\non_event = 'logger \"$FULLSTRIPE_TEXT\"'\n\
+         degraded_after_s = 0",
+    );
+    let wanted = ArraySettings {
+        uuid: UUID.to_owned(),
+        attach: Attach::Ublk,
+        nbd: vec![
+            Address::Unix("/run/fast.sock".into()),
+            Address::Tcp("localhost:10809".to_owned()),
+        ],
+        listen: true,
+        spares: vec!["/dev/sdx".to_owned(), "ram:8m,serial=S".to_owned()],
+        shards: 16,
+        memory_bytes: 1 << 30,
+        completion: CompletionMode::Hybrid { poll_ns: 7000 },
+        rate_bytes_per_s: Some(200 << 20),
+        deadline_s: 3600,
+        auto_rebuild: false,
+        on_event: Some("logger \"$FULLSTRIPE_TEXT\"".to_owned()),
+        degraded_after_s: 0,
+    };
+    assert_eq!(parse(&text).unwrap().array("fast").unwrap(), &wanted);
+    assert!(KEYS.iter().all(|key| !is_default(&wanted, key)));
+    let none = parse(&block("rate = '0'")).unwrap();
+    assert_eq!(none.arrays["fast"].rate_bytes_per_s, Some(0));
+}
+
+#[test]
+fn a_mistake_is_told_with_line_key_and_what_to_do() {
+    for (lines, wanted) in [
+        (
+            "shards = 17",
+            "file:3: array.fast.shards cannot be 17; give a whole number from 1 to 16",
+        ),
+        (
+            "# more\nshards = '2'",
+            "file:4: array.fast.shards cannot be '2'; give a whole number from 1 to 16",
+        ),
+        (
+            "deadline_s = 0",
+            "file:3: array.fast.deadline_s cannot be 0; give a whole number from 1 to 3600",
+        ),
+        (
+            "degraded_after_s = -1",
+            "file:3: array.fast.degraded_after_s cannot be -1; give a whole number from 0 to 3600",
+        ),
+        (
+            "listen = 'yes'",
+            "file:3: array.fast.listen cannot be 'yes'; give true or false, without quotation marks",
+        ),
+        (
+            "attach = 'iscsi'",
+            "file:3: array.fast.attach cannot be 'iscsi'; give \"auto\", \"ublk\", \"nbd\" or \"off\"",
+        ),
+        (
+            "memory = 128",
+            "file:3: array.fast.memory cannot be 128; give a text in quotation marks",
+        ),
+        (
+            "memory = 'much'",
+            "file:3: array.fast.memory cannot be 'much'; give a size like \"64m\"",
+        ),
+        (
+            "rate = 'fast'",
+            "file:3: array.fast.rate cannot be 'fast'; give bytes per second like \"200m\", or \"0\" for no limit",
+        ),
+        (
+            "completion = 'luck'",
+            "file:3: array.fast.completion cannot be 'luck'; give interrupt, polling, hybrid, or \
+             hybrid:MICROSECONDS up to a million",
+        ),
+        (
+            "on_event = ' '",
+            "file:3: array.fast.on_event cannot be ' '; give a command for sh -c, or leave the key out",
+        ),
+        (
+            "nbd = 'unix:/s'",
+            "file:3: array.fast.nbd cannot be 'unix:/s'; it is a list: give addresses like \
+             [\"unix:/run/fast.sock\"]",
+        ),
+        (
+            "nbd = [\n  'unix:/s',\n  'iscsi:x']",
+            "file:5: array.fast.nbd cannot be 'iscsi:x'; \"iscsi:x\" is no address; write unix:PATH or \
+             tcp:HOST[:PORT]",
+        ),
+        (
+            "spares = [1]",
+            "file:3: array.fast.spares cannot be 1; give drives like [\"/dev/nvme4n1\"]",
+        ),
+        (
+            "spares = ['/dev/x,size=1']",
+            "file:3: array.fast.spares cannot be '/dev/x,size=1'; member \"/dev/x,size=1\": unknown key \"size\"; \
+             the keys are serial, sector, read-iops, write-iops, bandwidth, latency, model and state",
+        ),
+        (
+            "nbd = ['tcp:h', 'tcp:h:10809']",
+            "file:3: array.fast has the address tcp:h:10809 twice; give each address in \"nbd\" once",
+        ),
+        ("shards", "file:3: this is not TOML ("),
+        ("shards = 1\nshards = 1", "file:4: this is not TOML ("),
+        (
+            "[other]",
+            "file:3: \"other\" is no key of this file; each array has a block that begins with [array.NAME]",
+        ),
+        (
+            "[array.b]",
+            "file:3: array.b has no uuid; add the line uuid = \"...\"",
+        ),
+        (
+            "[array.b]\nuuid = '3aaa0122-29827cfa-5331ad66-ca767371'",
+            "file:4: array.b.uuid cannot be '3aaa0122-29827cfa-5331ad66-ca767371'; give the UUID of the container",
+        ),
+        (
+            "[array.-b]",
+            "file:3: \"-b\" cannot be the name of an array; give 1 to 32 letters, digits, '_', '.' and '-', beginning \
+             with neither '-' nor '.'",
+        ),
+    ] {
+        let found = error(&block(lines));
+        assert!(found.starts_with(wanted), "{found}\n{wanted}");
+        assert!(!found.contains('\n'), "{found}");
+    }
+    assert!(error("array = 1").starts_with("file:1: \"array\" is no table; "));
+    assert!(error("array.x = 1").starts_with("file:1: array.x is no table; "));
+}
+
+#[test]
+fn an_unknown_key_names_the_known_ones_and_the_nearest() {
+    let found = error(&block("sahrds = 1"));
+    assert_eq!(
+        found,
+        "file:3: array.fast has no key \"sahrds\"; did you mean \"shards\"? The keys are uuid, attach, nbd, listen, \
+         spares, shards, memory, completion, rate, deadline_s, auto_rebuild, on_event and degraded_after_s"
+    );
+    let found = error(&block("colour = 1"));
+    assert!(
+        found.contains("no key \"colour\"; the keys are uuid, "),
+        "{found}"
+    );
+}
+
+#[test]
+fn two_arrays_share_neither_uuid_nor_address() {
+    let twice = format!("{}{}", block(""), block("").replace("fast", "slow"));
+    assert_eq!(
+        error(&twice),
+        format!(
+            "file:5: array.slow and array.fast have the same uuid {UUID}; keep one of the two blocks"
+        )
+    );
+    let addresses = format!(
+        "{}[array.slow]\nuuid = '{OTHER}'\nnbd = ['unix:/s']\n",
+        block("nbd = ['unix:/s']")
+    );
+    assert_eq!(
+        error(&addresses),
+        "file:6: array.slow and array.fast have the same address unix:/s; give each address in \"nbd\" once"
+    );
+}
+
+#[test]
+fn names_are_those_of_units_and_files() {
+    for name in ["a", "A.b-c_9", "_", &"x".repeat(32)] {
+        assert_eq!(check_name(name), Ok(()));
+        let text = format!("[array.{}]\nuuid = '{UUID}'", key_as_toml(name));
+        assert!(parse(&text).unwrap().array(name).is_ok());
+    }
+    for name in ["", ".a", "-a", "a b", "a/b", "ä", "a\n", &"x".repeat(33)] {
+        assert!(check_name(name).is_err(), "{name:?}");
+    }
+}
+
+#[test]
+fn a_missing_array_is_told_with_those_there_are() {
+    let error = |settings: &Settings| format!("{:#}", settings.array("x").unwrap_err());
+    assert_eq!(
+        error(&Settings::default()),
+        "the settings have no array \"x\", nor any other; `fullstripe enable x DRIVE...` adds it"
+    );
+    let text = format!("{}[array.slow]\nuuid = '{OTHER}'\n", block(""));
+    assert_eq!(
+        error(&parse(&text).unwrap()),
+        "the settings have no array \"x\"; name one of these: fast and slow"
+    );
+}
+
+#[test]
+fn a_file_is_read_and_an_absent_one_has_no_arrays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fullstripe.toml");
+    assert_eq!(Settings::read(&path).unwrap(), Settings::default());
+    std::fs::write(&path, block("")).unwrap();
+    assert!(Settings::read(&path).unwrap().array("fast").is_ok());
+    let error = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        format!("{:#}", Settings::read(&path).unwrap_err())
+    };
+    assert!(error(b"# one\n# \xff\n").contains("fullstripe.toml:2: this line is not UTF-8 text"));
+    assert!(error(&vec![b'\n'; (1 << 20) + 1]).contains("is longer than 1 MiB"));
+    assert!(Settings::read(folder.path()).is_err());
+}
+
+#[test]
+fn what_is_shown_has_every_key_and_marks_defaults() {
+    let settings = parse(&block("shards = 2\nnbd = ['unix:/s']")).unwrap();
+    assert_eq!(
+        as_toml(&settings),
+        format!(
+            "[array.fast]\nuuid = \"{UUID}\"\nattach = \"auto\"  # default\nnbd = [\"unix:/s\"]\n\
+             listen = false  # default\nspares = []  # default\nshards = 2\nmemory = \"128m\"  # default\n\
+             completion = \"interrupt\"  # default\n\
+             # rate is not given: the limit that `fullstripe rate` set last applies  # default\n\
+             deadline_s = 30  # default\nauto_rebuild = true  # default\n\
+             # on_event is not given: no command is run  # default\ndegraded_after_s = 30  # default\n"
+        )
+    );
+}
+
+#[test]
+fn a_block_is_added_and_removed_and_every_other_byte_stays() {
+    let first = with_array("", "file", "fast", UUID).unwrap();
+    assert_eq!(first, format!("[array.fast]\nuuid = \"{UUID}\"\n"));
+    assert_eq!(without_array(&first, "file", "fast").unwrap(), "");
+    for text in [
+        "# mine\n",
+        "# mine",
+        "[array.slow]\r\nuuid = \"UUID\"\r\n",
+        "  \n",
+    ] {
+        let text = text.replace("UUID", OTHER);
+        let more = with_array(&text, "file", "a.b", UUID).unwrap();
+        assert!(more.starts_with(&text), "{more}");
+        let less = without_array(&more, "file", "a.b").unwrap();
+        assert_eq!(less.trim_end(), text.trim_end());
+    }
+    let text = format!(
+        "# top\n\n[array.slow] # slow\nuuid = '{OTHER}'\n\n# of fast\n[array.fast] # x\n\n# y\nnbd = [\n'unix:/s', \
+         # z\n]  # end\n uuid = '{UUID}' # u\n# shards = 2\n\n# of last\n[array.last]\nuuid = '{}'\n",
+        OTHER.replace("3", "4")
+    );
+    let wanted = text.replace(
+        &format!(
+            "[array.fast] # x\n\n# y\nnbd = [\n'unix:/s', # z\n]  # end\n uuid = '{UUID}' # u\n# shards = 2\n"
+        ),
+        "",
+    );
+    assert_ne!(wanted, text);
+    assert_eq!(without_array(&text, "file", "fast").unwrap(), wanted);
+    // The comment above the next block stays, even if no blank line separates it.
+    let near = format!(
+        "{}# of b\n[array.b]\nuuid='{OTHER}'",
+        block("").trim_end().to_owned() + "\n"
+    );
+    assert_eq!(
+        without_array(&near, "file", "fast").unwrap(),
+        format!("# of b\n[array.b]\nuuid='{OTHER}'")
+    );
+}
+
+#[test]
+fn a_file_of_another_form_is_not_edited() {
+    let inline = format!("array = {{ fast = {{ uuid = '{UUID}' }} }}\n");
+    let error = format!("{:#}", without_array(&inline, "file", "fast").unwrap_err());
+    assert!(error.contains("remove it by hand"), "{error}");
+    let error = format!("{:#}", with_array(&inline, "file", "b", OTHER).unwrap_err());
+    assert!(error.contains("write each array as a block"), "{error}");
+    let dotted = format!("[array]\nfast.uuid = '{UUID}'\n");
+    assert!(without_array(&dotted, "file", "fast").is_err());
+    let split = format!("{}shards = 1\n[array]\nb.uuid = '{OTHER}'\n", block(""));
+    assert!(without_array(&split, "file", "b").is_err());
+    assert_eq!(
+        parse(&without_array(&split, "file", "fast").unwrap())
+            .unwrap()
+            .name_of(OTHER),
+        Some("b")
+    );
+    for (name, uuid, wanted) in [
+        ("fast", OTHER, "has an array \"fast\" already"),
+        ("b", UUID, "already, as array \"fast\""),
+        (".b", OTHER, "cannot be the name of an array"),
+    ] {
+        let error = format!(
+            "{:#}",
+            with_array(&block(""), "file", name, uuid).unwrap_err()
+        );
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+fn any_array() -> impl Strategy<Value = ArraySettings> {
+    let uuid = prop::collection::vec("[0-9a-f]{8}", 4).prop_map(|words| words.join(":"));
+    let attach = prop::sample::select(Attach::ALL.to_vec());
+    let nbd = prop::collection::btree_set("(unix:/|tcp:)[a-z \"\\\\é]{1,9}", 0..3);
+    let completion = prop_oneof![
+        Just(CompletionMode::Interrupt),
+        Just(CompletionMode::Polling),
+        (0..=1_000_000u64).prop_map(|us| CompletionMode::Hybrid { poll_ns: us * 1000 })
+    ];
+    let spares = prop::collection::vec("/[^,]{0,9}", 0..3);
+    let numbers = (1..=16u8, 1..=i64::MAX as u64, 1..=3600u64, 0..=3600u64);
+    let rate = prop::option::of(0..=i64::MAX as u64);
+    let on_event = prop::option::of("[^\0]{0,9}x");
+    let truths = any::<(bool, bool)>();
+    let texts = (uuid, attach, nbd, spares, completion);
+    (texts, numbers, rate, on_event, truths).prop_map(
+        |((uuid, attach, nbd, spares, completion), numbers, rate, on_event, truths)| {
+            ArraySettings {
+                uuid,
+                attach,
+                nbd: nbd.iter().map(|text| text.parse().unwrap()).collect(),
+                listen: truths.0,
+                spares,
+                shards: numbers.0,
+                memory_bytes: numbers.1,
+                completion,
+                rate_bytes_per_s: rate,
+                deadline_s: numbers.2,
+                auto_rebuild: truths.1,
+                on_event,
+                degraded_after_s: numbers.3,
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn what_is_shown_reads_as_the_same_settings(array in any_array()) {
+        let settings = Settings { arrays: [("a.b".to_owned(), array)].into() };
+        let shown = as_toml(&settings);
+        prop_assert_eq!(parse(&shown).map_err(|error| TestCaseError::fail(error.to_string()))?, settings);
+    }
+
+    #[test]
+    fn arbitrary_text_gives_one_sentence(text in "\\PC*") {
+        check_arbitrary(&text)?;
+    }
+
+    #[test]
+    fn arbitrary_values_give_one_sentence(at in 0..KEYS.len(), text in "[\\PC\n]{0,20}") {
+        check_arbitrary(&format!("{}{} = {text}", block(""), KEYS[at]))?;
+        check_arbitrary(&block(&text))?;
+        check_arbitrary(&format!("[array.{text}]"))?;
+    }
+}
+
+fn check_arbitrary(text: &str) -> Result<(), TestCaseError> {
+    match parse(text) {
+        Err(error) => {
+            let sentence = format!("{error:#}");
+            prop_assert!(!sentence.contains('\n'), "{sentence}");
+        }
+        Ok(settings) => {
+            for (name, array) in &settings.arrays {
+                prop_assert!(KEYS.iter().all(|key| *key == "rate"
+                    || *key == "on_event"
+                    || value(array, key).is_some()));
+                if let Ok(less) = without_array(text, "file", name) {
+                    prop_assert!(less.len() < text.len());
+                }
+            }
+        }
+    }
+    Ok(())
+}
