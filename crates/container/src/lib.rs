@@ -2,7 +2,7 @@
 //!
 //! [`probe`] opens drives and reads the metadata on them; the [`assembly`] crate decides which record to use, and
 //! writes records. [`serving`] finds the processes that serve an array already, [`busy`] waits for drives that such a
-//! process has just released.
+//! process has just released. [`machine`] lists the drives of this machine.
 //!
 //! Every command that changes drives keeps these rules. Drives that somebody else uses ([`open`]) or claims
 //! ([`conflicts`]) are left alone. Whatever would be destroyed is searched for first ([`foreign`], [`occupied`]) and
@@ -20,6 +20,7 @@ pub mod conflicts;
 pub mod create;
 pub mod destroy;
 pub mod foreign;
+pub mod machine;
 pub mod named;
 pub mod occupied;
 pub mod open;
