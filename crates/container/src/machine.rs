@@ -1,11 +1,16 @@
-//! The drives of this machine: which block devices can be members of an array, and what is on them.
+//! The drives of this machine: which block devices can be members of an array, what is on them, and which of them
+//! belong to a container.
+//!
+//! A [`Machine`] is the real one, or for tests a folder that looks like one: `sys/block` lists the block devices, which
+//! lie in `dev`.
 
 use crate::open::one_to_look;
 use crate::probe::Probed;
 use anyhow::{Context, Result};
+use metadata::imsm::Uuid;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use words::without_error_number;
 
 /// Where the kernel lists the block devices.
@@ -24,6 +29,83 @@ pub fn look_at(specs: &[String]) -> (Vec<Probed>, Vec<String>) {
         }
     }
     (drives, unreadable)
+}
+
+/// The UUID of the container that a drive's record belongs to, or claims to belong to if it is torn. `None` for a drive
+/// without a record, and for a spare, whose record names no container.
+#[must_use]
+pub fn container_of(probed: &Probed) -> Option<Uuid> {
+    match &probed.found {
+        Ok(Some(found)) if !found.mpb.is_spare() => Some(Uuid::of_container(&found.mpb)),
+        Ok(_) => None,
+        Err(error) => {
+            let claims = error.torn()?;
+            Some(Uuid::of_family(claims.container_family))
+        }
+    }
+}
+
+/// What was found of a container.
+#[derive(Debug)]
+pub struct FoundMembers {
+    /// The drives whose record belongs to it, opened for reading only. `drive.name()` is the path.
+    pub members: Vec<Probed>,
+    /// A sentence for each drive of the machine that cannot be read; it may be a member.
+    pub unreadable: Vec<String>,
+}
+
+/// The drives of this machine whose record belongs to the container `uuid`, written as mdadm prints it. Each block
+/// device is opened and read, so this needs root.
+///
+/// # Errors
+/// The machine's block devices cannot be listed.
+pub fn members_of(uuid: &str) -> Result<FoundMembers> {
+    Machine::real().members_of(uuid)
+}
+
+/// A machine, or a folder that looks like one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Machine {
+    root: PathBuf,
+}
+
+impl Machine {
+    /// The machine on which this runs.
+    #[must_use]
+    pub fn real() -> Machine {
+        Machine::below("/")
+    }
+
+    /// The machine whose files lie below `root`.
+    #[must_use]
+    pub fn below(root: impl Into<PathBuf>) -> Machine {
+        Machine { root: root.into() }
+    }
+
+    /// Where `path`, which begins with `/`, is on this machine.
+    #[must_use]
+    pub fn place(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// As [`members_of`], on this machine.
+    ///
+    /// # Errors
+    /// As [`members_of`].
+    pub fn members_of(&self, uuid: &str) -> Result<FoundMembers> {
+        let devices = block_devices(&self.place(SYSFS_BLOCK))?;
+        let places = devices.iter().map(|device| self.place(device));
+        let specs: Vec<String> = places.map(|place| place.display().to_string()).collect();
+        let (drives, unreadable) = look_at(&specs);
+        let is_member = |probed: &Probed| {
+            container_of(probed).is_some_and(|found| found.to_string().eq_ignore_ascii_case(uuid))
+        };
+        Ok(FoundMembers {
+            members: drives.into_iter().filter(is_member).collect(),
+            unreadable,
+        })
+    }
 }
 
 /// Paths of the block devices that can be members: no RAM disks, no optical or floppy drives, no device stacked on

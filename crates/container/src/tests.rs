@@ -2,6 +2,7 @@
 
 mod bitmaps;
 mod logs;
+mod machine;
 mod named;
 mod recorded;
 mod shadows;

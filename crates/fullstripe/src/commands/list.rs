@@ -4,8 +4,9 @@ use super::describe::{self, text};
 use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_note, print_text};
 use anyhow::Result;
-use container::machine::{SYSFS_BLOCK, block_devices, look_at};
+use container::machine::{SYSFS_BLOCK, block_devices, container_of, look_at};
 use container::probe::Probed;
+use metadata::imsm::Uuid;
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -72,11 +73,11 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
 /// containers may have the same serial, as loop devices over files of the same name do. Drives without metadata are
 /// left out.
 fn by_container(drives: Vec<Probed>) -> describe::DrivesReport {
-    let mut groups: BTreeMap<Option<u32>, Vec<Probed>> = BTreeMap::new();
+    let mut groups: BTreeMap<Option<Uuid>, Vec<Probed>> = BTreeMap::new();
     for probed in drives {
-        let family = family_of(&probed);
-        if family.is_some() || !matches!(probed.found, Ok(None)) {
-            groups.entry(family).or_default().push(probed);
+        let container = container_of(&probed);
+        if container.is_some() || !matches!(probed.found, Ok(None)) {
+            groups.entry(container).or_default().push(probed);
         }
     }
     let mut all = describe::report(&[], StartOptions::default());
@@ -87,13 +88,4 @@ fn by_container(drives: Vec<Probed>) -> describe::DrivesReport {
         all.damaged.extend(report.damaged);
     }
     all
-}
-
-/// The container that a drive's record belongs to, or claims to belong to if it is torn.
-fn family_of(probed: &Probed) -> Option<u32> {
-    match &probed.found {
-        Ok(Some(found)) if !found.mpb.is_spare() => Some(found.mpb.container_family()),
-        Ok(_) => None,
-        Err(error) => error.torn().map(|claims| claims.container_family),
-    }
 }

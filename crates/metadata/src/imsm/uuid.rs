@@ -17,23 +17,30 @@ impl Uuid {
     /// Identity of the container that `mpb` describes.
     #[must_use]
     pub fn of_container(mpb: &Mpb) -> Self {
-        Self::finish(Self::begin(mpb))
+        Self::of_family(mpb.container_family())
+    }
+
+    /// Identity of the container with this family number ([`Mpb::container_family`]), which the header of a torn
+    /// record still states.
+    #[must_use]
+    pub fn of_family(container_family: u32) -> Self {
+        Self::finish(Self::begin(container_family))
     }
 
     /// Identity of volume number `index` of `mpb`, or `None` if there is no such volume.
     #[must_use]
     pub fn of_volume(mpb: &Mpb, index: usize) -> Option<Self> {
         let volume = mpb.volumes.get(index)?;
-        let mut hash = Self::begin(mpb);
+        let mut hash = Self::begin(mpb.container_family());
         hash.update(u32::try_from(index).ok()?.to_le_bytes());
         hash.update(volume.name.0);
         Some(Self::finish(hash))
     }
 
-    fn begin(mpb: &Mpb) -> Sha1 {
+    fn begin(container_family: u32) -> Sha1 {
         let mut hash = Sha1::new();
         hash.update(SIGNATURE_PREFIX);
-        hash.update(mpb.container_family().to_le_bytes());
+        hash.update(container_family.to_le_bytes());
         hash
     }
 
