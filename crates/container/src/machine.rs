@@ -109,12 +109,12 @@ impl Machine {
 }
 
 /// Paths of the block devices that can be members: no RAM disks, no optical or floppy drives, no device stacked on
-/// other devices, no loop device without a file, no device of size 0. `folder` is [`SYSFS_BLOCK`], except in tests.
+/// other devices or served by a program, no loop device without a file, no device of size 0. `folder` is [`SYSFS_BLOCK`], except in tests.
 ///
 /// # Errors
 /// The folder cannot be read.
 pub fn block_devices(folder: &Path) -> Result<Vec<String>> {
-    const OTHERS: [&str; 7] = ["ram", "zram", "sr", "fd", "md", "dm-", "nbd"];
+    const OTHERS: [&str; 8] = ["ram", "zram", "sr", "fd", "md", "dm-", "nbd", "ublkb"];
     let entries = fs::read_dir(folder)
         .with_context(|| format!("cannot list the block devices in {}", folder.display()))?;
     let mut names = BTreeSet::new();
@@ -150,6 +150,7 @@ mod tests {
             ("loop1", "8"),
             ("md127", "8"),
             ("dm-0", "8"),
+            ("ublkb0", "8"),
             ("ram0", "8"),
             ("cciss!c0d0", "8"),
         ] {
