@@ -20,6 +20,7 @@ pub mod conflicts;
 pub mod create;
 pub mod destroy;
 pub mod foreign;
+pub mod gather;
 pub mod machine;
 pub mod named;
 pub mod occupied;
