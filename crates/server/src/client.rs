@@ -100,7 +100,7 @@ impl Client {
     /// # Errors
     /// No process serves there, or the socket's folder could belong to somebody else.
     pub fn connect(socket: Option<&Path>) -> Result<Client> {
-        let socket = SocketPath::choose(socket);
+        let socket = SocketPath::find(socket)?;
         socket.check_folder()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

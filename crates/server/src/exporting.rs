@@ -242,6 +242,21 @@ impl Exports {
         ))
     }
 
+    /// Makes every volume a block device that is none yet.
+    ///
+    /// # Errors
+    /// One sentence: which volume is none, and why.
+    pub fn attach_all(&self, shared: &Shared, kind: Option<DeviceKind>) -> Result<()> {
+        let mut all = self.opened()?;
+        let mut volumes: Vec<String> = all.started.iter().map(|one| one.name.clone()).collect();
+        volumes.retain(|volume| all.device(volume).is_none());
+        drop(all);
+        for volume in volumes {
+            self.attach(shared, &volume, kind)?;
+        }
+        Ok(())
+    }
+
     /// Removes the block device of a volume, and returns what it was.
     ///
     /// # Errors

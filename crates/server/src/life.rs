@@ -6,11 +6,12 @@ use super::exporting::{Exports, Started};
 use super::hearer::{Audience, Hearer};
 use super::memory;
 use super::options::ServeOptions;
+use super::pulse::Pulse;
 use super::remembering::{Remembering, Tell};
 use super::runtime::{RunOptions, Runtime, Shared};
 use super::scratch;
 use super::spares::{NamedSpares, add_spares, open_drives};
-use super::status::Status;
+use super::status::{DeviceKind, Status};
 use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, ApiServer, ApiSocket, EventLog, Hook, Spares};
 use crate::state_folder::keeper::Keeper;
@@ -219,6 +220,20 @@ impl Server {
     #[must_use]
     pub fn status(&self) -> Arc<Status> {
         self.runtime.handle().status()
+    }
+
+    /// Makes every volume a block device that is none yet, in the way of this `kind` or in the best way that this machine has.
+    ///
+    /// # Errors
+    /// One sentence: which volume is none, and why.
+    pub fn attach_all(&self, kind: Option<DeviceKind>) -> Result<()> {
+        self.exports.attach_all(&self.runtime.handle(), kind)
+    }
+
+    /// Shows whether the data threads work.
+    #[must_use]
+    pub fn pulse(&self) -> Pulse {
+        Pulse::of(self.runtime.handle())
     }
 
     /// Becomes true when a client of the API asks that the server stop; the owner of the server then has to stop it.

@@ -75,6 +75,8 @@ pub struct Shared {
     claims: Arc<Claims>,
     /// The state of scrubs.
     pub scrubs: Scrubs,
+    /// How often each data thread has given a sign of life.
+    beats: Vec<AtomicU64>,
     quit: AtomicBool,
     stopped: AtomicBool,
     /// Names of volumes that had failed when the array was stopped.
@@ -161,6 +163,7 @@ impl Runtime {
             mail,
             claims: Claims::new(),
             scrubs,
+            beats: (0..shards).map(|_| AtomicU64::new(0)).collect(),
             quit: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             ended_failed: Mutex::new(Vec::new()),
@@ -420,6 +423,18 @@ impl Shared {
         self.mail
             .iter()
             .for_each(|mail| mail.send(Mail::Detach(member)));
+    }
+
+    /// Notes that a data thread works.
+    fn beat(&self, shard: ShardId) {
+        self.beats[usize::from(shard.0)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often each data thread has given a sign of life; and wakes those that sleep, so that they give one.
+    pub(super) fn beats(&self) -> Vec<u64> {
+        self.mail.iter().for_each(MailSender::wake);
+        let beats = self.beats.iter();
+        beats.map(|beats| beats.load(Ordering::Relaxed)).collect()
     }
 
     /// Publishes the state of `engine` for other threads, without waiting for them. Returns false when a part could not

@@ -4,6 +4,9 @@
 //! `/run/fullstripe/api.sock`; `$XDG_RUNTIME_DIR/fullstripe/api.sock`; and if there is no such
 //! folder, `/tmp/fullstripe-UID/api.sock`. The folder of a default path must belong to its user alone,
 //! and both server and client check that, because in `/tmp` anybody can make a folder of any name.
+//!
+//! An array of the settings file has a folder of its own, `/run/fullstripe/NAME`, because a machine may have several. A client
+//! that is told no socket finds it there if only one such array is served.
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FileType, Mode};
@@ -13,6 +16,10 @@ use std::path::{Path, PathBuf};
 
 /// Name of the environment variable.
 pub const VARIABLE: &str = "FULLSTRIPE_SOCKET";
+/// Root's folder.
+const FOLDER_OF_ROOT: &str = "/run/fullstripe";
+/// The name of a socket.
+const SOCKET: &str = "api.sock";
 
 /// A socket's path, and whether it was chosen explicitly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +48,28 @@ impl SocketPath {
             user: rustix::process::geteuid().as_raw(),
         };
         choose_in(given, &surroundings)
+    }
+
+    /// The socket of an array of the settings file, which has a folder of its own.
+    #[must_use]
+    pub fn of_array(name: &str) -> SocketPath {
+        SocketPath {
+            path: Path::new(FOLDER_OF_ROOT).join(name).join(SOCKET),
+            is_default: false,
+        }
+    }
+
+    /// Where a client finds a server: as [`SocketPath::choose`]; but if nothing serves at root's default place, where the
+    /// only array of the settings file that is served has its socket.
+    ///
+    /// # Errors
+    /// Several such arrays are served.
+    pub fn find(given: Option<&Path>) -> Result<SocketPath> {
+        let chosen = SocketPath::choose(given);
+        match chosen.is_default && !chosen.path.exists() {
+            true => Ok(only_array(Path::new(FOLDER_OF_ROOT))?.unwrap_or(chosen)),
+            false => Ok(chosen),
+        }
     }
 
     /// Makes the folder of a default path if it does not exist, and checks that nobody else can put
@@ -91,6 +120,31 @@ impl SocketPath {
     }
 }
 
+/// The socket of the only array that has one in `folder`.
+fn only_array(folder: &Path) -> Result<Option<SocketPath>> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let sockets = entries.map(|entry| entry.path().join(SOCKET));
+    let mut there: Vec<PathBuf> = sockets.filter(|path| path.exists()).collect();
+    there.sort();
+    match &there[..] {
+        [] => Ok(None),
+        [path] => Ok(Some(SocketPath {
+            path: path.clone(),
+            is_default: false,
+        })),
+        several => {
+            let names: Vec<String> = several
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            bail!(
+                "several arrays are served; name one with --socket: {}",
+                names.join(", ")
+            )
+        }
+    }
+}
+
 fn choose_in(given: Option<&Path>, surroundings: &Surroundings) -> SocketPath {
     let non_empty = |text: &OsString| !text.is_empty();
     let chosen = given.map(Path::to_owned).or_else(|| {
@@ -105,12 +159,12 @@ fn choose_in(given: Option<&Path>, surroundings: &Surroundings) -> SocketPath {
     }
     let runtime_folder = surroundings.runtime_folder.clone().filter(non_empty);
     let folder = match runtime_folder {
-        _ if surroundings.user == 0 => PathBuf::from("/run/fullstripe"),
+        _ if surroundings.user == 0 => PathBuf::from(FOLDER_OF_ROOT),
         Some(folder) => Path::new(&folder).join("fullstripe"),
         None => PathBuf::from(format!("/tmp/fullstripe-{}", surroundings.user)),
     };
     SocketPath {
-        path: folder.join("api.sock"),
+        path: folder.join(SOCKET),
         is_default: true,
     }
 }
@@ -145,6 +199,25 @@ mod tests {
         here.runtime_folder = None;
         here.user = 7;
         assert_eq!(path(None, &here), Path::new("/tmp/fullstripe-7/api.sock"));
+    }
+
+    #[test]
+    fn the_only_array_is_found_and_of_several_none_is_chosen() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(only_array(folder.path()).unwrap(), None);
+        for name in ["devices", "data", "logs"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let [data, logs] = ["data", "logs"].map(|name| folder.path().join(name).join(SOCKET));
+        std::fs::write(&data, "").unwrap();
+        assert_eq!(only_array(folder.path()).unwrap().unwrap().path, data);
+        std::fs::write(&logs, "").unwrap();
+        let error = only_array(folder.path()).unwrap_err().to_string();
+        let (data, logs) = (data.display(), logs.display());
+        assert_eq!(
+            error,
+            format!("several arrays are served; name one with --socket: {data}, {logs}")
+        );
     }
 
     #[test]

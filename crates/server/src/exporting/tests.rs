@@ -147,6 +147,21 @@ fn an_attached_volume_is_in_the_status_until_it_is_detached() {
 }
 
 #[test]
+fn all_volumes_are_attached_that_are_not_yet() {
+    let served = Served::new(Level::Raid1, 2);
+    let exports = prepared(&served, names(false));
+    let shared = &served.shared;
+    exports.open(shared, &Deaf).unwrap();
+    for _ in 0..2 {
+        exports.attach_all(shared, None).unwrap();
+        assert!(shared.status().volumes[0].device.is_some());
+    }
+    exports.detach(shared, "v").unwrap();
+    let error = refused(exports.attach_all(shared, Some(DeviceKind::Nbd)));
+    assert!(error.contains("volume v cannot be attached"), "{error}");
+}
+
+#[test]
 fn a_device_in_use_stays() {
     let served = Served::new(Level::Raid1, 2);
     let exports = prepared(&served, names(true));

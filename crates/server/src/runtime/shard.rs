@@ -82,10 +82,11 @@ pub(super) fn run_shard<P: Port + Counted>(
     while !shared.quit.load(Ordering::Relaxed) {
         shard.turn_or_wait(|| shared.quit.load(Ordering::Acquire));
         let now = shard.engine.now();
-        if now.since(published) >= SNAPSHOT_EVERY
-            && shared.publish(start.id, &shard.engine, shard.world.port(), now)
-        {
-            published = now;
+        if now.since(published) >= SNAPSHOT_EVERY {
+            shared.beat(start.id);
+            if shared.publish(start.id, &shard.engine, shard.world.port(), now) {
+                published = now;
+            }
         }
     }
     Ok(shard.engine.left_behind())
