@@ -68,6 +68,9 @@ enum Command {
     Claims(commands::claims::ClaimsArgs),
     /// Show, on files, that data survives failed drives and crashes, and that speed scales
     Demo(demo::DemoArgs),
+    /// What udev and systemd ask at boot
+    #[command(hide = true)]
+    Boot(commands::boot::BootArgs),
     /// Print the script that makes a shell complete commands, options and drives
     Completions(manual::CompletionsArgs),
     /// Write a manual page for each command
@@ -147,6 +150,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Predict(args) => commands::predict::run(&args),
         Command::Claims(args) => commands::claims::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Boot(args) => commands::boot::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args, help::command()),
     }

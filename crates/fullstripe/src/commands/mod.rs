@@ -6,6 +6,8 @@
 //! Nor do [`plan`] and [`predict`], which predict the performance of drives and arrays, and [`claims`], which compares
 //! predictions with published figures.
 //!
+//! [`boot`] answers what udev and systemd ask at boot.
+//!
 //! All of them keep the rules of [`container`]: drives that somebody else uses or claims are left alone; a command
 //! looks for what it would destroy and names it; it destroys that only with `--force` or `--yes`; and before existing
 //! metadata is changed, it is saved to a file whose path is printed. [`arguments`] parses sizes and levels,
@@ -15,6 +17,7 @@ pub mod arguments;
 pub mod assemble;
 pub mod bar;
 pub mod bench;
+pub mod boot;
 pub mod claims;
 pub mod create;
 pub mod describe;

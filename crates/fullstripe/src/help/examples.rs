@@ -27,6 +27,10 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 35] = [
                 "although a drive is missing",
             ),
             (
+                "fullstripe serve --array data",
+                "an array of /etc/fullstripe/fullstripe.toml, as systemd does at boot",
+            ),
+            (
                 "fullstripe serve --scratch 5 ram:1g ram:1g ram:1g",
                 "a new array in memory, to try things out",
             ),
@@ -338,7 +342,9 @@ mod tests {
 
     /// The paths of all commands that can run without a subcommand.
     fn paths(prefix: &str, command: &Command) -> Vec<String> {
-        let below = command.get_subcommands().flat_map(|one| {
+        // Hidden commands are for programs.
+        let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
+        let below = shown.flat_map(|one| {
             let path = format!("{prefix}{}", one.get_name());
             let mut all = paths(&format!("{path} "), one);
             if !one.is_subcommand_required_set() {

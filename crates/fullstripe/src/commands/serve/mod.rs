@@ -2,11 +2,14 @@
 //! the signals, and what is printed.
 
 mod announcer;
+mod array;
+mod notify;
 mod signals;
 
 use super::arguments::parse_level;
 use announcer::Announcer;
 use anyhow::{Context, Result};
+use array::{Array, Start};
 use clap::Args;
 use drives::completion::CompletionMode;
 use drives::spec::parse_size;
@@ -15,6 +18,7 @@ use exports::export::Bind;
 use exports::nbd::service::{Address, NbdExport};
 use exports::ublk::service::{AtStart, UblkExport};
 use metadata::imsm::start::StartOptions;
+use notify::Notifier;
 use serde::Serialize;
 use server::api::event_log::fold;
 use server::events::Told;
@@ -36,8 +40,18 @@ const PRINT_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     /// The drives of one array, in any order: block devices, files, with options like `,serial=NAME`.
-    #[arg(required = true, value_name = "DRIVE")]
+    #[arg(required_unless_present = "array", value_name = "DRIVE")]
     drives: Vec<String>,
+    /// Serve this array of the settings file instead, with the options that the file gives it. Its drives are found by what
+    /// is on them, and waited for. systemd starts arrays so at boot.
+    #[arg(long, value_name = "NAME", conflicts_with_all = [
+        "drives", "scratch", "spare", "nbd", "listen", "ublk", "shards", "memory", "completion", "no_auto_rebuild", "rate",
+        "deadline", "on_event", "backup",
+    ])]
+    array: Option<String>,
+    /// The settings file.
+    #[arg(long, value_name = "FILE", requires = "array", default_value = settings::PLACE)]
+    settings: PathBuf,
     /// Make a new array of this level in memory, gone when serve ends; each DRIVE is ram:SIZE, or null:SIZE
     /// to measure without drives.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
@@ -119,8 +133,25 @@ impl ServeArgs {
         vec![nbd, ublk]
     }
 
+    fn accepted(&self) -> StartOptions {
+        StartOptions {
+            degraded: self.degraded,
+            accept_write_hole: self.accept_write_hole,
+            accept_unsynced: self.accept_unsynced,
+            trust_returned_drive: self.trust_returned_drive,
+        }
+    }
+
     fn member_deadline(&self) -> Duration {
         Duration::from_secs(self.deadline)
+    }
+
+    fn start(&self) -> Start {
+        Start {
+            socket: self.socket.clone(),
+            accepted: self.accepted(),
+            read_only: self.read_only,
+        }
     }
 
     fn options(&self) -> Result<ServeOptions> {
@@ -133,12 +164,7 @@ impl ServeArgs {
             shards: self.shards,
             payload_bytes: parsed_size("--memory", &self.memory)?,
             completion: self.completion,
-            start: StartOptions {
-                degraded: self.degraded,
-                accept_write_hole: self.accept_write_hole,
-                accept_unsynced: self.accept_unsynced,
-                trust_returned_drive: self.trust_returned_drive,
-            },
+            start: self.accepted(),
             read_only: self.read_only,
             auto_rebuild: !self.no_auto_rebuild,
             rate_bytes_per_s: self.rate.as_deref().map(parsed_rate).transpose()?,
@@ -165,23 +191,37 @@ fn parsed_size(what: &str, text: &str) -> Result<u64> {
 /// # Errors
 /// One sentence: what could not be opened, assembled or ended.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
-    let options = args.options()?;
+    let array = args.array.as_deref();
+    let array = array.map(|name| Array::read(&args.settings, name));
+    let array = array.transpose()?;
     let announcer = Announcer::start(std::io::stdout(), std::io::stderr())?;
     let printer = Arc::new(Printer {
         announcer,
         json: args.json,
     });
-    let served = serve(options, &printer);
+    let served = serve(args, array, &printer);
     printer.announcer.finish(PRINT_WITHIN);
     served.map(|()| ExitCode::SUCCESS)
 }
 
-fn serve(options: ServeOptions, printer: &Arc<Printer>) -> Result<()> {
+fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Result<()> {
+    let notifier = Notifier::start()?;
+    let options = match &array {
+        Some(array) => array.wait(args.start(), &notifier, &**printer)?,
+        None => args.options()?,
+    };
     let prepared = Prepared::new(options, printer.clone())?;
     let signals = Signals::catch()?;
     let server = prepared.serve()?;
+    if let Err(error) = array.map_or(Ok(()), |array| array.attach(&server)) {
+        printer.say(&"stopping");
+        server.stop()?.check()?;
+        return Err(error);
+    }
+    notifier.serves(server.pulse());
     printer.ready(&server.status());
     signals.wait_for_end(server.stop_asked());
+    notifier.stops();
     printer.say(&"stopping");
     server.stop()?.check()
 }

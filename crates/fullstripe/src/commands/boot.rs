@@ -1,0 +1,176 @@
+//! What udev and systemd ask at boot: whose a drive is, and which arrays are to be started. Not for people, so it is not in the
+//! help.
+
+use crate::terminal::print::print_text;
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use container::machine::container_of;
+use container::open::one_to_look;
+use container::probe::Probed;
+use drives::spec::Target;
+use settings::{ArraySettings, Settings};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Where the unit of every array is.
+const UNIT: &str = "/usr/lib/systemd/system/fullstripe@.service";
+/// What systemd starts at boot. An array's unit orders itself before file systems, so the arrays are part of these.
+const STARTED_WITH: &str = "local-fs.target.wants";
+/// How much longer than a drive may take to answer the end of a server may take: clients have 60 s to go, and so have flushes
+/// and the last records.
+const END_WITHIN_S: u64 = 150;
+/// The variable in which udev gives a device's links to the programs of its rules.
+const LINKS: &str = "DEVLINKS";
+
+/// What udev and systemd ask at boot.
+#[derive(clap::Args, Debug)]
+pub struct BootArgs {
+    #[command(subcommand)]
+    question: Question,
+    /// The settings file.
+    #[arg(long, value_name = "FILE", global = true, default_value = settings::PLACE)]
+    settings: PathBuf,
+}
+
+#[derive(Subcommand, Debug)]
+enum Question {
+    /// Print which array of the settings a drive belongs to, as a property of udev
+    Member {
+        /// The drive.
+        device: String,
+    },
+    /// Write what has systemd start the arrays of the settings, as a generator does
+    Units {
+        /// Folder for units.
+        normal: PathBuf,
+        /// Folders in which nothing is written.
+        other: Vec<PathBuf>,
+    },
+}
+
+/// Runs `boot`.
+///
+/// # Errors
+/// The settings have a mistake; the drive cannot be read; a file cannot be written.
+pub fn run(args: &BootArgs) -> Result<ExitCode> {
+    let settings = Settings::read(&args.settings)?;
+    match &args.question {
+        Question::Member { device } => print_member(&settings, device)?,
+        Question::Units { normal, other: _ } => write_units(&settings, normal)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints nothing if the drive belongs to none of the arrays.
+fn print_member(settings: &Settings, device: &str) -> Result<()> {
+    let probed = one_to_look(device)?;
+    let links = std::env::var(LINKS).unwrap_or_default();
+    let called: Vec<&str> = [device].into_iter().chain(links.split(' ')).collect();
+    match owner(settings, &probed, &called) {
+        Some(name) => print_text(&format!("FULLSTRIPE_ARRAY={name}\n")),
+        None => Ok(()),
+    }
+}
+
+/// The array to which a drive belongs by its record, or that has a drive with one of these paths as its spare.
+fn owner<'a>(settings: &'a Settings, probed: &Probed, called: &[&str]) -> Option<&'a str> {
+    match container_of(probed) {
+        Some(uuid) => settings.name_of(&uuid.to_string()),
+        None => {
+            let mut arrays = settings.arrays.iter();
+            let found = arrays.find(|(_, array)| has_spare(array, called));
+            found.map(|(name, _)| name.as_str())
+        }
+    }
+}
+
+fn has_spare(array: &ArraySettings, called: &[&str]) -> bool {
+    array.spares.iter().any(|spec| {
+        let spec = container::probe::parse_spec(spec).map(|spec| spec.target);
+        matches!(spec, Ok(Target::Path(path)) if called.iter().any(|name| Path::new(name) == path))
+    })
+}
+
+fn write_units(settings: &Settings, folder: &Path) -> Result<()> {
+    if !folder.is_dir() {
+        bail!(
+            "{} is not a folder; systemd names the folders for its generators",
+            folder.display()
+        );
+    }
+    for (name, array) in &settings.arrays {
+        let unit = format!("fullstripe@{name}.service");
+        let wants = folder.join(STARTED_WITH);
+        make_folder(&wants)?;
+        let link = wants.join(&unit);
+        symlink(UNIT, &link).with_context(|| format!("cannot make the link {}", link.display()))?;
+        let more = folder.join(format!("{unit}.d"));
+        make_folder(&more)?;
+        let file = more.join("deadline.conf");
+        let seconds = array.deadline_s + END_WITHIN_S;
+        std::fs::write(&file, format!("[Service]\nTimeoutStopSec={seconds}\n"))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: &str = "3aaa0122:29827cfa:5331ad66:ca767371";
+
+    fn settings(text: &str) -> Settings {
+        Settings::parse(text, "fullstripe.toml").unwrap()
+    }
+
+    #[test]
+    fn systemd_starts_each_array_and_waits_for_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = settings(&format!(
+            "[array.my-data]\nuuid = \"{UUID}\"\ndeadline_s = 60\n"
+        ));
+        write_units(&settings, folder.path()).unwrap();
+        let link = folder
+            .path()
+            .join("local-fs.target.wants/fullstripe@my-data.service");
+        assert_eq!(std::fs::read_link(link).unwrap(), Path::new(UNIT));
+        let more = folder
+            .path()
+            .join("fullstripe@my-data.service.d/deadline.conf");
+        assert_eq!(
+            std::fs::read_to_string(more).unwrap(),
+            "[Service]\nTimeoutStopSec=210\n"
+        );
+        let error = write_units(&settings, &folder.path().join("none")).unwrap_err();
+        assert!(error.to_string().contains("is not a folder"), "{error}");
+    }
+
+    #[test]
+    fn without_arrays_nothing_is_started() {
+        let folder = tempfile::tempdir().unwrap();
+        write_units(&settings(""), folder.path()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_spare_is_recognised_by_any_of_its_links() {
+        let settings = settings(&format!(
+            "[array.a]\nuuid = \"{UUID}\"\nspares = [\"/dev/disk/by-id/nvme-S1,sector=512\"]\n"
+        ));
+        let array = settings.array("a").unwrap();
+        assert!(has_spare(
+            array,
+            &["/dev/nvme4n1", "/dev/disk/by-id/nvme-S1"]
+        ));
+        assert!(!has_spare(
+            array,
+            &["/dev/nvme4n1", "/dev/disk/by-id/nvme-S11"]
+        ));
+    }
+}
