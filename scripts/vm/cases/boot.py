@@ -1,0 +1,139 @@
+"""An array that is in the settings file is there after a reboot, with what fstab mounts from it.
+
+The machine runs a Debian with systemd and udev, into which `packaging/install.sh` puts what fullstripe's package will have:
+units, rules of udev, a generator. Nothing is started by hand after the reboots.
+"""
+import os
+import shutil
+
+from interop.requirement import require
+
+from ..case import Case
+
+PACKAGING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../packaging")
+SERVICE = "fullstripe@data.service"
+HERE = "export FULLSTRIPE_SOCKET=/run/fullstripe/data/api.sock\n"
+INSTALLED = """
+    sh /host/packaging/install.sh /usr/sbin/fullstripe
+    create 5 384m "0 1 2 3"
+    uuid=$(fullstripe examine $(drive 0) | sed -n 's/^  container: //p')
+    mkdir -p /etc/fullstripe
+    cat > /etc/fullstripe/fullstripe.toml << END
+[array.data]
+uuid = "$uuid"
+memory = "32m"
+degraded_after_s = 5
+END
+    udevadm control --reload
+    udevadm trigger --action=add --subsystem-match=block --settle
+    systemctl daemon-reload
+    systemctl start """ + SERVICE + """
+    systemctl is-active """ + SERVICE
+# By the three names that people use.
+MOUNTED = """
+    mkfs.ext4 -q -E nodiscard /dev/fullstripe/vol0
+    udevadm settle
+    case {name} in
+        link) what=/dev/fullstripe/vol0 ;;
+        uuid) what=UUID=$(blkid -p -s UUID -o value /dev/fullstripe/vol0) ;;
+        id) what=$(echo /dev/disk/by-id/fullstripe-*) ;;
+    esac
+    [ "$what" != "UUID=" ] && case $what in *'*'*) fail "udev made no link: $(udevadm info /dev/ublkb0)" ;; esac
+    mkdir -p /mnt
+    echo "$what /mnt ext4 defaults 0 2" >> /etc/fstab
+    systemctl daemon-reload
+    systemctl start mnt.mount
+    mkdir /mnt/kept
+    cp /host/tree/* /mnt/kept"""
+# What fsck of the root says of the members is not of interest, but nobody else may have them.
+THERE = """
+    tries=0
+    until systemctl is-active mnt.mount > /dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 60 ] || fail "/mnt is not mounted: $(systemctl status mnt.mount {service}; journalctl -b -u {service} -o cat)"
+        sleep 1
+    done
+    systemctl is-active {service} > /dev/null || fail "$(systemctl status {service})"
+    same_files /host/tree /mnt/kept
+    journalctl -b -u {service} -o cat > /host/journal"""
+
+
+def has(bench, words, *, there):
+    """Fails unless the server's messages since the boot have these words, or have them not."""
+    journal = bench.read("journal").decode(errors="replace")
+    require((words in journal) == there, f"the server says {journal}")
+
+
+def begin(bench, name):
+    shutil.copytree(PACKAGING, os.path.join(bench.share, "packaging"))
+    bench.tree("tree", files=12)
+    bench.run(INSTALLED, 120)
+    bench.run(MOUNTED.format(name=name), 120)
+
+
+def reboot(name):
+    """The file system is mounted at boot, and the array was stopped in order before."""
+    def run(bench):
+        begin(bench, name)
+        for _ in range(2):
+            bench.reboot()
+            bench.run(HERE + THERE.format(service=SERVICE) + "\nhealthy", 150)
+            for words in ("resync", "corrected parity"):
+                has(bench, words, there=False)
+        return "mounted and clean after two reboots"
+    return run
+
+
+def power_cut(bench):
+    """The power goes while the file system is mounted and a file is written."""
+    begin(bench, "link")
+    bench.run("sync; dd if=/dev/zero of=/mnt/other bs=64k count=64 oflag=direct,dsync 2> /dev/null")
+    bench.cut_power()
+    bench.run(HERE + "rm -f /mnt/other\n" + THERE.format(service=SERVICE).replace("/mnt/kept", "/mnt/kept"), 150)
+    bench.run(HERE + "until fullstripe status --check; do sleep 1; done; fullstripe scrub vol0 --wait; healthy", 150)
+    return "mounted after a power cut"
+
+
+def late_member(bench):
+    """A member is not there when the array is started: it starts without it, and what is mounted is there."""
+    begin(bench, "link")
+    bench.run("systemctl stop mnt.mount\nsystemctl stop " + SERVICE)
+    bench.unplug(3)
+    bench.run("systemctl start " + SERVICE)
+    bench.run(HERE + "systemctl start mnt.mount\n" + THERE.format(service=SERVICE), 150)
+    has(bench, "waits for its other drives: 3 are there", there=True)
+    said = bench.run(HERE + "fullstripe status --check || true")
+    require("degraded" in said, f"status says {said}")
+    return "started without the drive that was missing"
+
+
+def watched(bench):
+    """A process of which systemd hears nothing is started again, and nobody notices but by the pause."""
+    begin(bench, "link")
+    bench.run("""
+        mkdir -p /run/systemd/system/fullstripe@data.service.d
+        printf '[Service]\\nWatchdogSec=6\\n' > /run/systemd/system/fullstripe@data.service.d/test.conf
+        systemctl daemon-reload
+        systemctl stop mnt.mount
+        systemctl restart """ + SERVICE + """
+        systemctl start mnt.mount
+        sleep 15
+        [ "$(systemctl show -P NRestarts """ + SERVICE + """)" = 0 ] || fail "an idle server was ended"
+        kill -STOP $(systemctl show -P MainPID """ + SERVICE + """)""", 120)
+    bench.run(HERE + THERE.format(service=SERVICE), 150)
+    count = bench.run("""
+        cp /host/tree/0 /mnt/other; sync
+        systemctl show -P NRestarts """ + SERVICE)
+    require(int(count.split()[-1]) >= 1, f"systemd says that it was started again {count} times")
+    return "an idle server was left alone, one that stood still was started again"
+
+
+def cases():
+    reboots = [("link", "/dev/fullstripe/vol0"), ("uuid", "a UUID")]
+    return [
+        *(Case("boot", f"RAID 5 of 4, mounted by {shown}: reboots", reboot(name), reboots=True, way="ublk")
+          for name, shown in reboots),
+        Case("boot", "RAID 5 of 4: a power cut", power_cut, reboots=True, way="ublk"),
+        Case("boot", "RAID 5 of 4: a member is missing", late_member, reboots=True, way="ublk"),
+        Case("boot", "RAID 5 of 4: a server that stands still", watched, reboots=True, way="ublk"),
+    ]
