@@ -415,7 +415,8 @@ impl Shared {
         member
     }
 
-    /// Releases a drive that no volume uses any more: it is closed once its I/O in flight is answered.
+    /// Lets go of a drive that no volume uses any more: it is closed once its I/O in flight is answered. Nothing
+    /// happens if that has been done before.
     pub fn detach(&self, member: MemberId) {
         if let Some(place) = lock(&self.drives).get_mut(member.0 as usize) {
             place.take();

@@ -3,7 +3,8 @@
 //! Each drive has a thread that checks once a second whether the drive is still there. If a file's file system
 //! hangs, only that thread hangs. The watch itself never calls a drive: it starts these threads, and notices
 //! which of them have been waiting for too long. That is reported, but is no
-//! reason to fail the drive, because no request depends on it: the next I/O will have a deadline.
+//! reason to fail the drive, because no request depends on it: the next I/O will have a deadline. A drive that the
+//! array has let go of is not checked any more. If a check of it hangs, the watch still says when the drive answers.
 //!
 //! A file that is deleted while it serves is reported as well, once, and stays in use. It can be read and written until
 //! this process ends, so failing it would only reduce redundancy, and it cannot come back, so waiting does
@@ -93,27 +94,39 @@ fn look(
         let member = MemberId(at as u8);
         let is_same = |one: &Watched, drive| std::ptr::eq(one.drive.as_ptr(), Arc::as_ptr(drive));
         match (drive, &mut *place) {
-            (Some(drive), Some(one)) if is_same(one, drive) => {
-                let silent = one.asking.silent_for() >= SILENT_AFTER;
-                if silent != one.is_silent {
-                    one.is_silent = silent;
-                    noticed(
-                        member,
-                        if silent {
-                            Notice::Silent
-                        } else {
-                            Notice::AnswersAgain
-                        },
-                    );
-                }
-                if !one.is_deleted && one.asking.is_deleted.load(Ordering::Acquire) {
-                    one.is_deleted = true;
-                    noticed(member, Notice::Deleted);
-                }
-            }
+            (Some(drive), Some(one)) if is_same(one, drive) => one.tell(member, noticed),
             // If no thread can be started, the next look tries again.
             (Some(drive), _) => *place = watch(shared, member, drive).ok(),
-            (None, _) => *place = None,
+            // The drive has been let go of, and a check of it may still be under way.
+            (None, Some(one)) => {
+                one.tell(member, noticed);
+                if !one.asking.is_under_way() {
+                    *place = None;
+                }
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+impl Watched {
+    /// Reports what has changed about the drive.
+    fn tell(&mut self, member: MemberId, noticed: &impl Fn(MemberId, Notice)) {
+        let silent = self.asking.silent_for() >= SILENT_AFTER;
+        if silent != self.is_silent {
+            self.is_silent = silent;
+            noticed(
+                member,
+                if silent {
+                    Notice::Silent
+                } else {
+                    Notice::AnswersAgain
+                },
+            );
+        }
+        if !self.is_deleted && self.asking.is_deleted.load(Ordering::Acquire) {
+            self.is_deleted = true;
+            noticed(member, Notice::Deleted);
         }
     }
 }
@@ -168,5 +181,9 @@ fn ask(shared: &Shared, member: MemberId, drive: &Drive, asking: &Asking) {
 impl Asking {
     fn silent_for(&self) -> Duration {
         lock(&self.since).map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn is_under_way(&self) -> bool {
+        lock(&self.since).is_some()
     }
 }

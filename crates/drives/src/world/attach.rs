@@ -2,6 +2,10 @@
 //!
 //! Every attachment keeps its own slot and its own entry in the ring's file table until its last I/O is answered. So
 //! the rest of a partly done write can never reach the drive that replaced this one.
+//!
+//! A drive is shared by the attachments of all shards and by threads that check it, and its descriptor is closed with
+//! the last of these. So after a detach ([`Mail::Detach`]) a drive without I/O in flight is closed at once, and a drive
+//! that hangs when the kernel has answered. Until then the kernel keeps the node name of a drive that was pulled out.
 
 use super::RingWorld;
 use crate::drive::{Backing, Drive, IoPath};

@@ -3,6 +3,7 @@
 mod description;
 mod garbage;
 mod inexpressible;
+mod letting_go;
 mod life;
 mod limits;
 mod listening;

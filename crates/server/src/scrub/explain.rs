@@ -142,7 +142,7 @@ impl Shared {
         let drive_of = |slot: usize| {
             let member = volume.slots[slot]
                 .member
-                .filter(|_| volume.slots[slot].current)?;
+                .filter(|&member| volume.slots[slot].current && !snapshot.failed.has(member))?;
             let number = usize::from(member.0);
             let known = snapshot.record.members.get(number)?;
             let drive = drives.get(number)?.clone()?;

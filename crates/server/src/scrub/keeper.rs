@@ -175,7 +175,8 @@ impl Keeper {
         let mpb = self.mpb.clone();
         let is_active = |member: u8| {
             let known = snapshot.record.members.get(usize::from(member));
-            known.is_some_and(|member| member.state == MemberState::Active)
+            let is_active = known.is_some_and(|member| member.state == MemberState::Active);
+            is_active && !snapshot.failed.has(MemberId(member))
         };
         let drives: Vec<(u8, Arc<Drive>)> = (0u8..)
             .zip(shared.drives())

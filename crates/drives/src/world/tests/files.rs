@@ -30,6 +30,62 @@ fn a_replaced_drive_gets_none_of_the_old_ones_writes() {
     assert_eq!(Arc::strong_count(&new), 2);
 }
 
+/// Whether anything in this process has the file open: its descriptors, and tables of files of its rings, which only
+/// show in that the file's lock is kept.
+fn is_open(path: &Path) -> bool {
+    let is_listed = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .flatten()
+        .any(|entry| std::fs::read_link(entry.path()).is_ok_and(|to| to == path));
+    let tried = std::fs::File::open(path).unwrap();
+    let lock = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    is_listed || rustix::fs::flock(&tried, lock).is_err()
+}
+
+fn closes_soon(path: &Path) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while is_open(path) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    !is_open(path)
+}
+
+#[test]
+fn a_detached_drive_without_io_is_closed_by_every_shard() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "d0.img", 1 << 20);
+    let drive = drive(&path);
+    let mut worlds = worlds::<2>();
+    for (token, world) in worlds.iter_mut().enumerate() {
+        world.attach(MemberId(0), drive.clone());
+        start(world, token as u64, (0, StepKind::Read, 0), &[(0, 4096)]);
+        assert!(results(world, 1)[0].1.is_ok());
+    }
+    drop(drive);
+    worlds[0].detach(MemberId(0));
+    assert!(is_open(&path), "the second shard has not let go of it yet");
+    worlds[1].detach(MemberId(0));
+    assert!(closes_soon(&path), "{} is still open", path.display());
+    // A shard answers that such a member is gone, without a drive.
+    start(&mut worlds[0], 9, (0, StepKind::Read, 0), &[(0, 4096)]);
+    let (_, result) = results(&mut worlds[0], 1)[0];
+    assert_eq!(result.unwrap_err().class, ErrorClass::Gone);
+}
+
+#[test]
+fn a_detached_drive_stays_open_until_its_last_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = image(folder.path(), "d0.img", 1 << 20);
+    let slow = PathBuf::from(format!("{},latency=300ms", path.display()));
+    let mut world = world([drive(slow)]);
+    start(&mut world, 1, (0, StepKind::Read, 0), &[(0, 4096)]);
+    world.submit();
+    world.detach(MemberId(0));
+    assert!(is_open(&path), "a read has not been answered yet");
+    assert!(results(&mut world, 1)[0].1.is_ok());
+    assert!(closes_soon(&path), "{} is still open", path.display());
+}
+
 #[test]
 fn thousands_of_requests_through_a_small_ring_are_all_answered() {
     let folder = tempfile::tempdir().unwrap();

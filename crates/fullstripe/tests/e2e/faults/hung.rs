@@ -3,7 +3,15 @@
 use crate::common::checks::ledger;
 use crate::common::faulty::{specs, with_faulty, with_faulty_device};
 use crate::common::{MIB, Mix, has_fuse, is_root, run};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+/// Whether a descriptor in the folder `descriptors` of a process is one of `path`.
+fn has_open(descriptors: &Path, path: &Path) -> bool {
+    let all = std::fs::read_dir(descriptors).expect("the process runs");
+    let mut targets = all.flatten().map(|entry| std::fs::read_link(entry.path()));
+    targets.any(|target| target.is_ok_and(|target| target == path))
+}
 
 #[test]
 fn a_file_whose_file_system_hangs_is_failed_at_its_deadline() {
@@ -124,11 +132,13 @@ fn a_hung_member_is_failed_at_its_deadline_and_nobody_waits_for_it() {
     }
     let (bed, faulty, device) = with_faulty_device();
     bed.create("data", 5, bed.drives(), &[]);
-    let server = bed
+    let mut server = bed
         .serve(bed.drives())
         .option(&["--deadline", "2", "--shards", "2"])
         .start();
     server.wait_optimal(60);
+    let descriptors = PathBuf::from(format!("/proc/{}/fd", server.pid()));
+    assert!(has_open(&descriptors, device.device()));
     let mut ledger = ledger(&server, 0, 5);
     ledger.fill(&mut server.client("data"));
     faulty.set(|faults| faults.hung = true);
@@ -150,6 +160,11 @@ fn a_hung_member_is_failed_at_its_deadline_and_nobody_waits_for_it() {
     server.verify("data", &mut ledger);
     assert_eq!(server.volume_state(0), "degraded");
     // The drive cannot come back while it holds commands, because it could carry them out at any time.
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(
+        has_open(&descriptors, device.device()),
+        "the kernel still uses the descriptor"
+    );
     server.order(&["remove", "data:1"]).ok();
     let name = device.device().display().to_string();
     server
@@ -161,6 +176,11 @@ fn a_hung_member_is_failed_at_its_deadline_and_nobody_waits_for_it() {
     server.wait_status("given back", 20, |status| {
         status["counters"]["abandoned"] == status["counters"]["returned"]
     });
+    let until = Instant::now() + Duration::from_secs(10);
+    while has_open(&descriptors, device.device()) {
+        assert!(Instant::now() < until, "the drive is closed by now");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     load.wait_for(200, 30);
     let mut ledger = load.stop();
     server.verify("data", &mut ledger);
