@@ -13,6 +13,9 @@
 //! | write, zero, discard, without redundancy | EIO, ENODATA, EILSEQ, ENOSPC, EDQUOT | any | the block cannot be written: an error |
 //! | anything, flush and FUA included | any other | any | fail the member |
 //!
+//! A drive that is gone may answer with an errno that means something else, like EIO or ENOSPC. The world of real drives
+//! looks whether the kernel has removed the drive, and answers ENODEV then, so the drive is failed.
+//!
 //! A flush that has failed is never repeated, whatever the errno says: the kernel reports a lost write-back once, and
 //! the flush after that succeeds without what was lost. A write with FUA contains a flush wherever the drive has no
 //! FUA of its own, so the same holds for it. What a failed flush has lost is not a block that could be named.

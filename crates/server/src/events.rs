@@ -6,7 +6,7 @@ use container::persist::Inexpressible;
 use engine::control::bad_blocks::BadRange;
 use engine::control::message::Refused;
 use engine::event::{Event, JobName, NotRecorded, VolumeEnd};
-use engine::policy::ErrorClass;
+use engine::policy::{ErrorClass, MemberKind};
 use engine::units::MemberId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -45,6 +45,11 @@ impl Names<'_> {
         )
     }
 
+    fn kind(&self, member: MemberId) -> MemberKind {
+        let drive = self.drives.get(usize::from(member.0));
+        drive.map_or(MemberKind::Device, |drive| drive.kind)
+    }
+
     fn volume(&self, volume: engine::units::VolumeId) -> String {
         self.volumes
             .get(volume.0 as usize)
@@ -66,7 +71,10 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
             let name = names.member(member);
             told.set(
                 "member-failed",
-                format!("{name} is failed: {}", reason(class, errno)),
+                format!(
+                    "{name} is failed: {}",
+                    reason(names.kind(member), class, errno)
+                ),
                 true,
             );
             told.member = Some(name);
@@ -411,17 +419,23 @@ impl Told {
 }
 
 /// Why a drive has failed, in words.
-pub(super) fn reason(class: ErrorClass, errno: i32) -> String {
-    if errno == 0 {
-        return "an operator asked for it".to_owned();
-    }
-    let class = match class {
-        ErrorClass::Retryable => "it stays busy",
-        ErrorClass::Media => "it cannot store data",
-        ErrorClass::Path => "the path to it failed",
-        ErrorClass::Gone => "it is gone",
-        ErrorClass::Misuse => "it refuses valid commands",
-        ErrorClass::NotSupported => "it does not support an operation",
+pub(super) fn reason(kind: MemberKind, class: ErrorClass, errno: i32) -> String {
+    const ENODEV: i32 = 19;
+    const ENOSPC: i32 = 28;
+    let class = match (kind, class, errno) {
+        (_, _, 0) => return "an operator asked for it".to_owned(),
+        // The text of the errno would add nothing.
+        (MemberKind::Device, _, ENODEV) => {
+            return "it is gone: the kernel has removed it".to_owned();
+        }
+        // The capacity of the device is still the same, so this may also be a thin volume whose pool is full.
+        (MemberKind::Device, _, ENOSPC) => "it is gone, or what it stores data on is full",
+        (_, ErrorClass::Retryable, _) => "it stays busy",
+        (_, ErrorClass::Media, _) => "it cannot store data",
+        (_, ErrorClass::Path, _) => "the path to it failed",
+        (_, ErrorClass::Gone, _) => "it is gone",
+        (_, ErrorClass::Misuse, _) => "it refuses valid commands",
+        (_, ErrorClass::NotSupported, _) => "it does not support an operation",
     };
     let error = std::io::Error::from_raw_os_error(errno).to_string();
     format!("{class} ({})", without_error_number(&error))
@@ -464,5 +478,34 @@ fn refusal(refused: Refused) -> &'static str {
         Refused::NoSpare => "there is no spare; `fullstripe add-spare DRIVE` adds one",
         Refused::NoRedundancy => "RAID 0 has no redundancy to work with",
         Refused::Stopping => "the array is being stopped",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_space_is_gone_and_a_file_without_space_is_not() {
+        use MemberKind::{Device, File};
+        let words = |kind, errno| {
+            let class = engine::policy::MemberError::from_errno(errno).class;
+            reason(kind, class, errno)
+        };
+        assert_eq!(words(Device, 19), "it is gone: the kernel has removed it");
+        assert_eq!(
+            words(Device, 28),
+            "it is gone, or what it stores data on is full (No space left on device)"
+        );
+        assert_eq!(
+            words(File, 28),
+            "it cannot store data (No space left on device)"
+        );
+        assert_eq!(words(File, 19), "it is gone (No such device)");
+        assert_eq!(
+            words(Device, 5),
+            "it cannot store data (Input/output error)"
+        );
+        assert_eq!(words(Device, 0), "an operator asked for it");
     }
 }

@@ -126,6 +126,7 @@ impl Runtime {
             name: probed.drive.name().to_owned(),
             serial: probed.serial.to_string(),
             io_path: probed.drive.io_path(),
+            kind: probed.drive.kind(),
             is_deleted: false,
             failure: None,
         };
@@ -398,6 +399,7 @@ impl Shared {
             name: drive.name().to_owned(),
             serial: identity.serial.to_string(),
             io_path: drive.io_path(),
+            kind: drive.kind(),
             is_deleted: false,
             failure: None,
         };

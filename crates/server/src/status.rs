@@ -10,6 +10,7 @@ use engine::control::bad_blocks::BadRange;
 use engine::control::record::{MemberState, SlotRecord, SyncKind, VolumeRecord};
 use engine::event::JobName;
 use engine::layout::Level;
+use engine::policy::MemberKind;
 use engine::stats::Stats;
 use engine::units::{MemberId, Nanos, Slot, SlotSet};
 use metadata::imsm::Uuid;
@@ -214,6 +215,8 @@ pub struct DriveName {
     pub serial: String,
     /// How its I/O reaches the kernel.
     pub io_path: IoPath,
+    /// Whether it is a file or a device, which decides what its errors mean.
+    pub kind: MemberKind,
     /// It is a file that has been deleted since.
     pub is_deleted: bool,
     /// Why it has failed in this process.

@@ -176,7 +176,7 @@ impl Drive {
             what,
             offset_bytes,
             length_bytes,
-            error: MemberError::from_errno(errno),
+            error: MemberError::from_errno(self.meaning_of(errno)),
         }
     }
 }

@@ -10,6 +10,13 @@
 //! Member I/O bypasses the page cache (`O_DIRECT`) where that is possible; a file on a file system
 //! without direct I/O is used through the page cache, and [`Drive::notes`] says so.
 //!
+//! # Drives that are gone
+//!
+//! When the kernel removes a drive, I/O fails with an errno that may just as well mean something else (EIO, ENOSPC). So
+//! after each error of a block device its capacity is looked up, without waiting for the drive. If the drive is gone,
+//! the error becomes `ENODEV` (`Drive::meaning_of`). [`Drive::is_alive`] does the same for idle drives. A file's ENOSPC
+//! is left as it is: its file system really is full.
+//!
 //! # Serials
 //!
 //! The array's metadata identifies drives by the last 16 characters of their serial. The serial is the first that is
@@ -41,6 +48,9 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+const ENXIO: i32 = 6;
+const ENODEV: i32 = 19;
 
 /// How a drive is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -249,20 +259,39 @@ impl Drive {
     ///
     /// `Gone` if it was removed or has shrunk, otherwise the system's error.
     pub fn is_alive(&self) -> Result<(), MemberError> {
-        const ENXIO: i32 = 6;
         let Backing::File(fd) = &self.backing else {
             return Ok(());
         };
         let result = match (&self.file_size, &self.block_device) {
             (Some(size), _) => size.check(fd),
-            (None, Some(device)) if !device.exists() => Err(ENXIO),
-            (None, _) => match size_of_device(fd) {
-                Ok(size) if size >= self.size_bytes => Ok(()),
-                Ok(_) => Err(ENXIO),
-                Err(errno) => Err(errno.raw_os_error()),
-            },
+            (None, device) => {
+                let listed = device
+                    .as_ref()
+                    .map_or(Ok(()), |one| one.check(self.size_bytes));
+                listed.and_then(|()| self.check_capacity(fd))
+            }
         };
         result.map_err(MemberError::from_errno)
+    }
+
+    /// Checks the capacity by the descriptor, which may wait for the device.
+    fn check_capacity(&self, fd: &OwnedFd) -> Result<(), i32> {
+        match size_of_device(fd) {
+            Ok(size_bytes) if size_bytes >= self.size_bytes => Ok(()),
+            Ok(0) => Err(ENODEV),
+            Ok(_) => Err(ENXIO),
+            Err(errno) => Err(errno.raw_os_error()),
+        }
+    }
+
+    /// What the errno of an I/O that has failed means. If the kernel has removed the block device, that is `ENODEV`, and
+    /// if it is smaller than when it was opened, `ENXIO`: after a removal, Linux answers I/O that was under way with
+    /// EIO, and writes with ENOSPC, as if the drive were full. Never waits for the drive.
+    #[cold]
+    pub(crate) fn meaning_of(&self, errno: i32) -> i32 {
+        let device = self.block_device.as_ref();
+        let gone = device.and_then(|device| device.check(self.size_bytes).err());
+        gone.unwrap_or(errno)
     }
 
     /// Whether the file has been deleted from its folder: it can be used as before, but its content is lost when the

@@ -4,6 +4,11 @@ use super::serial_from;
 use std::fs;
 use std::path::PathBuf;
 
+/// The unit of `size`, whatever the device's sectors are.
+const SECTOR_BYTES: u64 = 512;
+const ENXIO: i32 = 6;
+const ENODEV: i32 = 19;
+
 /// A block device, identified by its number.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
@@ -36,10 +41,24 @@ impl Device {
         self.all.join(format!("{}:{}", self.major, self.minor))
     }
 
-    /// Whether the kernel still has the device.
-    pub fn exists(&self) -> bool {
-        // If /sys is not mounted, assume yes; the size check decides.
-        self.folder().exists() || !self.all.exists()
+    /// Checks that the kernel still has the device, with at least `expected_bytes`. This never waits for the device, not
+    /// even for a command that hangs, because only the kernel's list is read. Before the kernel ends the I/O of a drive
+    /// that it removes, it sets the drive's capacity to zero. If /sys is not mounted, the device passes.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the kernel has removed the device, `ENXIO` if it is smaller.
+    pub fn check(&self, expected_bytes: u64) -> Result<(), i32> {
+        let folder = self.folder();
+        let Ok(text) = fs::read_to_string(folder.join("size")) else {
+            let is_known = folder.exists() || !self.all.exists();
+            return if is_known { Ok(()) } else { Err(ENODEV) };
+        };
+        match text.trim().parse::<u64>() {
+            Ok(0) if expected_bytes > 0 => Err(ENODEV),
+            Ok(sectors) if sectors.saturating_mul(SECTOR_BYTES) < expected_bytes => Err(ENXIO),
+            _ => Ok(()),
+        }
     }
 
     /// An attribute of the device or, for a partition, of the drive that it is part of.
@@ -172,13 +191,38 @@ pub(super) mod tests {
     fn a_drive_is_gone_when_the_kernel_has_it_no_more() {
         let folder = tempfile::tempdir().unwrap();
         let (all, _) = drive_with_partition(folder.path());
-        assert!(Device::among(&all, makedev(259, 1)).exists());
-        assert!(!Device::among(&all, makedev(259, 2)).exists());
+        let partition = Device::among(&all, makedev(259, 1));
+        let absent = Device::among(&all, makedev(259, 2));
+        assert_eq!(partition.check(4096), Ok(()), "its size is not known");
+        assert_eq!(absent.check(4096), Err(ENODEV));
         let nowhere = folder.path().join("nowhere");
         let device = Device::among(nowhere, makedev(259, 2));
-        assert!(
-            device.exists(),
+        assert_eq!(
+            device.check(4096),
+            Ok(()),
             "without a folder of devices, no device counts as gone"
+        );
+    }
+
+    #[test]
+    fn a_drive_is_gone_when_its_capacity_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let (all, _) = drive_with_partition(folder.path());
+        let device = Device::among(&all, makedev(259, 0));
+        for (sectors, result) in [
+            ("8\n", Ok(())),
+            ("9\n", Ok(())),
+            ("7\n", Err(ENXIO)),
+            ("0\n", Err(ENODEV)),
+            ("many\n", Ok(())),
+        ] {
+            fs::write(all.join("259:0/size"), sectors).unwrap();
+            assert_eq!(device.check(4096), result, "{sectors:?}");
+        }
+        assert_eq!(
+            Device::among(&all, makedev(259, 1)).check(4096),
+            Ok(()),
+            "the size of a drive says nothing about its partitions"
         );
     }
 

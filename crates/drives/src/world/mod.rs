@@ -286,6 +286,14 @@ impl<P: Port> RingWorld<P> {
         if transfer.was_refused_discard() {
             self.discard_refused(transfer.attachment);
         }
+        let errno = match errno {
+            0 => 0,
+            errno => self
+                .attachments
+                .at(transfer.attachment)
+                .drive
+                .meaning_of(errno),
+        };
         self.settle(transfer.answer, transfer.attachment, transfer.finish, errno);
         if let Some(memory) = transfer.memory {
             self.metadata.free(memory);

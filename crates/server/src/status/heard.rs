@@ -22,7 +22,7 @@ impl Facts {
                 errno,
             }) => {
                 if let Some(drive) = self.drives.get_mut(usize::from(member.0)) {
-                    drive.failure = Some(reason(*class, *errno));
+                    drive.failure = Some(reason(drive.kind, *class, *errno));
                 }
             }
             News::Engine(Event::BadBlockLogFull(member)) => self.bad_block_log_full = Some(*member),
@@ -84,6 +84,7 @@ mod tests {
     use super::*;
     use crate::status::DriveName;
     use drives::drive::IoPath;
+    use engine::policy::MemberKind;
 
     const VOLUME: VolumeId = VolumeId(0);
 
@@ -92,6 +93,7 @@ mod tests {
             name: name.to_owned(),
             serial: name.to_owned(),
             io_path: IoPath::Ring,
+            kind: MemberKind::File,
             is_deleted: false,
             failure: None,
         };

@@ -276,6 +276,14 @@ fullstripe create raid0 --level 0 d0.img d1.img d2.img > made.txt; up --degraded
         "is 'vol0 is optimal' && fullstripe status | grep 'slot 1 .*d4.img'",
     ),
     case(
+        "A drive is gone",
+        "root; drives; losetup -f --show d1.img > loops; mixed=\"d0.img $(cat loops) d2.img d3.img\"; \
+         fullstripe create vol0 --level 5 --chunk 64k $mixed > made.txt; up $mixed; truncate -s 0 d1.img; \
+         losetup --set-capacity $(cat loops); until [ \"$(fullstripe status --check)\" != 'vol0 is optimal' ]; do sleep 0.1; done",
+        "fullstripe status",
+        "is 'vol0 is optimal' && fullstripe status | grep 'slot 1 .*d4.img'",
+    ),
+    case(
         "A rebuild does not start",
         "made; up $all; fullstripe fail d2.img 2> fail.txt",
         "fullstripe rebuild vol0",
