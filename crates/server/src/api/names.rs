@@ -5,7 +5,8 @@
 //! drive's index in this process's list, meant for programs, which read it from the status just before they use it
 //! ([`member`]). A person who types a number may just as well mean a slot, so a number from a person is refused with
 //! the list of what it could mean ([`drive`]). Removed drives have no name any more, because the same drive may have
-//! come back under a new number.
+//! come back under a new number. A failed drive is closed, so the kernel may give its path to another drive. If that
+//! one is added, the path means two drives, and the user is asked for the serial.
 
 use crate::status::{MemberStatus, SlotStatus, Status, VolumeStatus};
 use std::path::Path;
@@ -202,10 +203,20 @@ fn last_part(name: &str) -> &str {
 }
 
 fn list<'a>(status: &Status, members: impl Iterator<Item = &'a MemberStatus>) -> String {
+    let members: Vec<&MemberStatus> = members.collect();
+    let is_shared = |name: &str| members.iter().filter(|one| one.name == name).count() > 1;
     let each: Vec<String> = members
-        .map(|member| match places(status, member)[..] {
-            [] => format!("{} ({})", member.name, member.state),
-            ref places => format!("{} ({})", member.name, places.join(", ")),
+        .iter()
+        .map(|member| {
+            let place = match places(status, member)[..] {
+                [] => member.state.clone(),
+                ref places => places.join(", "),
+            };
+            let MemberStatus { name, serial, .. } = member;
+            match is_shared(name) {
+                true => format!("{name} with the serial {serial} ({place})"),
+                false => format!("{name} ({place})"),
+            }
         })
         .collect();
     if each.is_empty() {

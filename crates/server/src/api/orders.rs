@@ -229,14 +229,17 @@ fn replacement(
 ) -> Result<(MemberId, Option<String>), ApiError> {
     match names::member(status, &request.with) {
         Ok(member) if member.state == "spare" => Ok((MemberId(member.id), None)),
-        Ok(member) => Err(ApiError::conflict(format!(
-            "{} is {}, and only a spare can take a slot",
-            member.name, member.state
-        ))),
+        // Another drive may have the path of a failed one; adding it compares the serial numbers.
+        Ok(member) if member.state != "failed" || !request.with.starts_with('/') => {
+            Err(ApiError::conflict(format!(
+                "{} is {}, and only a spare can take a slot",
+                member.name, member.state
+            )))
+        }
         Err(names::NameError::Ambiguous(sentence)) => Err(ApiError::conflict(sentence)),
         // A number can only mean a drive that the array has.
         Err(error) if request.with.parse::<u64>().is_ok() => Err(error.into()),
-        Err(_) => {
+        Ok(_) | Err(_) => {
             let spare = SpareRequest {
                 drive: request.with.clone(),
                 force: request.force,

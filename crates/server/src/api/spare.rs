@@ -13,7 +13,7 @@ use super::names;
 use super::schema::{Done, SpareRequest};
 use super::state::{command, published};
 use crate::runtime::{Shared, lock};
-use crate::status::Status;
+use crate::status::{MemberStatus, Status};
 use container::Container;
 use container::bitmap::returning;
 use container::foreign::{Ends, in_words};
@@ -106,8 +106,15 @@ impl Spares {
                  and serve the array again before adding another"
             )));
         }
-        refuse_own(&status, &spec)?;
-        let probed = open(spec)?;
+        let own = of_same_path(&status, &spec);
+        if let Some(own) = own.filter(|own| own.state != "failed") {
+            return Err(is_in_array(&status, own));
+        }
+        let probed = open(spec).map_err(|error| match own {
+            // It holds commands that it has not answered, so this process still has it open.
+            Some(own) if error.protects_data => is_in_array(&status, own),
+            _ => error,
+        })?;
         self.check(&published(shared), &probed)?;
         // A drive of this array that lacks only what the bitmaps mark keeps its content.
         let returns = returning(&probed, &self.mpb).filter(|_| !request.force);
@@ -204,20 +211,24 @@ impl Spares {
     }
 }
 
-/// Refuses a drive that this array has already; later checks would only report it as in use.
-fn refuse_own(status: &Status, spec: &MemberSpec) -> Result<(), ApiError> {
+/// The drive of this array that was opened by the same path. While a drive is open, the path can mean no other drive. A
+/// failed drive is closed, so another drive may have its path; then only the serial number tells whether it is the same.
+fn of_same_path<'a>(status: &'a Status, spec: &MemberSpec) -> Option<&'a MemberStatus> {
     let Target::Path(path) = &spec.target else {
-        return Ok(());
+        return None;
     };
     let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let path = whole(path);
-    let mut present = status
-        .members
-        .iter()
-        .filter(|member| member.state != "removed");
-    let Some(own) = present.find(|member| whole(Path::new(&member.name)) == path) else {
-        return Ok(());
-    };
+    let is_same = |member: &&MemberStatus| whole(Path::new(&member.name)) == path;
+    let present = status.members.iter().filter(|one| one.state != "removed");
+    // A drive in use first: a failed drive may have had its path before.
+    let mut same: Vec<&MemberStatus> = present.filter(is_same).collect();
+    same.sort_by_key(|member| member.state == "failed");
+    same.first().copied()
+}
+
+/// The refusal of a drive that this array has already; later checks would only report it as in use.
+fn is_in_array(status: &Status, own: &MemberStatus) -> ApiError {
     let place = match names::places(status, own)[..] {
         [] => own.state.clone(),
         ref places => format!("{}, {}", places.join(", "), own.state),
@@ -227,22 +238,23 @@ fn refuse_own(status: &Status, spec: &MemberSpec) -> Result<(), ApiError> {
         _ => String::new(),
     };
     let sentence = format!("{} is in this array already ({place}){todo}", own.name);
-    Err(ApiError::conflict(sentence).protecting_data())
+    ApiError::conflict(sentence).protecting_data()
 }
 
 fn check_serial(status: &Status, probed: &Probed) -> Result<(), ApiError> {
     let serial = probed.serial.to_string();
-    let same = |member: &&crate::status::MemberStatus| {
-        member.serial == serial && member.state != "removed"
-    };
+    let same = |member: &&MemberStatus| member.serial == serial && member.state != "removed";
     let Some(twin) = status.members.iter().find(same) else {
         return Ok(());
     };
     let name = probed.drive.name();
+    if twin.state == "failed" && twin.name == name {
+        return Err(is_in_array(status, twin));
+    }
     Err(ApiError::conflict(if twin.state == "failed" {
         format!(
-            "{name} has the serial number {serial} of the failed drive {}; `fullstripe remove {}` first",
-            twin.name, twin.name
+            "{name} has the serial number {serial} of the failed drive {}; `fullstripe remove {serial}` first",
+            twin.name
         )
     } else {
         format!(

@@ -82,6 +82,15 @@ fn what_may_mean_two_drives_is_asked_back() {
     assert!(
         matches!(found("data"), Err(NameError::Ambiguous(sentence)) if sentence.contains("is a volume"))
     );
+    // Another drive has got the path of a failed one.
+    let reused = status(&[("/dev/n1", "A", "failed"), ("/dev/n1", "B", "spare")]);
+    let asked = "\"/dev/n1\" may mean /dev/n1 with the serial A (data:0), /dev/n1 with the serial B (spare); give the \
+                 whole path, the serial, or VOLUME:SLOT";
+    assert_eq!(
+        drive(&reused, "/dev/n1").map(|member| member.id),
+        Err(NameError::Ambiguous(asked.to_owned()))
+    );
+    assert_eq!(drive(&reused, "A").map(|member| member.id), Ok(0));
     // The serial of one drive reads like the slot of another.
     let misled = status(&[("/a", "A", "active"), ("/b", "data:0", "spare")]);
     assert!(matches!(

@@ -74,3 +74,58 @@ fn a_drive_with_which_a_volume_failed_is_closed_as_well() {
     let status = served.status();
     assert_eq!(status.members[1].state, "failed");
 }
+
+#[test]
+fn a_drive_that_comes_back_under_another_path_is_known_by_its_serial() {
+    let folder = TempDir::new().unwrap();
+    let (served, paths) = on_files(&folder, Level::Raid5, 3);
+    served.wait_until("redundancy", |status| status.volumes[0].state == "optimal");
+    served.post("/v1/members/d1.img/fail").unwrap();
+    closes(&paths[1]);
+    let elsewhere = folder.path().join("elsewhere.img");
+    std::fs::rename(&paths[1], &elsewhere).unwrap();
+    let spec = format!("{},serial=d1.img", elsewhere.display());
+    let (code, sentence, _) = refusal(served.add_spare(&spec, true));
+    let wanted = format!(
+        "{} has the serial number d1.img of the failed drive {}; `fullstripe remove d1.img` first",
+        elsewhere.display(),
+        paths[1].display()
+    );
+    assert_eq!((code, sentence), (409, wanted));
+    served.post("/v1/members/d1.img/remove").unwrap();
+    served.add_spare(&spec, true).unwrap();
+    served.wait_until("redundancy", |status| status.volumes[0].state == "optimal");
+}
+
+#[test]
+fn another_drive_may_have_the_path_of_a_failed_one() {
+    let folder = TempDir::new().unwrap();
+    let (served, paths) = on_files(&folder, Level::Raid5, 3);
+    served.wait_until("redundancy", |status| status.volumes[0].state == "optimal");
+    served.post("/v1/members/d1.img/fail").unwrap();
+    closes(&paths[1]);
+    let path = paths[1].display().to_string();
+    // The failed drive itself is refused.
+    let (code, sentence, protects) = refusal(served.add_spare(&path, true));
+    assert_eq!((code, protects), (409, true), "{sentence}");
+    assert!(
+        sentence.contains("is in this array already (v:1, failed); `fullstripe remove "),
+        "{sentence}"
+    );
+    std::fs::remove_file(&path).unwrap();
+    let file = File::create(&path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    drop(file);
+    let other = format!("{path},serial=OTHER");
+    assert_eq!(served.add_spare(&other, false).unwrap().member, Some(3));
+    served.wait_until("redundancy", |status| status.volumes[0].state == "optimal");
+    // A drive in use is known by its path, whatever serial is given.
+    let (_, sentence, protects) = refusal(served.add_spare(&format!("{path},serial=X"), true));
+    assert!(protects, "{sentence}");
+    assert!(
+        sentence.contains("is in this array already (v:1, active)"),
+        "{sentence}"
+    );
+    served.post("/v1/members/d1.img/remove").unwrap();
+    assert_eq!(served.status().members[1].state, "removed");
+}
