@@ -1,21 +1,50 @@
 //! Finds out what else uses a drive or file, and says it in words.
 //!
-//! `O_EXCL` only reports "busy". The kernel's lists say who is the user: holders in sysfs (md, device mapper, bcache),
-//! mounts, swap, and loop devices on a file. Users of partitions count as users of their drive.
+//! `O_EXCL` only reports "busy". The kernel's lists say who is the user: sysfs (the module `kernel`: md, device mapper,
+//! bcache, btrfs), mounts, swap, and loop devices on a file. Users of partitions count as users of their drive. A process
+//! that has opened a block device exclusively is in none of these lists; [`openers`] finds it by its descriptors, if the
+//! caller may look at them.
 
+mod kernel;
 mod processes;
 
-pub use processes::{lock_holders, process_in_words};
+pub use processes::{lock_holders, openers, process_in_words};
 
 use rustix::fs::FileType;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// All known users of the block device or file at `path`, including those of its partitions. They read like
-/// `Linux md array md127` or `the file system mounted at /home`. Empty if there is none, or if none can be found out.
+/// A user of a drive.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Holder {
+    /// Who it is: `Linux md array md127`, `the file system mounted at /home`.
+    pub who: String,
+    /// What makes it let go of the drive: a command, or an order in words.
+    pub release: String,
+}
+
+impl Holder {
+    /// See the fields.
+    #[must_use]
+    pub fn new(who: impl Into<String>, release: impl Into<String>) -> Holder {
+        Holder {
+            who: who.into(),
+            release: release.into(),
+        }
+    }
+}
+
+/// The users that [`users`] finds, in words.
 #[must_use]
 pub fn holders(path: &Path) -> Vec<String> {
+    users(path).into_iter().map(|user| user.who).collect()
+}
+
+/// All known users of the block device or file at `path`, including those of its partitions. Empty if there is none, or
+/// if none can be found out.
+#[must_use]
+pub fn users(path: &Path) -> Vec<Holder> {
     let Ok(stat) = rustix::fs::stat(path) else {
         return Vec::new();
     };
@@ -26,7 +55,7 @@ pub fn holders(path: &Path) -> Vec<String> {
             rustix::fs::minor(stat.st_rdev),
         );
         for (part, folder) in with_partitions(number) {
-            found.extend(kernel_holders(&folder));
+            found.extend(kernel::users(Path::new("/"), &folder));
             found.extend(mounts(part));
         }
         found.extend(swaps(path, &with_partitions(number)));
@@ -60,25 +89,7 @@ fn parse_number(text: &str) -> Option<Number> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-fn kernel_holders(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder.join("holders"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    entries
-        .map(|entry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let mapped = fs::read_to_string(entry.path().join("dm/name")).ok();
-            match mapped {
-                Some(mapped) => format!("device mapper volume {} ({name})", mapped.trim()),
-                None if name.starts_with("md") => format!("Linux md array {name}"),
-                None => format!("kernel device {name}"),
-            }
-        })
-        .collect()
-}
-
-fn mounts(number: Number) -> Vec<String> {
+fn mounts(number: Number) -> Vec<Holder> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     mounts_in(&table, number, |source| device_number(Path::new(source)))
 }
@@ -89,7 +100,7 @@ fn mounts_in(
     table: &str,
     number: Number,
     number_of: impl Fn(&str) -> Option<Number>,
-) -> Vec<String> {
+) -> Vec<Holder> {
     let mut found = Vec::new();
     for line in table.lines() {
         let Some((left, right)) = line.split_once(" - ") else {
@@ -102,7 +113,11 @@ fn mounts_in(
         let source = right.split(' ').nth(1).unwrap_or_default();
         let named = || source.starts_with('/') && number_of(source) == Some(number);
         if parse_number(shown) == Some(number) || named() {
-            found.push(format!("the file system mounted at {}", unescape(place)));
+            let place = unescape(place);
+            found.push(Holder::new(
+                format!("the file system mounted at {place}"),
+                format!("umount {place}"),
+            ));
         }
     }
     found
@@ -141,7 +156,7 @@ fn device_number(path: &Path) -> Option<Number> {
     })
 }
 
-fn swaps(path: &Path, parts: &[(Number, PathBuf)]) -> Vec<String> {
+fn swaps(path: &Path, parts: &[(Number, PathBuf)]) -> Vec<Holder> {
     let table = fs::read_to_string("/proc/swaps").unwrap_or_default();
     let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     table
@@ -153,11 +168,14 @@ fn swaps(path: &Path, parts: &[(Number, PathBuf)]) -> Vec<String> {
             let number = device_number(swap);
             *swap == canonical || parts.iter().any(|(part, _)| Some(*part) == number)
         })
-        .map(|swap| format!("swap on {}", swap.display()))
+        .map(|swap| {
+            let swap = swap.display();
+            Holder::new(format!("swap on {swap}"), format!("swapoff {swap}"))
+        })
         .collect()
 }
 
-fn loop_devices(path: &Path) -> Vec<String> {
+fn loop_devices(path: &Path) -> Vec<Holder> {
     let Ok(canonical) = path.canonicalize() else {
         return Vec::new();
     };
@@ -169,7 +187,11 @@ fn loop_devices(path: &Path) -> Vec<String> {
             fs::read_to_string(entry.path().join("loop/backing_file"))
                 .is_ok_and(|file| Path::new(file.trim_end_matches('\n')) == canonical)
         })
-        .map(|entry| format!("loop device /dev/{}", entry.file_name().to_string_lossy()))
+        .map(|entry| {
+            let device = format!("/dev/{}", entry.file_name().to_string_lossy());
+            let detach = format!("losetup --detach {device}");
+            Holder::new(format!("loop device {device}"), detach)
+        })
         .collect()
 }
 
@@ -187,14 +209,10 @@ broken line
     #[test]
     fn mounts_are_found_by_number_and_by_source() {
         let number_of = |source: &str| (source == "/dev/sdb").then_some((8, 16));
-        assert_eq!(
-            mounts_in(TABLE, (98, 0), number_of),
-            ["the file system mounted at /"]
-        );
-        assert_eq!(
-            mounts_in(TABLE, (8, 16), number_of),
-            ["the file system mounted at /data disk"]
-        );
+        let root = Holder::new("the file system mounted at /", "umount /");
+        assert_eq!(mounts_in(TABLE, (98, 0), number_of), [root]);
+        let data = Holder::new("the file system mounted at /data disk", "umount /data disk");
+        assert_eq!(mounts_in(TABLE, (8, 16), number_of), [data]);
         assert!(mounts_in(TABLE, (8, 17), number_of).is_empty());
     }
 

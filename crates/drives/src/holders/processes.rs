@@ -1,5 +1,6 @@
 //! Processes that use a drive or file.
 
+use super::device_number;
 use std::fs;
 use std::path::Path;
 
@@ -21,6 +22,31 @@ pub fn lock_holders(path: &Path) -> Vec<u32> {
         .filter_map(|line| holder(line, &place))
         .filter(lives)
         .collect()
+}
+
+/// The ids of processes below `proc` that have opened the file or device at `path`; without this one. Descriptors of
+/// other users' processes are visible to root only.
+#[must_use]
+pub fn openers(proc: &Path, path: &Path) -> Vec<u32> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let number = device_number(&path);
+    let is_same = |target: &Path| {
+        let is_device = || target.starts_with("/dev") && device_number(target) == number;
+        target == path || (number.is_some() && is_device())
+    };
+    let has_open = |process: &u32| {
+        let folder = proc.join(process.to_string()).join("fd");
+        let mut descriptors = fs::read_dir(folder).into_iter().flatten().flatten();
+        descriptors.any(|entry| fs::read_link(entry.path()).is_ok_and(|target| is_same(&target)))
+    };
+    let processes = fs::read_dir(proc).into_iter().flatten().flatten();
+    let mut found: Vec<u32> = processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|&process| process != std::process::id())
+        .filter(has_open)
+        .collect();
+    found.sort_unstable();
+    found
 }
 
 /// The process in a line of /proc/locks, if the line is about the file at `place`:
@@ -56,6 +82,21 @@ pub fn process_in_words(process: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_that_have_a_drive_open_are_found_by_their_descriptors() {
+        let proc = tempfile::tempdir().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().canonicalize().unwrap();
+        for (process, target) in [(u32::MAX, &*path), (7, Path::new("/dev/null"))] {
+            let folder = proc.path().join(process.to_string()).join("fd");
+            fs::create_dir_all(&folder).unwrap();
+            std::os::unix::fs::symlink(target, folder.join("3")).unwrap();
+        }
+        fs::create_dir_all(proc.path().join("self/fd")).unwrap();
+        assert_eq!(openers(proc.path(), &path), [u32::MAX]);
+        assert!(openers(proc.path(), Path::new("/nonexistent/drive")).is_empty());
+    }
 
     #[test]
     fn holders_are_told_from_those_who_wait() {
