@@ -5,9 +5,10 @@
 //! finds its own drives busy. So a busy drive without a living user is waited for. A drive that a living process uses
 //! is refused at once, and the error names the process, because the kernel only reports that the drive is busy.
 
+use super::foreign::{Ends, holds_zfs};
 use super::serving::serving;
 use drives::drive::{Access, Drive, OpenError};
-use drives::holders::{holders, lock_holders, process_in_words};
+use drives::holders::{holders, lock_holders, openers, process_in_words};
 use drives::spec::{MemberSpec, Target};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -47,12 +48,37 @@ pub fn users<'a>(paths: impl Iterator<Item = &'a Path>) -> BTreeSet<u32> {
     users
 }
 
+/// In words, who has opened the drive at `path` exclusively without being in a list of the kernel: processes, or ZFS if
+/// its module is loaded and `drive` carries its labels. Root also learns of processes that only have the drive open,
+/// because nothing shows whether that is exclusive. Empty if nobody is found.
+#[must_use]
+pub fn unlisted_users(path: &Path, drive: Option<&Drive>) -> Vec<String> {
+    let by_lock_or_name = users(std::iter::once(path));
+    let is_device = || drive.is_some_and(|drive| drive.block_device().is_some());
+    let processes: Vec<u32> = match by_lock_or_name.is_empty() && is_device() {
+        true => openers(Path::new("/proc"), path),
+        false => by_lock_or_name.into_iter().collect(),
+    };
+    let is_zfs = || {
+        let is_loaded = ZFS_IS_LOADED.iter().any(|path| Path::new(path).exists());
+        let ends = drive.filter(|_| is_loaded).map(Ends::of);
+        ends.is_some_and(|ends| ends.is_ok_and(|ends| holds_zfs(&ends)))
+    };
+    if processes.is_empty() && is_zfs() {
+        return vec!["ZFS, whose labels it carries".to_owned()];
+    }
+    processes.into_iter().map(process_in_words).collect()
+}
+
+/// Folders that are there while ZFS's modules are loaded.
+const ZFS_IS_LOADED: [&str; 2] = ["/sys/module/zfs", "/proc/spl"];
+
 /// Adds to the error which processes use the drive, if the kernel does not say so.
 fn naming_users(error: OpenError, spec: &MemberSpec) -> OpenError {
     match (error, &spec.target) {
         (OpenError::InUse { name, by }, Target::Path(path)) if holders(path).is_empty() => {
-            let users = users(std::iter::once(path.as_path()));
-            let users: Vec<String> = users.into_iter().map(process_in_words).collect();
+            let drive = Drive::open(spec, Access::ReadOnly).ok();
+            let users = unlisted_users(path, drive.as_ref());
             let by = if users.is_empty() {
                 by
             } else {

@@ -121,17 +121,45 @@ pub fn probe_all(specs: &[String], access: Access) -> Result<Vec<Probed>> {
     for text in specs {
         let probed = probe(parse_spec(text)?, access)?;
         if let Some(twin) = all.iter().find(|other| other.serial == probed.serial) {
-            bail!(
-                "{} and {} have the same serial number {}; drives are told apart by its last 16 \
-                 characters, so give one of them another with ,serial=NAME",
-                twin.drive.name(),
-                probed.drive.name(),
-                probed.serial
-            );
+            bail!(twins(twin, &probed));
         }
         all.push(probed);
     }
     Ok(all)
+}
+
+/// Why two drives with the same serial number are refused. If their records are the same as well, this is one drive that
+/// can be reached in two ways, or a copy: giving one of them another serial number would be wrong.
+fn twins(first: &Probed, second: &Probed) -> String {
+    let names = (first.drive.name(), second.drive.name());
+    let serial = first.serial;
+    if is_same_record(first, second) {
+        seen_twice(names, &serial.to_string())
+    } else {
+        format!(
+            "{} and {} have the same serial number {serial}; drives are told apart by its last 16 characters, so give \
+             one of them another with ,serial=NAME",
+            names.0, names.1
+        )
+    }
+}
+
+/// A sentence about two names with the same serial number and the same record.
+#[must_use]
+pub fn seen_twice((first, second): (&str, &str), serial: &str) -> String {
+    format!(
+        "{first} and {second} have the same serial number {serial} and the same record, so they are two paths to one \
+         drive or one is a copy of the other; name only one of them, and list the drive under blacklist in \
+         /etc/multipath.conf if multipath would join the paths"
+    )
+}
+
+/// Whether both drives carry the same update of one container's record.
+fn is_same_record(first: &Probed, second: &Probed) -> bool {
+    match (&first.found, &second.found) {
+        (Ok(Some(first)), Ok(Some(second))) => first.mpb == second.mpb,
+        _ => false,
+    }
 }
 
 impl Probed {

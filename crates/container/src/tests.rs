@@ -6,6 +6,7 @@ mod machine;
 mod named;
 mod recorded;
 mod shadows;
+mod twins;
 
 use super::Container;
 use super::assemble::assemble;

@@ -13,6 +13,7 @@ mod tests;
 
 use crate::probe::Probed;
 use anyhow::{Context, Result};
+use drives::drive::Drive;
 use std::ops::Range;
 use words::and;
 
@@ -54,7 +55,14 @@ impl Ends {
     /// # Errors
     /// A read failed: then nothing is known, and the drive must not be called empty.
     pub fn read(probed: &Probed) -> Result<Ends> {
-        let drive = &probed.drive;
+        Ends::of(&probed.drive)
+    }
+
+    /// As [`Ends::read`], of a drive that need not have room for metadata.
+    ///
+    /// # Errors
+    /// As [`Ends::read`].
+    pub fn of(drive: &Drive) -> Result<Ends> {
         let size_bytes = drive.size_bytes();
         let length = END_BYTES.min(size_bytes);
         let read = |offset_bytes| {
@@ -129,6 +137,12 @@ impl Ends {
         let tail_start = self.size_bytes - self.tail.len() as u64;
         vec![(0, &self.head), (tail_start, &self.tail)]
     }
+}
+
+/// Whether there are labels of a ZFS pool.
+#[must_use]
+pub fn holds_zfs(ends: &Ends) -> bool {
+    structures::zfs(ends).is_some()
 }
 
 /// Everything found in `ends`, in the order in which a person would name it.

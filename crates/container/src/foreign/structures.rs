@@ -185,7 +185,7 @@ fn ddf(ends: &Ends) -> Option<Finding> {
 }
 
 /// ZFS: four labels of 256 KiB, two at each end; the second half of each is a ring of uberblocks.
-fn zfs(ends: &Ends) -> Option<Finding> {
+pub(super) fn zfs(ends: &Ends) -> Option<Finding> {
     const LABEL: u64 = 256 << 10;
     const MAGIC: u64 = 0x00BA_B10C;
     let end = ends.size_bytes() / LABEL * LABEL;

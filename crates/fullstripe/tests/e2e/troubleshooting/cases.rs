@@ -104,6 +104,12 @@ pub const CASES: &[Case] = &[
         "is 'vol1 is optimal'",
     ),
     case(
+        "One drive is seen twice",
+        "made; mkdir copy; cp d1.img copy/d1.img",
+        "fullstripe serve d0.img d1.img copy/d1.img d2.img d3.img",
+        "is 'vol0 is optimal'",
+    ),
+    case(
         "Firmware could not read the array",
         "drives",
         "fullstripe create vol1 --level 5 --chunk 256k d0.img d1.img d2.img",
