@@ -3,9 +3,10 @@
 use super::finding::Finding;
 use super::health;
 use anyhow::Result;
-use container::probe::{parse_spec, probe};
+use container::busy::unlisted_users;
+use container::probe::{parse_spec, probe, seen_twice};
 use drives::drive::{Access, Drive, OpenError};
-use drives::holders::holders;
+use drives::holders::{Holder, users};
 use drives::nvme::{self, Controller, Health};
 use rustix::fs::{Access as Permission, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -40,8 +41,12 @@ pub struct Looked {
     pub is_direct: bool,
     /// Whether this user may write to it.
     pub is_writable: bool,
-    /// Who uses it, in words.
-    pub holders: Vec<String>,
+    /// Its serial number, as the metadata store it.
+    pub serial: String,
+    /// A checksum of its record, if it has one: every drive of an array carries the same record.
+    pub record_checksum: Option<u32>,
+    /// Who uses it.
+    pub holders: Vec<Holder>,
     /// The content of its metadata region.
     pub content: Content,
     /// The health that an NVMe drive reports, if this user may query it.
@@ -78,6 +83,7 @@ pub fn check(specs: &[String], are_named: bool, look: Look) -> DrivesFindings {
         has_imsm: false,
     };
     let mut not_allowed = Vec::new();
+    let mut seen: Vec<(&str, Looked)> = Vec::new();
     for spec in specs {
         let about = short_name(spec, are_named);
         match look(spec) {
@@ -93,6 +99,10 @@ pub fn check(specs: &[String], are_named: bool, look: Look) -> DrivesFindings {
                 let about_itself = |it| health::nature(about, it, looked.health.as_ref());
                 outcome.findings.extend(controller.map(about_itself));
                 outcome.findings.extend(usable(about, &looked, are_named));
+                let twin = seen.iter().find(|(_, other)| is_twin(other, &looked));
+                let twin = twin.map(|(other, _)| seen_as_well(about, other, &looked, are_named));
+                outcome.findings.extend(twin);
+                seen.push((about, looked));
             }
             Err(LookError::NotAllowed) if !are_named => not_allowed.push(about),
             Err(LookError::NotAllowed) => outcome.findings.push(
@@ -181,18 +191,27 @@ fn for_mdadm(about: &str, what: String) -> Finding {
     }
 }
 
+/// Whether two names seem to mean one drive: the serial number and the record are the same.
+fn is_twin(first: &Looked, second: &Looked) -> bool {
+    first.record_checksum.is_some()
+        && (&first.serial, first.record_checksum) == (&second.serial, second.record_checksum)
+}
+
+/// `serve` refuses both if both are named.
+fn seen_as_well(about: &str, other: &str, looked: &Looked, are_named: bool) -> Finding {
+    let sentence = seen_twice((other, about), &looked.serial);
+    let (what, advice) = sentence.split_once("; ").unwrap_or((&sentence, ""));
+    let finding = match are_named {
+        true => Finding::problem(about, what),
+        false => Finding::warning(about, what),
+    };
+    finding.advise(advice)
+}
+
 fn usable(about: &str, looked: &Looked, is_named: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !looked.holders.is_empty() {
-        let what = format!("in use by {}", looked.holders.join(", "));
-        let is_array = matches!(looked.content, Content::Array { .. });
-        findings.push(if is_named {
-            Finding::problem(about, what).advise("release it first")
-        } else if is_array {
-            Finding::note(about, what).advise("fullstripe can serve its array when it is released")
-        } else {
-            Finding::ok(about, what)
-        });
+        findings.push(in_use(about, looked, is_named));
     } else if is_named && !looked.is_writable {
         findings.push(
             Finding::problem(about, "this user may not write to it")
@@ -211,6 +230,26 @@ fn usable(about: &str, looked: &Looked, is_named: bool) -> Vec<Finding> {
     findings
 }
 
+/// What to do about a drive that somebody uses. If it carries our metadata, it belongs to an array that cannot be served.
+fn in_use(about: &str, looked: &Looked, is_named: bool) -> Finding {
+    let names = looked.holders.iter().map(|one| one.who.as_str());
+    let what = format!("in use by {}", names.collect::<Vec<_>>().join(", "));
+    let is_ours = matches!(looked.content, Content::Array { .. } | Content::Spare);
+    let releases: Vec<&str> = looked
+        .holders
+        .iter()
+        .map(|one| one.release.as_str())
+        .collect();
+    let releases = releases.join(", ");
+    match (is_named, is_ours) {
+        (true, _) => Finding::problem(about, what).advise(format!("release it first: {releases}")),
+        (false, true) => Finding::warning(about, what).advise(format!(
+            "fullstripe can serve its array when it is released: {releases}"
+        )),
+        (false, false) => Finding::ok(about, what),
+    }
+}
+
 /// Opens and examines the drive `spec`. For a drive that the user named, it is checked whether it can be opened
 /// exclusively; other drives are not disturbed even for a moment.
 pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
@@ -218,9 +257,13 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
         .and_then(|spec| probe(spec, Access::ReadOnly))
         .map_err(sort_error)?;
     let path = probed.path();
-    let mut holders = path.map(holders).unwrap_or_default();
-    if is_named && holders.is_empty() && path.is_some_and(|path| is_held(&probed.drive, path)) {
-        holders.push("another process".to_owned());
+    let mut holders = path.map(users).unwrap_or_default();
+    if let Some(path) = path
+        && is_named
+        && holders.is_empty()
+        && is_held(&probed.drive, path)
+    {
+        holders.push(unlisted(path, &probed.drive));
     }
     let permission = Permission::READ_OK | Permission::WRITE_OK;
     let device = probed
@@ -234,6 +277,11 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
         is_direct: probed.drive.direct(),
         is_writable: path.is_none_or(|path| rustix::fs::access(path, permission).is_ok()),
         holders,
+        serial: probed.serial.to_string(),
+        record_checksum: match &probed.found {
+            Ok(Some(found)) => found.print.crc,
+            _ => None,
+        },
         content: match &probed.found {
             Ok(None) => Content::Nothing,
             Ok(Some(found)) if found.mpb.volumes.is_empty() => Content::Spare,
@@ -249,6 +297,19 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
             Err(error) => Content::Damaged(error.to_string()),
         },
     })
+}
+
+/// The user of a drive that is held although the kernel lists no user.
+fn unlisted(path: &Path, drive: &Drive) -> Holder {
+    let found = unlisted_users(path, Some(drive)).join(", ");
+    if found.is_empty() {
+        return Holder::new("another process", "`fuser` as root shows which");
+    }
+    let release = match found.starts_with("ZFS") {
+        true => "`zpool export` its pool",
+        false => "end the process; `fullstripe stop` ends a server",
+    };
+    Holder::new(found, release)
 }
 
 /// Whether another process has opened the drive as `serve` does. The device is opened for reading, because closing a

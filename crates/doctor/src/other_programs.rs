@@ -1,5 +1,5 @@
-//! Other programs that take over drives with RAID metadata: md and mdadm's rules, dmraid,
-//! multipath, LVM.
+//! Other programs that use drives, or take over drives with RAID metadata: md and mdadm's rules, dmraid, multipath, LVM,
+//! dm-crypt, btrfs, bcache, ZFS. Which drives they use is told with the drives.
 
 use super::files::Files;
 use super::finding::Finding;
@@ -21,6 +21,9 @@ const CONFIGURATIONS: [&str; 2] = ["/etc/mdadm.conf", "/etc/mdadm/mdadm.conf"];
 pub fn check(files: &Files, has_imsm: bool) -> Vec<Finding> {
     let mut findings = md_arrays(files);
     findings.extend(device_mapper(files));
+    findings.extend(btrfs(files));
+    findings.extend(bcache(files));
+    findings.extend(zfs(files));
     findings.push(automatic_assembly(files, has_imsm));
     findings
 }
@@ -108,7 +111,7 @@ fn device_mapper(files: &Files) -> Vec<Finding> {
     for device in files.list("/sys/block") {
         let folder = format!("/sys/block/{device}/dm");
         let uuid = files.text(&format!("{folder}/uuid")).unwrap_or_default();
-        let prefix = ["DMRAID-", "mpath-", "LVM-"]
+        let prefix = ["DMRAID-", "mpath-", "LVM-", "CRYPT-"]
             .into_iter()
             .find(|prefix| uuid.starts_with(prefix));
         if let Some(prefix) = prefix {
@@ -126,10 +129,46 @@ fn device_mapper(files: &Files) -> Vec<Finding> {
                 ),
                 "mpath-" => Finding::note("multipath", format!("holds drives: {names}"))
                     .advise("blacklist drives for arrays in /etc/multipath.conf"),
+                "CRYPT-" => Finding::ok("dm-crypt", format!("volumes: {names}")),
                 _ => Finding::ok("LVM", format!("volumes: {names}")),
             }
         })
         .collect()
+}
+
+/// File systems of btrfs on several devices: mount tables show only one device of each.
+fn btrfs(files: &Files) -> Vec<Finding> {
+    const ALL: &str = "/sys/fs/btrfs";
+    let mut findings = Vec::new();
+    for uuid in files.list(ALL) {
+        let devices = files.list(&format!("{ALL}/{uuid}/devices"));
+        if devices.len() > 1 {
+            let label = files.text(&format!("{ALL}/{uuid}/label")).unwrap_or(uuid);
+            let what = format!("the file system {label} uses {}", devices.join(", "));
+            findings.push(Finding::ok("btrfs", what));
+        }
+    }
+    findings
+}
+
+fn bcache(files: &Files) -> Option<Finding> {
+    let devices = files.list("/sys/block").into_iter();
+    let used: Vec<String> = devices
+        .filter(|name| files.exists(&format!("/sys/block/{name}/bcache")))
+        .filter(|name| !name.starts_with("bcache"))
+        .collect();
+    (!used.is_empty()).then(|| Finding::ok("bcache", format!("uses {}", used.join(", "))))
+}
+
+/// ZFS opens the drives of a pool exclusively, and no list of the kernel shows which.
+fn zfs(files: &Files) -> Option<Finding> {
+    let is_loaded = files.exists("/sys/module/zfs") || files.exists("/proc/spl");
+    is_loaded.then(|| {
+        let what = "its module is loaded, and the kernel does not list the drives of its pools";
+        Finding::note("ZFS", what).advise(
+            "zpool status -P shows them; name drives to doctor to see whether they are held",
+        )
+    })
 }
 
 /// Whether mdadm assembles IMSM arrays when their drives appear.

@@ -5,6 +5,7 @@ mod machines;
 use super::drives::{Content, LookError, Looked};
 use super::finding::Level;
 use super::*;
+use ::drives::holders::Holder;
 use ::drives::ring::{RingMode, RingReport};
 use machines::{GOOD_HOST, MD_BOX, OLD_BOX, VMD_BOX, build, empty_drive, machine, member};
 
@@ -52,7 +53,10 @@ fn only_the_named_drives_are_told_of() {
     let named = named(&["/dev/nvme1n1p1", "/srv/d0.img,serial=D0"]);
     let report = examine(&machine(&root), &named, &|spec| match spec {
         "/dev/nvme1n1p1" => Ok(Looked {
-            holders: vec!["the file system mounted at /data".to_owned()],
+            holders: vec![Holder::new(
+                "the file system mounted at /data",
+                "umount /data",
+            )],
             ..empty_drive()
         }),
         "/srv/d0.img,serial=D0" => Ok(Looked {
@@ -111,12 +115,67 @@ fn drives_that_linux_md_and_dmraid_hold() {
         }),
         "/dev/sdd" => Err(LookError::Other("/dev/sdd: no medium".to_owned())),
         _ => Ok(Looked {
-            holders: vec!["Linux md array md127".to_owned()],
+            holders: vec![Holder::new(
+                "Linux md array md127 (a container with imsm metadata)",
+                "mdadm --stop /dev/md127",
+            )],
             ..member(&["data"], 2)
         }),
     });
     assert!(report.can_serve);
     insta::assert_snapshot!(report.to_string());
+}
+
+#[test]
+fn a_drive_that_two_nodes_show_is_told_once_with_both_names() {
+    let root = build(&[GOOD_HOST]);
+    let names = named(&["/dev/sda", "/dev/sdb", "/dev/sdc"]);
+    let look = |spec: &str| {
+        Ok(Looked {
+            serial: if spec == "/dev/sdc" { "C" } else { "A" }.to_owned(),
+            record_checksum: Some(7),
+            ..member(&["data"], 2)
+        })
+    };
+    let report = examine(&machine(&root), &names, &look).to_string();
+    let twins: Vec<&str> = report
+        .lines()
+        .filter(|line| line.contains("two paths"))
+        .collect();
+    assert_eq!(
+        twins,
+        [
+            "problem  /dev/sdb: /dev/sda and /dev/sdb have the same serial number A and the same record, so they are \
+             two paths to one drive or one is a copy of the other; name only one of them, and list the drive under \
+             blacklist in /etc/multipath.conf if multipath would join the paths"
+        ]
+    );
+}
+
+#[test]
+fn programs_that_use_drives_are_named() {
+    let root = build(&[
+        GOOD_HOST,
+        "sys/block/dm-0/dm/uuid = CRYPT-LUKS2-0a-home\n\
+         sys/block/dm-0/dm/name = home\n\
+         sys/fs/btrfs/0f3d/label = pool\n\
+         sys/fs/btrfs/0f3d/devices/sda/dev = 8:0\n\
+         sys/fs/btrfs/0f3d/devices/sdb/dev = 8:16\n\
+         sys/fs/btrfs/77aa/devices/sdc/dev = 8:32\n\
+         sys/block/sdd/bcache/state = clean\n\
+         sys/module/zfs/version = 2.3",
+    ]);
+    let findings = other_programs::check(&machine(&root).files, false);
+    let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    for wanted in [
+        "ok       dm-crypt: volumes: home",
+        "ok       btrfs: the file system pool uses sda, sdb",
+        "ok       bcache: uses sdd",
+        "note     ZFS: its module is loaded, and the kernel does not list the drives of its pools; zpool status -P \
+         shows them; name drives to doctor to see whether they are held",
+    ] {
+        assert!(lines.iter().any(|line| line == wanted), "{lines:#?}");
+    }
 }
 
 #[test]
@@ -216,9 +275,13 @@ fn real_files_are_looked_at_and_held_ones_noticed() {
     let holder =
         ::drives::drive::Drive::open(&path.parse().unwrap(), ::drives::drive::Access::Exclusive);
     let holder = holder.unwrap();
+    let held = drives::look(&path, true).unwrap().holders;
     assert_eq!(
-        drives::look(&path, true).unwrap().holders,
-        ["another process"]
+        held,
+        [Holder::new(
+            "another process",
+            "`fuser` as root shows which"
+        )]
     );
     drop(holder);
     assert!(drives::look(&path, true).unwrap().holders.is_empty());

@@ -65,6 +65,8 @@ pub fn empty_drive() -> Looked {
         size_bytes: 2_000_398_934_016,
         is_direct: true,
         is_writable: true,
+        serial: "SERIAL".to_owned(),
+        record_checksum: None,
         holders: Vec::new(),
         content: Content::Nothing,
         health: None,
