@@ -29,6 +29,7 @@ pub mod probe;
 pub mod refusal;
 pub mod serving;
 pub mod state_folder;
+pub mod whole_file;
 pub mod write_hole;
 pub mod zero;
 

@@ -15,9 +15,9 @@ pub mod event_file;
 pub mod keeper;
 pub mod settings;
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use container::whole_file;
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 /// Makes the folder of an array and locks it for as long as the returned file is open.
@@ -39,27 +39,7 @@ fn claim(folder: &Path) -> std::io::Result<File> {
     Ok(claimed)
 }
 
-/// Replaces the content of the file at `path` durably, or leaves the file as it is.
+/// As [`whole_file::replace`], for files that only the user of this process may read.
 fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let new = path.with_extension("new");
-    let written = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)
-        .and_then(|mut file| {
-            file.write_all(content)?;
-            file.sync_all()
-        })
-        .and_then(|()| std::fs::rename(&new, path));
-    if written.is_err() {
-        // The unfinished file takes space on a disk that may be full.
-        let _ = std::fs::remove_file(&new);
-        return written;
-    }
-    match path.parent() {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => Ok(()),
-    }
+    whole_file::replace(path, content, 0o600)
 }
