@@ -22,6 +22,7 @@ pub mod destroy;
 pub mod foreign;
 pub mod gather;
 pub mod machine;
+pub mod mdadm_conf;
 pub mod named;
 pub mod occupied;
 pub mod open;

@@ -89,6 +89,18 @@ impl Machine {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
+    /// The path of the program called `name`, if it is installed. Below another root only `/usr/sbin` is looked into, so
+    /// that a test does not run the programs of the real machine.
+    #[must_use]
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        let folders = match self.root == Path::new("/") {
+            true => search_path(),
+            false => vec![self.place("/usr/sbin")],
+        };
+        let paths = folders.iter().map(|folder| folder.join(name));
+        paths.into_iter().find(|path| path.is_file())
+    }
+
     /// As [`members_of`], on this machine.
     ///
     /// # Errors
@@ -106,6 +118,15 @@ impl Machine {
             unreadable,
         })
     }
+}
+
+/// The folders in `PATH`, and those with programs for administrators, which a user's `PATH` may lack.
+#[must_use]
+pub fn search_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.extend(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from));
+    folders
 }
 
 /// Paths of the block devices that can be members: no RAM disks, no optical or floppy drives, no device stacked on

@@ -3,6 +3,7 @@
 
 use super::files::Files;
 use super::finding::Finding;
+use container::mdadm_conf::CONFIGURATIONS;
 use std::collections::BTreeMap;
 
 /// The folders in the order in which udev prefers them; a file hides files of the same name in later folders.
@@ -13,8 +14,6 @@ const RULE_FOLDERS: [&str; 5] = [
     "/usr/lib/udev/rules.d",
     "/lib/udev/rules.d",
 ];
-/// The places where mdadm looks for its configuration (mdadm.conf(5); distributions use one or the other).
-const CONFIGURATIONS: [&str; 2] = ["/etc/mdadm.conf", "/etc/mdadm/mdadm.conf"];
 
 /// Finds programs that hold drives by their RAID metadata now, and programs that would take them. `has_imsm` is whether
 /// a drive with IMSM metadata was found, which decides how severe a finding is.

@@ -1,6 +1,7 @@
 //! Programs that are useful together with an array. None is needed to serve.
 
 use super::finding::Finding;
+pub use container::machine::search_path;
 use std::path::PathBuf;
 
 const TOOLS: [(&str, &str); 5] = [
@@ -30,12 +31,4 @@ pub fn check(folders: &[PathBuf]) -> Vec<Finding> {
             }
         })
         .collect()
-}
-
-/// The folders in `PATH`, and those with programs for administrators, which a user's `PATH` may lack.
-pub fn search_path() -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    folders.extend(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from));
-    folders
 }
