@@ -52,6 +52,8 @@ enum Command {
     Destroy(commands::destroy::DestroyArgs),
     /// Change the write-hole protection of a volume that is not being served
     WriteHole(commands::write_hole::WriteHoleArgs),
+    /// Check or show the settings file: the arrays that this machine serves at boot
+    Config(commands::config::ConfigArgs),
     /// Check whether this machine suits an array, and say what to change
     Doctor(commands::doctor::DoctorArgs),
     /// Save the metadata of drives to a file, or restore it
@@ -142,6 +144,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => commands::explain::run(&args),
         Command::Destroy(args) => commands::destroy::run(&args),
         Command::WriteHole(args) => commands::write_hole::run(&args),
+        Command::Config(args) => commands::config::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Metadata(args) => commands::metadata::run(&args),
         Command::Bench(args) => commands::bench::run(&args),

@@ -4,7 +4,7 @@
 //! doing it), [`explain`] (the plan of one request), [`metadata`] (saves and restores the records), [`write_hole`] (the
 //! protection against interrupted writes), [`destroy`]. [`sim`] needs no drives: it tests the engine in virtual time.
 //! Nor do [`plan`] and [`predict`], which predict the performance of drives and arrays, and [`claims`], which compares
-//! predictions with published figures.
+//! predictions with published figures. [`config`] checks and shows the settings file of the machine.
 //!
 //! [`boot`] answers what udev and systemd ask at boot.
 //!
@@ -19,6 +19,7 @@ pub mod bar;
 pub mod bench;
 pub mod boot;
 pub mod claims;
+pub mod config;
 pub mod create;
 pub mod describe;
 pub mod destroy;

@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 35] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 38] = [
     (
         "create",
         &[
@@ -239,6 +239,24 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 35] = [
                 "without drives: a degraded read",
             ),
         ],
+    ),
+    (
+        "config",
+        &[
+            ("fullstripe config check", "before the next boot"),
+            ("fullstripe config show", "every key with its value"),
+        ],
+    ),
+    (
+        "config check",
+        &[
+            ("fullstripe config check", "the file of this machine"),
+            ("fullstripe config check new.toml", "another file"),
+        ],
+    ),
+    (
+        "config show",
+        &[("fullstripe config show", "every key with its value")],
     ),
     (
         "doctor",

@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory};
 use std::fmt::Write as _;
 
 /// The groups of commands, in the order in which a user needs them.
-const GROUPS: [(&str, &[&str]); 8] = [
+const GROUPS: [(&str, &[&str]); 9] = [
     (
         "Arrays",
         &[
@@ -24,6 +24,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "metadata",
         ],
     ),
+    ("At boot", &["config"]),
     ("Drives", &["fail", "remove", "add-spare", "replace"]),
     (
         "Background work",
@@ -159,6 +160,9 @@ mod tests {
           destroy      Delete a volume
           write-hole   Change the write-hole protection of a volume that is not being served
           metadata     Save the metadata of drives to a file, or restore it
+
+        At boot:
+          config       Check or show the settings file: the arrays that this machine serves at boot
 
         Drives:
           fail         Stop using a drive, as if it had failed

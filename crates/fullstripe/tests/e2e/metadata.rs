@@ -3,7 +3,7 @@
 //! [`life`] follows an array from `create` to `destroy`; [`refusals`] gives the commands every kind of bad input;
 //! [`failures`] checks errors in JSON;
 //! [`damage`] breaks records and checks what commands make of them; [`shadows`] breaks all of them at once;
-//! [`mdadm`] lets mdadm read what fullstripe writes.
+//! [`settings`] is about the settings file of the machine; [`mdadm`] lets mdadm read what fullstripe writes.
 //! A test that the machine cannot run (no root, no loop devices, a missing program) prints that it is skipped.
 
 mod damage;
@@ -13,5 +13,6 @@ mod life;
 mod mdadm;
 mod refusals;
 mod rig;
+mod settings;
 mod shadows;
 mod write_hole;
