@@ -50,8 +50,8 @@ impl Name {
 #[derive(Debug)]
 struct Properties {
     path: PathBuf,
-    /// The file by which the kernel is asked to announce the device.
-    announce: PathBuf,
+    /// The device's folder in sysfs.
+    device: PathBuf,
 }
 
 impl Properties {
@@ -60,16 +60,31 @@ impl Properties {
         let name = node.file_name().expect("a block device has a name");
         let properties = Properties {
             path: folder.join(name),
-            announce: devices.join(name).join("uevent"),
+            device: devices.join(name),
         };
         let shown = properties.path.display();
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
         std::fs::write(&properties.path, text(offer))
             .with_context(|| format!("cannot write {shown}"))?;
-        std::fs::write(&properties.announce, "add")
+        properties
+            .announce("add")
             .with_context(|| format!("the kernel does not announce {} to udev", node.display()))?;
         Ok(properties)
+    }
+
+    /// Has the kernel announce the device, and then its partitions: the kernel has found those, and udev has heard of them,
+    /// before the file was there.
+    fn announce(&self, action: &str) -> std::io::Result<()> {
+        const ANNOUNCE: &str = "uevent";
+        std::fs::write(self.device.join(ANNOUNCE), action)?;
+        for entry in std::fs::read_dir(&self.device)? {
+            let part = entry?.path();
+            if part.join("partition").exists() {
+                std::fs::write(part.join(ANNOUNCE), action)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -78,7 +93,7 @@ impl Drop for Properties {
         // A file that stays is read by udev for a device that is none of ours; the next device of this name replaces it.
         // What is announced may be gone.
         let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::write(&self.announce, "change");
+        let _ = self.announce("change");
     }
 }
 
@@ -121,8 +136,15 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let [folder, devices] =
             ["run/fullstripe/devices", "sys"].map(|name| root.path().join(name));
-        let announce = devices.join("ublkb0/uevent");
-        std::fs::create_dir_all(announce.parent().unwrap()).unwrap();
+        let part = devices.join("ublkb0/ublkb0p1");
+        std::fs::create_dir_all(&part).unwrap();
+        std::fs::create_dir_all(devices.join("ublkb0/queue")).unwrap();
+        std::fs::write(part.join("partition"), "1").unwrap();
+        let announced = [devices.join("ublkb0"), part].map(|folder| folder.join("uevent"));
+        let are_announced = |action: &str| {
+            let mut files = announced.iter();
+            files.all(|file| std::fs::read_to_string(file).unwrap() == action)
+        };
         let node = Path::new("/dev/ublkb0");
         let told = Properties::tell(&folder, &devices, &offer("vol0"), node).unwrap();
         let file = folder.join("ublkb0");
@@ -130,11 +152,11 @@ mod tests {
             std::fs::read_to_string(&file).unwrap(),
             "FULLSTRIPE_UUID=03020100:07060504:0b0a0908:0f0e0d0c\nFULLSTRIPE_NAME=vol0\n"
         );
-        assert_eq!(std::fs::read_to_string(&announce).unwrap(), "add");
-        std::fs::remove_file(&announce).unwrap();
+        assert!(are_announced("add"));
+        assert!(!devices.join("ublkb0/queue/uevent").exists());
         drop(told);
         assert!(!file.exists());
-        assert_eq!(std::fs::read_to_string(&announce).unwrap(), "change");
+        assert!(are_announced("change"));
     }
 
     #[test]
