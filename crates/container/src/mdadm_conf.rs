@@ -39,7 +39,8 @@ pub enum Change {
     Changed {
         /// The file.
         file: PathBuf,
-        /// Where the file is kept as it was before fullstripe changed it first; absent if there was no file.
+        /// Where the file is kept as it was before fullstripe changed it first; absent if there was no file, or a line
+        /// of fullstripe's was removed.
         copy: Option<PathBuf>,
         /// Numbers of other lines that name the container, from 1.
         other_lines: Vec<usize>,
@@ -51,7 +52,7 @@ pub enum Change {
 /// # Errors
 /// The configuration cannot be read or written; then it is as it was.
 pub fn ignore(machine: &Machine, name: &str, uuid: &str) -> Result<Change> {
-    change(machine, uuid, |text| with_ignored(text, name, uuid))
+    change(machine, uuid, true, |text| with_ignored(text, name, uuid))
 }
 
 /// Lets md have the container `uuid` again.
@@ -59,10 +60,15 @@ pub fn ignore(machine: &Machine, name: &str, uuid: &str) -> Result<Change> {
 /// # Errors
 /// The configuration cannot be read or written; then it is as it was.
 pub fn no_longer_ignore(machine: &Machine, uuid: &str) -> Result<Change> {
-    change(machine, uuid, |text| without_ignored(text, uuid))
+    change(machine, uuid, false, |text| without_ignored(text, uuid))
 }
 
-fn change(machine: &Machine, uuid: &str, edit: impl Fn(&str) -> String) -> Result<Change> {
+fn change(
+    machine: &Machine,
+    uuid: &str,
+    keeps_copy: bool,
+    edit: impl Fn(&str) -> String,
+) -> Result<Change> {
     let Some(file) = configuration(machine) else {
         return Ok(Change::NoConfiguration);
     };
@@ -81,8 +87,8 @@ fn change(machine: &Machine, uuid: &str, edit: impl Fn(&str) -> String) -> Resul
         None => 0o644,
     };
     let copy = match &old {
-        Some(old) => Some(keep_copy(&file, old, mode)?),
-        None => None,
+        Some(old) if keeps_copy => Some(keep_copy(&file, old, mode)?),
+        _ => None,
     };
     whole_file::replace(&file, new.as_bytes(), mode)
         .with_context(|| format!("cannot write {shown}"))?;
@@ -263,5 +269,9 @@ mod tests {
             "{made:?}"
         );
         assert!(read("/etc/mdadm/mdadm.conf").contains(UUID));
+        no_longer_ignore(&machine, UUID).unwrap();
+        assert_eq!(read("/etc/mdadm/mdadm.conf"), "");
+        let copy = machine.place("/etc/mdadm/mdadm.conf.before-fullstripe");
+        assert!(!copy.exists(), "it would not be the file from before");
     }
 }
