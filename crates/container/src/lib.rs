@@ -19,6 +19,7 @@ pub mod busy;
 pub mod conflicts;
 pub mod create;
 pub mod destroy;
+pub mod for_md;
 pub mod foreign;
 pub mod gather;
 pub mod machine;

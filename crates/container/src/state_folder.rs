@@ -8,7 +8,9 @@
 //!
 //! None of these files is used to decide what is on the drives.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The program's folder for such files.
@@ -45,9 +47,43 @@ pub fn of_array(program_folder: &Path, container_uuid: &str) -> PathBuf {
     program_folder.join("arrays").join(container_uuid)
 }
 
+/// Whether a process serves the array with this folder ([`of_array`]): its server keeps the folder locked.
+///
+/// # Errors
+/// The folder exists, but cannot be opened or locked.
+pub fn is_served(array_folder: &Path) -> Result<bool> {
+    let cannot = || {
+        format!(
+            "cannot find out whether {} is locked",
+            array_folder.display()
+        )
+    };
+    let folder = match File::open(array_folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        opened => opened.with_context(cannot)?,
+    };
+    match folder.try_lock() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error).with_context(cannot),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_locked_folder_is_that_of_a_served_array() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_served(&folder.path().join("none")).unwrap());
+        assert!(!is_served(folder.path()).unwrap());
+        let server = File::open(folder.path()).unwrap();
+        server.try_lock().unwrap();
+        assert!(is_served(folder.path()).unwrap());
+        drop(server);
+        assert!(!is_served(folder.path()).unwrap());
+    }
 
     #[test]
     fn the_folder_follows_environment_and_user() {

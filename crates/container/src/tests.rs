@@ -1,6 +1,7 @@
 //! What the engine's record says must be found when the drives are read again.
 
 mod bitmaps;
+mod for_md;
 mod logs;
 mod machine;
 mod named;
@@ -54,7 +55,7 @@ impl Bench {
             strip_sectors: 128,
             size: SizeRequest::PerMember { sectors: 16384 },
             born_in_sync: true,
-            allow_wide: false,
+            allow_wide: true,
         };
         let identity = ContainerIdentity {
             family_num: 0x1234_5678,

@@ -14,7 +14,7 @@ const REGIONS: u32 = 128;
 
 impl Bench {
     /// A RAID 5 of three with a bitmap, in which member `n` has marked the regions of `marks[n]`.
-    fn with_bitmap(dirty: bool, marks: [u64; 3]) -> Bench {
+    pub(super) fn with_bitmap(dirty: bool, marks: [u64; 3]) -> Bench {
         let bench = Bench::new(Level::Raid5, 3, 0);
         let drives = bench.open(3);
         let mut mpb = bench.mpb(&drives);

@@ -11,12 +11,12 @@ use std::os::unix::fs::FileExt;
 const FAMILY: u32 = 0x1234_5678;
 const CHUNK: u64 = 64 << 10;
 /// Bytes on each member that the volume of [`Bench::new`] uses.
-const COMPONENT: u64 = 8 * MIB;
+pub(super) const COMPONENT: u64 = 8 * MIB;
 const LOG: u64 = 2048 * 512;
 
 impl Bench {
     /// A dirty RAID 5 of three with `policy`, and garbage where a log would be.
-    fn crashed(policy: WriteHolePolicy) -> Bench {
+    pub(super) fn crashed(policy: WriteHolePolicy) -> Bench {
         let bench = Bench::new(Level::Raid5, 3, 1);
         let drives = bench.open(3);
         let mut mpb = bench.mpb(&drives);
