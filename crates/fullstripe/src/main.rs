@@ -52,6 +52,10 @@ enum Command {
     Destroy(commands::destroy::DestroyArgs),
     /// Change the write-hole protection of a volume that is not being served
     WriteHole(commands::write_hole::WriteHoleArgs),
+    /// Have fullstripe serve an array at boot, and Linux md leave it alone
+    Enable(commands::boot::enable::EnableArgs),
+    /// Give an array that fullstripe serves at boot back to Linux md
+    Release(commands::boot::release::ReleaseArgs),
     /// Check or show the settings file: the arrays that this machine serves at boot
     Config(commands::config::ConfigArgs),
     /// Check whether this machine suits an array, and say what to change
@@ -144,6 +148,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => commands::explain::run(&args),
         Command::Destroy(args) => commands::destroy::run(&args),
         Command::WriteHole(args) => commands::write_hole::run(&args),
+        Command::Enable(args) => commands::boot::enable::run(&args),
+        Command::Release(args) => commands::boot::release::run(&args),
         Command::Config(args) => commands::config::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Metadata(args) => commands::metadata::run(&args),

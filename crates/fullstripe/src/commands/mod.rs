@@ -4,7 +4,8 @@
 //! doing it), [`explain`] (the plan of one request), [`metadata`] (saves and restores the records), [`write_hole`] (the
 //! protection against interrupted writes), [`destroy`]. [`sim`] needs no drives: it tests the engine in virtual time.
 //! Nor do [`plan`] and [`predict`], which predict the performance of drives and arrays, and [`claims`], which compares
-//! predictions with published figures. [`config`] checks and shows the settings file of the machine.
+//! predictions with published figures. [`config`] checks and shows the settings file of the machine, and
+//! [`boot`] changes it.
 //!
 //! [`boot`] answers what udev and systemd ask at boot.
 //!

@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 38] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 40] = [
     (
         "create",
         &[
@@ -239,6 +239,17 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 38] = [
                 "without drives: a degraded read",
             ),
         ],
+    ),
+    (
+        "enable",
+        &[(
+            "fullstripe enable fast /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1",
+            "adds [array.fast] to the settings file",
+        )],
+    ),
+    (
+        "release",
+        &[("fullstripe release fast --to md", "after `fullstripe stop`")],
     ),
     (
         "config",

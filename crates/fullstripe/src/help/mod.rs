@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "metadata",
         ],
     ),
-    ("At boot", &["config"]),
+    ("At boot", &["enable", "release", "config"]),
     ("Drives", &["fail", "remove", "add-spare", "replace"]),
     (
         "Background work",
@@ -162,6 +162,8 @@ mod tests {
           metadata     Save the metadata of drives to a file, or restore it
 
         At boot:
+          enable       Have fullstripe serve an array at boot, and Linux md leave it alone
+          release      Give an array that fullstripe serves at boot back to Linux md
           config       Check or show the settings file: the arrays that this machine serves at boot
 
         Drives:

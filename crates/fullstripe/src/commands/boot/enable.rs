@@ -1,0 +1,117 @@
+//! `enable`: adds an array to the settings file of the machine, and has md leave its drives alone.
+
+use super::{Report, SiteArgs, change_settings, programs};
+use anyhow::{Result, bail};
+use container::machine::container_of;
+use container::mdadm_conf;
+use container::open::{refuse_twins, to_look};
+use container::probe::Probed;
+use drives::holders::holders;
+use metadata::imsm::Uuid;
+use settings::edit::with_array;
+use std::process::ExitCode;
+
+/// Arguments of `enable`.
+#[derive(clap::Args, Debug)]
+pub struct EnableArgs {
+    /// Name of the array in the settings file: 1 to 32 letters, digits, `_`, `.` and `-`.
+    name: String,
+    /// Drives of the array; its spares may be among them.
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<String>,
+    #[command(flatten)]
+    site: SiteArgs,
+}
+
+/// Runs `enable`.
+///
+/// # Errors
+/// A drive cannot be read or belongs to no container or another one, the name or the container is in the file already,
+/// or a file or program fails.
+pub fn run(args: &EnableArgs) -> Result<ExitCode> {
+    settings::check_name(&args.name).map_err(anyhow::Error::msg)?;
+    refuse_twins(&args.drives)?;
+    let drives = to_look(&args.drives)?;
+    let uuid = one_container(&drives)?.to_string();
+    let (name, file) = (args.name.as_str(), args.site.file());
+    let change = change_settings(
+        &file,
+        |text| with_array(text, &file.display().to_string(), name, &uuid),
+        || mdadm_conf::ignore(&args.site.machine(), name, &uuid),
+    )?;
+    let added = format!(
+        "Added the container {uuid} to {} as array \"{name}\".",
+        file.display()
+    );
+    let mut report = Report {
+        version: 1,
+        array: name.to_owned(),
+        container_uuid: uuid,
+        file,
+        done: vec![added],
+        notes: users(&drives),
+        next: Vec::new(),
+    };
+    report.add(&change, "so that md leaves the array alone");
+    let renewed = programs::renew_initramfs(&args.site, &mut report);
+    report.next.push(format!(
+        "set what differs from the defaults in the block [array.{}] (`fullstripe config show` prints all keys), then \
+         serve it: fullstripe serve --array {name}",
+        settings::show::key_as_toml(name)
+    ));
+    report.print(args.site.json)?;
+    renewed.map(|()| ExitCode::SUCCESS)
+}
+
+/// The container that all drives belong to; spares belong to any.
+///
+/// # Errors
+/// A drive has no record that can be read, two drives are of different containers, or all are spares.
+fn one_container(drives: &[Probed]) -> Result<Uuid> {
+    let mut found: Option<(Uuid, &str)> = None;
+    for probed in drives {
+        let name = probed.drive.name();
+        match (container_of(probed), found) {
+            (Some(uuid), Some((first, other))) if first != uuid => bail!(
+                "{other} belongs to the container {first} and {name} to {uuid}; name the drives of one container"
+            ),
+            (Some(uuid), _) => found = found.or(Some((uuid, name))),
+            (None, _) if is_spare(probed) => {}
+            (None, _) => {
+                let why = match &probed.found {
+                    Err(error) => format!("holds a record that cannot be read ({error})"),
+                    Ok(_) => "holds no array".to_owned(),
+                };
+                bail!(
+                    "{name} {why}; leave it out, `fullstripe list` shows the drives of each array"
+                );
+            }
+        }
+    }
+    match found {
+        Some((uuid, _)) => Ok(uuid),
+        None => bail!(
+            "all drives named are spares, which belong to no container; name a member of the array too"
+        ),
+    }
+}
+
+fn is_spare(probed: &Probed) -> bool {
+    matches!(&probed.found, Ok(Some(found)) if found.mpb.is_spare())
+}
+
+/// Who else uses the drives now, such as md.
+fn users(drives: &[Probed]) -> Vec<String> {
+    let used = drives.iter().filter_map(|probed| {
+        let users = holders(probed.path()?);
+        let sentence = || {
+            format!(
+                "{} is in use by {}; stop that before fullstripe serves the array.",
+                probed.drive.name(),
+                words::and(&users)
+            )
+        };
+        (!users.is_empty()).then(sentence)
+    });
+    used.collect()
+}
