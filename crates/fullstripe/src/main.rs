@@ -76,7 +76,7 @@ enum Command {
     Demo(demo::DemoArgs),
     /// What udev and systemd ask at boot
     #[command(hide = true)]
-    Boot(commands::boot::BootArgs),
+    Boot(commands::boot::answers::BootArgs),
     /// Print the script that makes a shell complete commands, options and drives
     Completions(manual::CompletionsArgs),
     /// Write a manual page for each command
@@ -159,7 +159,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Predict(args) => commands::predict::run(&args),
         Command::Claims(args) => commands::claims::run(&args),
         Command::Demo(args) => demo::run(&args),
-        Command::Boot(args) => commands::boot::run(&args),
+        Command::Boot(args) => commands::boot::answers::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args, help::command()),
     }

@@ -15,37 +15,33 @@ SERVICE = "fullstripe@data.service"
 HERE = "export FULLSTRIPE_SOCKET=/run/fullstripe/data/api.sock\n"
 INSTALLED = """
     sh /host/packaging/install.sh /usr/sbin/fullstripe
-    create 5 384m "0 1 2 3"
-    uuid=$(fullstripe examine $(drive 0) | sed -n 's/^  container: //p')
-    mkdir -p /etc/fullstripe
+    create {level} 384m "{drives}"
+    mkdir -p /etc/fullstripe"""
+# What udev does for every device at boot.
+COLDPLUG = """
+    udevadm control --reload
+    udevadm trigger --action=add --subsystem-match=block --settle"""
+SETTINGS = """
     cat > /etc/fullstripe/fullstripe.toml << END
 [array.data]
-uuid = "$uuid"
+uuid = "$(fullstripe examine $(drive 0) | sed -n 's/^  container: //p')"
 memory = "32m"
 degraded_after_s = 5
-END
-    udevadm control --reload
-    udevadm trigger --action=add --subsystem-match=block --settle
+END""" + COLDPLUG + """
     systemctl daemon-reload
     systemctl start """ + SERVICE + """
     systemctl is-active """ + SERVICE
-# By the three names that people use.
+# {what} is what stands in fstab: a link, or the file system's UUID.
 MOUNTED = """
-    mkfs.ext4 -q -E nodiscard /dev/fullstripe/vol0
+    mkfs.ext4 -q -E nodiscard {device}
     udevadm settle
-    case {name} in
-        link) what=/dev/fullstripe/vol0 ;;
-        uuid) what=UUID=$(blkid -p -s UUID -o value /dev/fullstripe/vol0) ;;
-        id) what=$(echo /dev/disk/by-id/fullstripe-*) ;;
-    esac
-    [ "$what" != "UUID=" ] && case $what in *'*'*) fail "udev made no link: $(udevadm info /dev/ublkb0)" ;; esac
+    what={what}
     mkdir -p /mnt
     echo "$what /mnt ext4 defaults 0 2" >> /etc/fstab
     systemctl daemon-reload
     systemctl start mnt.mount
     mkdir /mnt/kept
     cp /host/tree/* /mnt/kept"""
-# What fsck of the root says of the members is not of interest, but nobody else may have them.
 THERE = """
     tries=0
     until systemctl is-active mnt.mount > /dev/null; do
@@ -64,17 +60,30 @@ def has(bench, words, *, there):
     require((words in journal) == there, f"the server says {journal}")
 
 
-def begin(bench, name):
+DEVICE = "/dev/fullstripe/vol0"
+BY_UUID = "UUID=$(blkid -p -s UUID -o value {device})"
+
+
+def install(bench, level, drives):
     shutil.copytree(PACKAGING, os.path.join(bench.share, "packaging"))
     bench.tree("tree", files=12)
-    bench.run(INSTALLED, 120)
-    bench.run(MOUNTED.format(name=name), 120)
+    bench.run(INSTALLED.format(level=level, drives=drives), 120)
 
 
-def reboot(name):
+def mount(bench, what, device=DEVICE):
+    bench.run(MOUNTED.format(what=what.format(device=device), device=device), 120)
+
+
+def begin(bench, what=DEVICE):
+    install(bench, 5, "0 1 2 3")
+    bench.run(SETTINGS, 120)
+    mount(bench, what)
+
+
+def reboot(what):
     """The file system is mounted at boot, and the array was stopped in order before."""
     def run(bench):
-        begin(bench, name)
+        begin(bench, what)
         for _ in range(2):
             bench.reboot()
             bench.run(HERE + THERE.format(service=SERVICE) + "\nhealthy", 150)
@@ -86,17 +95,17 @@ def reboot(name):
 
 def power_cut(bench):
     """The power goes while the file system is mounted and a file is written."""
-    begin(bench, "link")
+    begin(bench)
     bench.run("sync; dd if=/dev/zero of=/mnt/other bs=64k count=64 oflag=direct,dsync 2> /dev/null")
     bench.cut_power()
-    bench.run(HERE + "rm -f /mnt/other\n" + THERE.format(service=SERVICE).replace("/mnt/kept", "/mnt/kept"), 150)
+    bench.run(HERE + "rm -f /mnt/other\n" + THERE.format(service=SERVICE), 150)
     bench.run(HERE + "until fullstripe status --check; do sleep 1; done; fullstripe scrub vol0 --wait; healthy", 150)
     return "mounted after a power cut"
 
 
 def late_member(bench):
     """A member is not there when the array is started: it starts without it, and what is mounted is there."""
-    begin(bench, "link")
+    begin(bench)
     bench.run("systemctl stop mnt.mount\nsystemctl stop " + SERVICE)
     bench.unplug(3)
     bench.run("systemctl start " + SERVICE)
@@ -109,7 +118,7 @@ def late_member(bench):
 
 def watched(bench):
     """A process of which systemd hears nothing is started again, and nobody notices but by the pause."""
-    begin(bench, "link")
+    begin(bench)
     bench.run("""
         mkdir -p /run/systemd/system/fullstripe@data.service.d
         printf '[Service]\\nWatchdogSec=6\\n' > /run/systemd/system/fullstripe@data.service.d/test.conf
@@ -128,11 +137,45 @@ def watched(bench):
     return "an idle server was left alone, one that stood still was started again"
 
 
+# The first partition of the volume, which the kernel sees on both members too.
+PARTITIONED = """
+    printf 'label: gpt\\nsize=200MiB\\n' | sfdisk -q /dev/fullstripe/vol0
+    udevadm settle"""
+# Without Intel's platform md takes IMSM arrays only if this is in the environment of the mdadm that udev runs.
+MD_TAKES_IT = """
+    echo 'SUBSYSTEM=="block", ENV{IMSM_NO_PLATFORM}="1"' > /etc/udev/rules.d/10-test.rules"""
+# Everything that could have taken the members or what is on them.
+ALONE = """
+    ! grep '^md' /proc/mdstat || fail "md has taken members"
+    for path in $(drive 0 1); do
+        ! ls -d /sys/block/${path##*/}/${path##*/}p* 2> /dev/null || fail "the kernel shows partitions of $path:
+            $(journalctl -b -o short-monotonic | grep -e udev -e "${path##*/}"; udevadm info "$path")"
+        udevadm info "$path" | grep -q '^E: SYSTEMD_READY=0' || fail "$(udevadm info "$path")"
+        udevadm info "$path" | grep -q '^E: FULLSTRIPE_ARRAY=data' || fail "$(udevadm info "$path")"
+    done"""
+
+
+def one_owner(bench):
+    """md would take the array, and does while the settings do not name it; then it does not, also after reboots."""
+    install(bench, 1, "0 1")
+    bench.run(MD_TAKES_IT + COLDPLUG + """
+        grep '^md' /proc/mdstat || fail "md does not take an array that is not in the settings: this case would prove nothing"
+        IMSM_NO_PLATFORM=1 mdadm --stop --scan""")
+    bench.run(SETTINGS + PARTITIONED, 120)
+    mount(bench, BY_UUID, DEVICE + "-part1")
+    for _ in range(2):
+        bench.run(HERE + THERE.format(service=SERVICE) + ALONE, 150)
+        bench.reboot()
+    bench.run(HERE + THERE.format(service=SERVICE) + ALONE + "\nhealthy", 150)
+    return "md took it without settings, and left it alone with them, and its partitions too"
+
+
 def cases():
-    reboots = [("link", "/dev/fullstripe/vol0"), ("uuid", "a UUID")]
+    reboots = [(DEVICE, DEVICE), (BY_UUID, "a UUID")]
     return [
-        *(Case("boot", f"RAID 5 of 4, mounted by {shown}: reboots", reboot(name), reboots=True, way="ublk")
-          for name, shown in reboots),
+        *(Case("boot", f"RAID 5 of 4, mounted by {shown}: reboots", reboot(what), reboots=True, way="ublk")
+          for what, shown in reboots),
+        Case("boot", "RAID 1 of 2 with partitions: md leaves it alone", one_owner, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a power cut", power_cut, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a member is missing", late_member, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a server that stands still", watched, reboots=True, way="ublk"),

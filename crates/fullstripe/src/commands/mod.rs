@@ -7,8 +7,6 @@
 //! predictions with published figures. [`config`] checks and shows the settings file of the machine, and
 //! [`boot`] changes it.
 //!
-//! [`boot`] answers what udev and systemd ask at boot.
-//!
 //! All of them keep the rules of [`container`]: drives that somebody else uses or claims are left alone; a command
 //! looks for what it would destroy and names it; it destroys that only with `--force` or `--yes`; and before existing
 //! metadata is changed, it is saved to a file whose path is printed. [`arguments`] parses sizes and levels,

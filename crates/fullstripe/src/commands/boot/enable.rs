@@ -55,8 +55,9 @@ pub fn run(args: &EnableArgs) -> Result<ExitCode> {
     report.add(&change, "so that md leaves the array alone");
     let renewed = programs::renew_initramfs(&args.site, &mut report);
     report.next.push(format!(
-        "set what differs from the defaults in the block [array.{}] (`fullstripe config show` prints all keys), then \
-         serve it: fullstripe serve --array {name}",
+        "set what differs from the defaults in the block [array.{}] (`fullstripe config show` prints all keys); each boot \
+         then starts the array where fullstripe is installed for systemd. Now: systemctl daemon-reload, udevadm trigger \
+         --action=add --settle, and systemctl start fullstripe@{name}; or without systemd: fullstripe serve --array {name}",
         settings::show::key_as_toml(name)
     ));
     report.print(args.site.json)?;

@@ -3,8 +3,10 @@
 //!
 //! Both change two files, the settings file and mdadm's configuration, and renew the initramfs, which contains copies
 //! of such files. mdadm's configuration is changed first: if the settings file then cannot be written, the same command
-//! can be given again. The udev rules and units that act on these files at boot are not touched here.
+//! can be given again. At boot [`answers`]
+//! tells udev and systemd what the settings file says.
 
+pub mod answers;
 pub mod enable;
 mod programs;
 pub mod release;

@@ -20,6 +20,8 @@ const STARTED_WITH: &str = "local-fs.target.wants";
 /// How much longer than a drive may take to answer the end of a server may take: clients have 60 s to go, and so have flushes
 /// and the last records.
 const END_WITHIN_S: u64 = 150;
+/// Where the kernel lists block devices.
+const DEVICES: &str = "/sys/class/block";
 /// The variable in which udev gives a device's links to the programs of its rules.
 const LINKS: &str = "DEVLINKS";
 
@@ -67,10 +69,22 @@ fn print_member(settings: &Settings, device: &str) -> Result<()> {
     let probed = one_to_look(device)?;
     let links = std::env::var(LINKS).unwrap_or_default();
     let called: Vec<&str> = [device].into_iter().chain(links.split(' ')).collect();
-    match owner(settings, &probed, &called) {
-        Some(name) => print_text(&format!("FULLSTRIPE_ARRAY={name}\n")),
-        None => Ok(()),
-    }
+    let Some(name) = owner(settings, &probed, &called) else {
+        return Ok(());
+    };
+    let name_of_kernel = device.rsplit('/').next().unwrap_or(device);
+    let partitions = match has_partitions(&Path::new(DEVICES).join(name_of_kernel)) {
+        true => "FULLSTRIPE_PARTITIONS=1\n",
+        false => "",
+    };
+    print_text(&format!("FULLSTRIPE_ARRAY={name}\n{partitions}"))
+}
+
+/// Whether the kernel sees partitions on the device with this folder in sysfs.
+fn has_partitions(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut folders = entries.map(|entry| entry.path());
+    folders.any(|folder| folder.join("partition").exists())
 }
 
 /// The array to which a drive belongs by its record, or that has a drive with one of these paths as its spare.
@@ -156,6 +170,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write_units(&settings(""), folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn partitions_are_seen_that_the_kernel_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("queue")).unwrap();
+        assert!(!has_partitions(folder.path()));
+        std::fs::create_dir(folder.path().join("nvme0n1p1")).unwrap();
+        std::fs::write(folder.path().join("nvme0n1p1/partition"), "1").unwrap();
+        assert!(has_partitions(folder.path()));
     }
 
     #[test]
