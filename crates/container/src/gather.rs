@@ -1,9 +1,10 @@
 //! Waits for the drives of one array to appear, as they do at boot, each at a time of its own.
 //!
 //! An array starts as soon as all its members are there. Members that nobody marked failed are waited for; when none has
-//! appeared for a while, the array starts without those that are missing, if its redundancy allows that. While not one member
-//! is there, nothing is decided: the machine may be one whose drives come later, or never. A drive is recognised by the record
-//! on it, whatever its name is. A device is looked at once, and again if another one takes its name.
+//! appeared for a while, the array starts without those that are missing, if a volume can start without them. Otherwise the
+//! wait goes on: an enclosure may come later, or a drive that a process before this one still holds. A drive is recognised by
+//! the record on it, whatever its name is. A device is looked at once, and again if another one takes its name; one that cannot
+//! be read, perhaps because it has just appeared, is looked at again after a while.
 
 use crate::decide::decide;
 use crate::machine::{SYSFS_BLOCK, block_devices, container_of};
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How often the machine's devices are listed.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// When what could not be read, or could not start, is tried again.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// A block device. Another one that has the same path later has another sequence number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,8 +34,13 @@ pub struct Device {
 /// What is to be done now.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Look again after [`LOOK_EVERY`]; so many members are there.
-    Wait(usize),
+    /// Look again after [`LOOK_EVERY`].
+    Wait {
+        /// How many members are there.
+        count: usize,
+        /// Whether no volume can start with these, although they were waited for long enough.
+        too_few: bool,
+    },
     /// Start the array on these drives. With `degraded`, members are missing that nobody marked failed.
     Start {
         /// Paths, by name.
@@ -42,14 +50,25 @@ pub enum Step {
     },
 }
 
+/// What is known of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// Whether it belongs to the array.
+    Read { is_ours: bool },
+    /// It could not be read at this time.
+    Unread(Instant),
+}
+
 /// The drives of an array, as far as they have appeared.
 #[derive(Debug)]
 pub struct Gathering {
     patience: Duration,
-    /// Every device there is, and whether it belongs to the array.
-    known: BTreeMap<Device, bool>,
+    known: BTreeMap<Device, Known>,
     /// When the latest member appeared.
     latest: Option<Instant>,
+    /// When it was last asked whether the array starts.
+    asked: Option<Instant>,
+    too_few: bool,
 }
 
 /// What is asked about devices.
@@ -61,10 +80,14 @@ pub trait Look {
     fn devices(&self) -> Result<Vec<Device>>;
 
     /// Whether a device belongs to the array.
-    fn belongs(&self, device: &Device) -> bool;
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn belongs(&self, device: &Device) -> Result<bool>;
 
-    /// Whether all volumes start on these drives, with no member missing that nobody marked failed.
-    fn starts(&self, drives: &[String]) -> bool;
+    /// Whether all volumes start on these drives; or, with `degraded`, any volume, although members are missing that nobody
+    /// marked failed. False if a drive cannot be read.
+    fn starts(&self, drives: &[String], degraded: bool) -> bool;
 }
 
 impl Gathering {
@@ -75,6 +98,8 @@ impl Gathering {
             patience,
             known: BTreeMap::new(),
             latest: None,
+            asked: None,
+            too_few: false,
         }
     }
 
@@ -82,39 +107,72 @@ impl Gathering {
     ///
     /// # Errors
     /// They cannot be listed.
-    pub fn step(&mut self, look: &impl Look, now: impl Fn() -> Instant) -> Result<Step> {
+    pub fn step(&mut self, look: &impl Look, now: Instant) -> Result<Step> {
+        let has_come = self.look_at_new(look, now)?;
+        let ours = self.known.iter().filter(|(_, known)| known.is_ours());
+        let drives: Vec<String> = ours.map(|(device, _)| device.path.clone()).collect();
+        if has_come {
+            (self.latest, self.asked) = (Some(now), None);
+        }
+        let is_due = |at: Instant| now.duration_since(at) >= TRY_AGAIN_AFTER;
+        let Some(latest) = self.latest.filter(|_| !drives.is_empty()) else {
+            return Ok(self.wait(0));
+        };
+        if self.asked.is_none_or(is_due) || !self.too_few && self.is_over(latest, now) {
+            self.asked = Some(now);
+            if look.starts(&drives, false) {
+                return Ok(Step::start(drives, false));
+            }
+            self.too_few = self.is_over(latest, now);
+            if self.too_few && look.starts(&drives, true) {
+                return Ok(Step::start(drives, true));
+            }
+        }
+        Ok(self.wait(drives.len()))
+    }
+
+    fn is_over(&self, latest: Instant, now: Instant) -> bool {
+        now.duration_since(latest) >= self.patience
+    }
+
+    fn wait(&self, count: usize) -> Step {
+        Step::Wait {
+            count,
+            too_few: self.too_few && count > 0,
+        }
+    }
+
+    /// Looks at devices that are new, or could not be read a while ago. Returns whether a member has appeared.
+    fn look_at_new(&mut self, look: &impl Look, now: Instant) -> Result<bool> {
         let devices = look.devices()?;
         self.known.retain(|device, _| devices.contains(device));
         let mut has_come = false;
         for device in devices {
-            if self.known.contains_key(&device) {
-                continue;
+            match self.known.get(&device) {
+                Some(Known::Read { .. }) => continue,
+                Some(Known::Unread(at)) if now.duration_since(*at) < TRY_AGAIN_AFTER => continue,
+                _ => {}
             }
-            let is_ours = look.belongs(&device);
-            has_come |= is_ours;
-            self.known.insert(device, is_ours);
+            let known = match look.belongs(&device) {
+                Ok(is_ours) => Known::Read { is_ours },
+                Err(_) => Known::Unread(now),
+            };
+            has_come |= known.is_ours();
+            self.known.insert(device, known);
         }
-        let ours = self.known.iter().filter(|(_, is_ours)| **is_ours);
-        let drives: Vec<String> = ours.map(|(device, _)| device.path.clone()).collect();
-        if has_come {
-            self.latest = Some(now());
-        }
-        let Some(latest) = self.latest.filter(|_| !drives.is_empty()) else {
-            return Ok(Step::Wait(0));
-        };
-        if has_come && look.starts(&drives) {
-            return Ok(Step::Start {
-                drives,
-                degraded: false,
-            });
-        }
-        Ok(match now().duration_since(latest) >= self.patience {
-            true => Step::Start {
-                drives,
-                degraded: true,
-            },
-            false => Step::Wait(drives.len()),
-        })
+        Ok(has_come)
+    }
+}
+
+impl Known {
+    fn is_ours(&self) -> bool {
+        *self == Known::Read { is_ours: true }
+    }
+}
+
+impl Step {
+    fn start(drives: Vec<String>, degraded: bool) -> Step {
+        Step::Start { drives, degraded }
     }
 }
 
@@ -123,6 +181,8 @@ impl Gathering {
 pub struct Here {
     /// As mdadm prints it.
     pub uuid: String,
+    /// What is accepted besides members that are missing.
+    pub accepted: StartOptions,
 }
 
 impl Look for Here {
@@ -139,14 +199,12 @@ impl Look for Here {
         Ok(paths.into_iter().map(with_sequence).collect())
     }
 
-    fn belongs(&self, device: &Device) -> bool {
-        // A device that cannot be read is none of ours until it can: it is looked at again when it appears anew.
-        one_to_look(&device.path).is_ok_and(|probed| {
-            container_of(&probed).is_some_and(|uuid| uuid.to_string() == self.uuid)
-        })
+    fn belongs(&self, device: &Device) -> Result<bool> {
+        let probed = one_to_look(&device.path)?;
+        Ok(container_of(&probed).is_some_and(|uuid| uuid.to_string() == self.uuid))
     }
 
-    fn starts(&self, drives: &[String]) -> bool {
+    fn starts(&self, drives: &[String], degraded: bool) -> bool {
         let Ok(drives) = to_look(drives) else {
             return false;
         };
@@ -156,24 +214,32 @@ impl Look for Here {
         let Some(assembly) = found.and_then(|found| found.outcome.ok()) else {
             return false;
         };
-        let decision = decide(&drives, &assembly, StartOptions::default(), false);
-        (0..decision.modes.len()).all(|at| decision.starts(at))
+        let options = StartOptions {
+            degraded,
+            ..self.accepted
+        };
+        let decision = decide(&drives, &assembly, options, false);
+        let mut volumes = 0..decision.modes.len();
+        match degraded {
+            true => volumes.any(|at| decision.starts(at)),
+            false => volumes.all(|at| decision.starts(at)),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::bail;
     use std::cell::{Cell, RefCell};
 
-    /// A machine in which the array has members m0, m1 and m2, and starts with all of them or with two when the third is
-    /// marked failed.
+    /// A machine with an array of the members m0, m1 and m2, which starts with all of them, and without some of them with
+    /// `needed`. A device called b0 cannot be read.
     struct Fake {
         devices: RefCell<Vec<(&'static str, u64)>>,
         needed: usize,
-        asked: Cell<usize>,
+        looked: Cell<usize>,
         began: Instant,
-        seconds: Cell<u64>,
     }
 
     impl Fake {
@@ -181,15 +247,13 @@ mod tests {
             Fake {
                 devices: RefCell::default(),
                 needed,
-                asked: Cell::new(0),
+                looked: Cell::new(0),
                 began: Instant::now(),
-                seconds: Cell::new(0),
             }
         }
 
         fn step(&self, gathering: &mut Gathering, seconds: u64) -> Step {
-            self.seconds.set(seconds);
-            let now = || self.began + Duration::from_secs(self.seconds.get());
+            let now = self.began + Duration::from_secs(seconds);
             gathering.step(self, now).unwrap()
         }
 
@@ -208,77 +272,119 @@ mod tests {
             Ok(devices.iter().map(device).collect())
         }
 
-        fn belongs(&self, device: &Device) -> bool {
-            self.asked.set(self.asked.get() + 1);
-            device.path.starts_with("/dev/m")
+        fn belongs(&self, device: &Device) -> Result<bool> {
+            self.looked.set(self.looked.get() + 1);
+            if device.path == "/dev/b0" {
+                bail!("it cannot be read");
+            }
+            Ok(device.path.starts_with("/dev/m"))
         }
 
-        fn starts(&self, drives: &[String]) -> bool {
-            drives.len() >= self.needed
+        fn starts(&self, drives: &[String], degraded: bool) -> bool {
+            drives.len() >= if degraded { self.needed } else { 3 }
         }
     }
 
     fn started(names: &[&str], degraded: bool) -> Step {
-        Step::Start {
-            drives: names.iter().map(|name| format!("/dev/{name}")).collect(),
-            degraded,
-        }
+        let drives = names.iter().map(|name| format!("/dev/{name}"));
+        Step::start(drives.collect(), degraded)
+    }
+
+    fn waits(count: usize) -> Step {
+        let too_few = false;
+        Step::Wait { count, too_few }
     }
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
     #[test]
     fn an_array_starts_when_its_last_member_appears() {
-        let (fake, mut gathering) = (Fake::new(3), Gathering::new(PATIENCE));
-        assert_eq!(fake.step(&mut gathering, 0), Step::Wait(0));
+        let (fake, mut gathering) = (Fake::new(2), Gathering::new(PATIENCE));
+        assert_eq!(fake.step(&mut gathering, 0), waits(0));
         fake.appears("sda", 1);
         fake.appears("m1", 2);
-        assert_eq!(fake.step(&mut gathering, 1000), Step::Wait(1));
+        assert_eq!(fake.step(&mut gathering, 1000), waits(1));
         fake.appears("m0", 3);
-        assert_eq!(fake.step(&mut gathering, 1029), Step::Wait(2));
+        assert_eq!(fake.step(&mut gathering, 1029), waits(2));
         fake.appears("m2", 4);
         let all = started(&["m0", "m1", "m2"], false);
         assert_eq!(fake.step(&mut gathering, 1040), all);
         // Each device was looked at once.
-        assert_eq!(fake.asked.get(), 4);
+        assert_eq!(fake.looked.get(), 4);
     }
 
     #[test]
     fn missing_members_are_waited_for_since_the_last_that_appeared() {
-        let (fake, mut gathering) = (Fake::new(3), Gathering::new(PATIENCE));
+        let (fake, mut gathering) = (Fake::new(2), Gathering::new(PATIENCE));
         fake.appears("m0", 1);
-        assert_eq!(fake.step(&mut gathering, 0), Step::Wait(1));
+        assert_eq!(fake.step(&mut gathering, 0), waits(1));
         fake.appears("m2", 2);
-        assert_eq!(fake.step(&mut gathering, 20), Step::Wait(2));
-        assert_eq!(fake.step(&mut gathering, 49), Step::Wait(2));
+        assert_eq!(fake.step(&mut gathering, 20), waits(2));
+        assert_eq!(fake.step(&mut gathering, 49), waits(2));
         let two = started(&["m0", "m2"], true);
         assert_eq!(fake.step(&mut gathering, 50), two);
+    }
+
+    #[test]
+    fn an_array_that_cannot_start_with_what_is_there_waits_on() {
+        let (fake, mut gathering) = (Fake::new(2), Gathering::new(PATIENCE));
+        fake.appears("m0", 1);
+        assert_eq!(fake.step(&mut gathering, 0), waits(1));
+        let too_few = Step::Wait {
+            count: 1,
+            too_few: true,
+        };
+        assert_eq!(fake.step(&mut gathering, 30), too_few);
+        assert_eq!(fake.step(&mut gathering, 3000), too_few);
+        // The others come at last; nobody waits any longer than for members that are missing.
+        fake.appears("m1", 2);
+        fake.appears("m2", 3);
+        let all = started(&["m0", "m1", "m2"], false);
+        assert_eq!(fake.step(&mut gathering, 3001), all);
+    }
+
+    #[test]
+    fn without_patience_an_array_starts_as_soon_as_it_can() {
+        let (fake, mut gathering) = (Fake::new(2), Gathering::new(Duration::ZERO));
+        fake.appears("m0", 1);
+        assert!(matches!(fake.step(&mut gathering, 0), Step::Wait { .. }));
+        fake.appears("m1", 2);
+        assert_eq!(fake.step(&mut gathering, 1), started(&["m0", "m1"], true));
     }
 
     #[test]
     fn without_any_member_nothing_starts_however_long_it_takes() {
         let (fake, mut gathering) = (Fake::new(1), Gathering::new(PATIENCE));
         fake.appears("sda", 1);
-        assert_eq!(fake.step(&mut gathering, 0), Step::Wait(0));
-        assert_eq!(fake.step(&mut gathering, 100_000), Step::Wait(0));
+        assert_eq!(fake.step(&mut gathering, 0), waits(0));
+        assert_eq!(fake.step(&mut gathering, 100_000), waits(0));
         // One that is gone again before it was enough.
-        let (fake, mut gathering) = (Fake::new(3), Gathering::new(PATIENCE));
         fake.appears("m0", 1);
-        fake.step(&mut gathering, 0);
+        assert_eq!(fake.step(&mut gathering, 100_001), waits(1));
         fake.devices.borrow_mut().clear();
-        assert_eq!(fake.step(&mut gathering, 100_000), Step::Wait(0));
+        assert_eq!(fake.step(&mut gathering, 200_000), waits(0));
     }
 
     #[test]
     fn a_device_that_takes_the_name_of_another_is_looked_at() {
-        let (fake, mut gathering) = (Fake::new(2), Gathering::new(PATIENCE));
+        let (fake, mut gathering) = (Fake::new(1), Gathering::new(PATIENCE));
         fake.appears("m0", 1);
         fake.step(&mut gathering, 0);
         fake.devices.borrow_mut()[0].1 = 2;
-        assert_eq!(fake.step(&mut gathering, 29), Step::Wait(1));
-        assert_eq!(fake.asked.get(), 2);
+        assert_eq!(fake.step(&mut gathering, 29), waits(1));
+        assert_eq!(fake.looked.get(), 2);
         // It has just appeared.
-        assert_eq!(fake.step(&mut gathering, 58), Step::Wait(1));
+        assert_eq!(fake.step(&mut gathering, 58), waits(1));
         assert_eq!(fake.step(&mut gathering, 59), started(&["m0"], true));
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_read_is_looked_at_again_after_a_while() {
+        let (fake, mut gathering) = (Fake::new(1), Gathering::new(PATIENCE));
+        fake.appears("b0", 1);
+        for (second, looked) in [(0, 1), (4, 1), (5, 2), (9, 2), (10, 3)] {
+            assert_eq!(fake.step(&mut gathering, second), waits(0));
+            assert_eq!(fake.looked.get(), looked, "after {second} s");
+        }
     }
 }

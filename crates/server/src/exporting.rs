@@ -242,19 +242,17 @@ impl Exports {
         ))
     }
 
-    /// Makes every volume a block device that is none yet.
-    ///
-    /// # Errors
-    /// One sentence: which volume is none, and why.
-    pub fn attach_all(&self, shared: &Shared, kind: Option<DeviceKind>) -> Result<()> {
-        let mut all = self.opened()?;
-        let mut volumes: Vec<String> = all.started.iter().map(|one| one.name.clone()).collect();
-        volumes.retain(|volume| all.device(volume).is_none());
-        drop(all);
-        for volume in volumes {
-            self.attach(shared, &volume, kind)?;
-        }
-        Ok(())
+    /// Makes every volume a block device that is none yet. Returns an error for each volume that cannot be one.
+    pub fn attach_all(&self, shared: &Shared, kind: Option<DeviceKind>) -> Vec<anyhow::Error> {
+        let mut volumes: Vec<String> = {
+            let all = self.all();
+            all.started.iter().map(|one| one.name.clone()).collect()
+        };
+        volumes.retain(|volume| self.all().device(volume).is_none());
+        let attached = volumes
+            .iter()
+            .map(|volume| self.attach(shared, volume, kind));
+        attached.filter_map(Result::err).collect()
     }
 
     /// Removes the block device of a volume, and returns what it was.

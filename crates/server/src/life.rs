@@ -223,10 +223,9 @@ impl Server {
     }
 
     /// Makes every volume a block device that is none yet, in the way of this `kind` or in the best way that this machine has.
-    ///
-    /// # Errors
-    /// One sentence: which volume is none, and why.
-    pub fn attach_all(&self, kind: Option<DeviceKind>) -> Result<()> {
+    /// Returns an error for each volume that cannot be one.
+    #[must_use]
+    pub fn attach_all(&self, kind: Option<DeviceKind>) -> Vec<anyhow::Error> {
         self.exports.attach_all(&self.runtime.handle(), kind)
     }
 

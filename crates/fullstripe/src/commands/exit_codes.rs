@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | done |
 //! | 1 | failed; the sentence on standard error says what and where, or the report of `demo` or `sim faults` |
-//! | 2 | the command line was not understood |
+//! | 2 | the command line was not understood, or the settings of the array that `serve --array` names |
 //! | 3 | `assemble`: the array can start, but not all volumes are writable and fully redundant; `status --check`: a volume lacks redundancy |
 //! | 4 | refused: it would have destroyed something or been unsafe; nothing was changed |
 //! | 5 | `status --check`: a volume has failed, is not started or refuses writes |
@@ -22,7 +22,7 @@ use words::without_error_number;
 
 /// Something went wrong.
 const FAILED: u8 = 1;
-/// The command line was not understood; clap uses the same number.
+/// The command line or the settings were not understood; clap uses the same number.
 const USAGE: u8 = 2;
 /// The array can start, but a volume is degraded, read-only, not started or not yet protected.
 pub const DEGRADED: u8 = 3;
@@ -35,7 +35,8 @@ pub const FAILED_VOLUME: u8 = 5;
 pub const HELP: &str = "Exit codes:
   0  done
   1  failed; the message says what and where
-  2  the command line was not understood
+  2  the command line was not understood;
+     serve --array: nor the settings of the array
   3  assemble: it can start, but not every volume is writable and redundant;
      status --check: a volume lacks redundancy
   4  refused, because data could be lost or wrong; nothing was changed
@@ -68,6 +69,14 @@ pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let message = without_error_number(&format!("{error:#}"));
     print_note(&in_words(code, &message, json));
     ExitCode::from(code)
+}
+
+/// As [`report`], of a mistake in the settings file, which is the command line of a server that systemd starts.
+#[must_use]
+pub fn report_settings(error: &anyhow::Error, json: bool) -> ExitCode {
+    let message = without_error_number(&format!("{error:#}"));
+    print_note(&in_words(USAGE, &message, json));
+    ExitCode::from(USAGE)
 }
 
 fn in_words(exit_code: u8, message: &str, json: bool) -> String {

@@ -213,7 +213,8 @@ mod tests {
         Exit codes:
           0  done
           1  failed; the message says what and where
-          2  the command line was not understood
+          2  the command line was not understood;
+             serve --array: nor the settings of the array
           3  assemble: it can start, but not every volume is writable and redundant;
              status --check: a volume lacks redundancy
           4  refused, because data could be lost or wrong; nothing was changed

@@ -7,6 +7,8 @@
 use super::notify::Notifier;
 use anyhow::{Context, Result};
 use container::gather::{Gathering, Here, LOOK_EVERY, Step};
+use container::probe::parse_spec;
+use drives::spec::Target;
 use exports::export::Bind;
 use exports::nbd::service::NbdExport;
 use exports::ublk::service::{AtStart, UblkExport};
@@ -21,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// An array of the settings file.
 pub(super) struct Array {
+    /// The settings file.
+    place: PathBuf,
     name: String,
     settings: ArraySettings,
 }
@@ -41,28 +45,32 @@ impl Array {
     /// # Errors
     /// The file has a mistake, or no such array.
     pub fn read(place: &Path, name: &str) -> Result<Array> {
-        let settings = Settings::read(place)?.array(name)?.clone();
-        let name = name.to_owned();
-        Ok(Array { name, settings })
+        Ok(Array {
+            settings: Settings::read(place)?.array(name)?.clone(),
+            place: place.to_owned(),
+            name: name.to_owned(),
+        })
     }
 
     /// Waits until the array can be started, and returns how.
     ///
     /// # Errors
-    /// The machine's devices cannot be listed; the socket's folder cannot be made.
+    /// The machine's devices cannot be listed; the socket's folder cannot be made; the array is not in the settings any more.
     pub fn wait(
         &self,
         start: Start,
         notifier: &Notifier,
         hearer: &dyn Hearer,
     ) -> Result<ServeOptions> {
-        let (drives, degraded) = self.gather(start.accepted.degraded, notifier, hearer)?;
+        let (drives, degraded) = self.gather(start.accepted, notifier, hearer)?;
+        // It may have been released to md while its drives were waited for.
+        Settings::read(&self.place)?.array(&self.name)?;
         let settings = &self.settings;
         let deadline = Duration::from_secs(settings.deadline_s);
         Ok(ServeOptions {
+            spares: without(&settings.spares, &drives),
             drives,
             scratch: None,
-            spares: settings.spares.clone(),
             exports: self.exports(deadline),
             socket: Some(match start.socket {
                 Some(path) => path,
@@ -84,13 +92,10 @@ impl Array {
         })
     }
 
-    /// Makes all volumes block devices, as the settings say.
-    ///
-    /// # Errors
-    /// One sentence: which volume cannot be one, and why.
-    pub fn attach(&self, server: &Server) -> Result<()> {
+    /// Makes all volumes block devices, as the settings say. Returns a sentence for each volume that cannot be one.
+    pub fn attach(&self, server: &Server) -> Vec<anyhow::Error> {
         let kind = match self.settings.attach {
-            Attach::Off => return Ok(()),
+            Attach::Off => return Vec::new(),
             Attach::Auto => None,
             Attach::Ublk => Some(DeviceKind::Ublk),
             Attach::Nbd => Some(DeviceKind::Nbd),
@@ -118,26 +123,30 @@ impl Array {
     /// The drives, and whether members are missing that nobody marked failed.
     fn gather(
         &self,
-        degraded: bool,
+        accepted: StartOptions,
         notifier: &Notifier,
         hearer: &dyn Hearer,
     ) -> Result<(Vec<String>, bool)> {
-        let patience = match degraded {
+        let patience = match accepted.degraded {
             true => Duration::ZERO,
             false => Duration::from_secs(self.settings.degraded_after_s),
         };
         let here = Here {
             uuid: self.settings.uuid.clone(),
+            accepted: StartOptions {
+                degraded: false,
+                ..accepted
+            },
         };
         let mut gathering = Gathering::new(patience);
         let mut said = None;
         loop {
-            match gathering.step(&here, Instant::now)? {
+            match gathering.step(&here, Instant::now())? {
                 Step::Start { drives, degraded } => return Ok((drives, degraded)),
-                Step::Wait(count) => {
-                    if said != Some(count) {
-                        said = Some(count);
-                        let waits = waits(&self.name, count, patience);
+                Step::Wait { count, too_few } => {
+                    if said != Some((count, too_few)) {
+                        said = Some((count, too_few));
+                        let waits = waits(&self.name, count, too_few, patience);
                         hearer.say(&waits);
                         notifier.waits(&waits);
                     }
@@ -148,19 +157,35 @@ impl Array {
     }
 }
 
+/// The spares that are not among the drives: one that has taken a failed member's place is found by its record too.
+fn without(spares: &[String], drives: &[String]) -> Vec<String> {
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let drives: Vec<PathBuf> = drives.iter().map(|drive| whole(Path::new(drive))).collect();
+    let is_member = |spec: &String| match parse_spec(spec).map(|spec| spec.target) {
+        Ok(Target::Path(path)) => drives.contains(&whole(&path)),
+        _ => false,
+    };
+    let spares = spares.iter().filter(|spec| !is_member(spec));
+    spares.cloned().collect()
+}
+
 /// What is waited for, in words.
-fn waits(name: &str, count: usize, patience: Duration) -> String {
-    match count {
-        0 => format!("array {name} waits for its drives: none is there"),
-        _ => format!(
-            "array {name} waits for its other drives: {} there; when no other has come for {} s, it starts without them",
-            match count {
-                1 => "one is".to_owned(),
-                _ => format!("{count} are"),
-            },
+fn waits(name: &str, count: usize, too_few: bool, patience: Duration) -> String {
+    let there = match count {
+        0 => return format!("array {name} waits for its drives: none is there"),
+        1 => "one is there".to_owned(),
+        _ => format!("{count} are there"),
+    };
+    let then = match too_few {
+        true => {
+            "no volume can start with these; `fullstripe list` shows what is missing".to_owned()
+        }
+        false => format!(
+            "when no other has come for {} s, it starts without them if it can",
             patience.as_secs()
         ),
-    }
+    };
+    format!("array {name} waits for its other drives: {there}; {then}")
 }
 
 #[cfg(test)]
@@ -171,14 +196,31 @@ mod tests {
     fn it_says_what_it_waits_for() {
         let patience = Duration::from_secs(30);
         assert_eq!(
-            waits("data", 0, patience),
+            waits("data", 0, false, patience),
             "array data waits for its drives: none is there"
         );
         assert_eq!(
-            waits("data", 1, patience),
-            "array data waits for its other drives: one is there; when no other has come for 30 s, it starts without them"
+            waits("data", 1, false, patience),
+            "array data waits for its other drives: one is there; when no other has come for 30 s, it starts without them if it can"
         );
-        assert!(waits("data", 2, patience).contains("2 are there"));
+        assert_eq!(
+            waits("data", 2, true, patience),
+            "array data waits for its other drives: 2 are there; no volume can start with these; \
+             `fullstripe list` shows what is missing"
+        );
+    }
+
+    #[test]
+    fn a_spare_that_has_become_a_member_is_named_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let [drive, link, other] = ["d0", "link", "d1"].map(|name| folder.path().join(name));
+        std::fs::write(&drive, "").unwrap();
+        std::fs::write(&other, "").unwrap();
+        std::os::unix::fs::symlink(&drive, &link).unwrap();
+        let text = |path: &Path| path.display().to_string();
+        let spares = [format!("{},sector=512", link.display()), text(&other)];
+        assert_eq!(without(&spares, &[text(&drive)]), [text(&other)]);
+        assert_eq!(without(&spares, &[]), spares);
     }
 
     #[test]

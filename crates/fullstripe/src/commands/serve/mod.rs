@@ -7,6 +7,7 @@ mod notify;
 mod signals;
 
 use super::arguments::parse_level;
+use super::exit_codes;
 use announcer::Announcer;
 use anyhow::{Context, Result};
 use array::{Array, Start};
@@ -193,7 +194,11 @@ fn parsed_size(what: &str, text: &str) -> Result<u64> {
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
     let array = args.array.as_deref();
     let array = array.map(|name| Array::read(&args.settings, name));
-    let array = array.transpose()?;
+    let array = match array.transpose() {
+        Ok(array) => array,
+        // systemd need not try again.
+        Err(error) => return Ok(exit_codes::report_settings(&error, args.json)),
+    };
     let announcer = Announcer::start(std::io::stdout(), std::io::stderr())?;
     let printer = Arc::new(Printer {
         announcer,
@@ -213,10 +218,9 @@ fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Resu
     let prepared = Prepared::new(options, printer.clone())?;
     let signals = Signals::catch()?;
     let server = prepared.serve()?;
-    if let Err(error) = array.map_or(Ok(()), |array| array.attach(&server)) {
-        printer.say(&"stopping");
-        server.stop()?.check()?;
-        return Err(error);
+    // Clients and the other volumes are served nevertheless.
+    for error in array.iter().flat_map(|array| array.attach(&server)) {
+        printer.say(&format_args!("{error:#}"));
     }
     notifier.serves(server.pulse());
     printer.ready(&server.status());
