@@ -81,7 +81,8 @@ impl Properties {
         for entry in std::fs::read_dir(&self.device)? {
             let part = entry?.path();
             if part.join("partition").exists() {
-                std::fs::write(part.join(ANNOUNCE), action)?;
+                // The kernel may read the table of partitions just now; it announces what it finds.
+                let _ = std::fs::write(part.join(ANNOUNCE), action);
             }
         }
         Ok(())

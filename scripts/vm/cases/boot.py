@@ -12,7 +12,7 @@ from ..case import Case
 
 PACKAGING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../packaging")
 SERVICE = "fullstripe@data.service"
-HERE = "export FULLSTRIPE_SOCKET=/run/fullstripe/data/api.sock\n"
+HERE = "export FULLSTRIPE_SOCKET=/run/fullstripe/arrays/data/api.sock\n"
 INSTALLED = """
     sh /host/packaging/install.sh /usr/sbin/fullstripe
     create {level} 384m "{drives}"

@@ -5,19 +5,22 @@
 //! folder, `/tmp/fullstripe-UID/api.sock`. The folder of a default path must belong to its user alone,
 //! and both server and client check that, because in `/tmp` anybody can make a folder of any name.
 //!
-//! An array of the settings file has a folder of its own, `/run/fullstripe/NAME`, because a machine may have several. A client
-//! that is told no socket finds it there if only one such array is served.
+//! An array of the settings file has a folder of its own, `/run/fullstripe/arrays/NAME`, because a machine may have several. A client
+//! that is told no socket finds it there if only one such array is served, and root's default socket does not exist.
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use std::ffi::OsString;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// Name of the environment variable.
 pub const VARIABLE: &str = "FULLSTRIPE_SOCKET";
 /// Root's folder.
 const FOLDER_OF_ROOT: &str = "/run/fullstripe";
+/// Below it, the folders of the arrays of the settings file.
+const FOLDER_OF_ARRAYS: &str = "/run/fullstripe/arrays";
 /// The name of a socket.
 const SOCKET: &str = "api.sock";
 
@@ -54,7 +57,7 @@ impl SocketPath {
     #[must_use]
     pub fn of_array(name: &str) -> SocketPath {
         SocketPath {
-            path: Path::new(FOLDER_OF_ROOT).join(name).join(SOCKET),
+            path: Path::new(FOLDER_OF_ARRAYS).join(name).join(SOCKET),
             is_default: false,
         }
     }
@@ -67,7 +70,7 @@ impl SocketPath {
     pub fn find(given: Option<&Path>) -> Result<SocketPath> {
         let chosen = SocketPath::choose(given);
         match chosen.is_default && !chosen.path.exists() {
-            true => Ok(only_array(Path::new(FOLDER_OF_ROOT))?.unwrap_or(chosen)),
+            true => Ok(only_array(Path::new(FOLDER_OF_ARRAYS))?.unwrap_or(chosen)),
             false => Ok(chosen),
         }
     }
@@ -120,11 +123,12 @@ impl SocketPath {
     }
 }
 
-/// The socket of the only array that has one in `folder`.
+/// The socket of the only array in `folder` that a process serves. A socket of a process that was killed stays as a file.
 fn only_array(folder: &Path) -> Result<Option<SocketPath>> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let sockets = entries.map(|entry| entry.path().join(SOCKET));
-    let mut there: Vec<PathBuf> = sockets.filter(|path| path.exists()).collect();
+    let is_served = |path: &PathBuf| UnixStream::connect(path).is_ok();
+    let mut there: Vec<PathBuf> = sockets.filter(is_served).collect();
     there.sort();
     match &there[..] {
         [] => Ok(None),
@@ -173,6 +177,7 @@ fn choose_in(given: Option<&Path>, surroundings: &Surroundings) -> SocketPath {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn the_flag_comes_before_the_environment_and_that_before_the_defaults() {
@@ -205,13 +210,14 @@ mod tests {
     fn the_only_array_is_found_and_of_several_none_is_chosen() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(only_array(folder.path()).unwrap(), None);
-        for name in ["devices", "data", "logs"] {
+        for name in ["data", "killed", "logs"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let [data, logs] = ["data", "logs"].map(|name| folder.path().join(name).join(SOCKET));
-        std::fs::write(&data, "").unwrap();
+        std::fs::write(folder.path().join("killed").join(SOCKET), "").unwrap();
+        let _data = UnixListener::bind(&data).unwrap();
         assert_eq!(only_array(folder.path()).unwrap().unwrap().path, data);
-        std::fs::write(&logs, "").unwrap();
+        let _logs = UnixListener::bind(&logs).unwrap();
         let error = only_array(folder.path()).unwrap_err().to_string();
         let (data, logs) = (data.display(), logs.display());
         assert_eq!(
