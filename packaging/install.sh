@@ -7,7 +7,7 @@
 # /etc/fullstripe/fullstripe.toml names one.
 set -eu
 
-program=$1
+program=${1:?"name the built binary: packaging/install.sh PROGRAM [FOLDER]"}
 root=${2:-}
 here=$(dirname "$0")
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each array has a block of its own, named by the operator. A block says which container it is about and what `serve`
-//! is to do with it; every key except `uuid` has a default, the one of the option of `fullstripe serve` with the same
-//! meaning. An array that is not in this file is none of fullstripe's business at boot: it is left to Linux md.
+//! is to do with it; every key except `uuid` has a default. Where an option of `fullstripe serve` means the same, its
+//! default is the same. An array that is not in this file is none of fullstripe's business at boot: it is left to Linux md.
 //!
 //! [`reader`] turns the text into [`Settings`] and refuses every mistake with one sentence that names file, line and
 //! key. [`edit`] adds and removes a block and keeps every other byte. [`show`] prints the value of each key.

@@ -1,7 +1,7 @@
 //! What udev and systemd ask at boot: whose a drive is, and which arrays are to be started. Not for people, so it is not in the
 //! help.
 
-use crate::terminal::print::print_text;
+use crate::terminal::print::{print_note, print_text};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use container::machine::container_of;
@@ -22,6 +22,8 @@ const STARTED_WITH: &str = "local-fs.target.wants";
 const END_WITHIN_S: u64 = 150;
 /// Where the kernel lists block devices.
 const DEVICES: &str = "/sys/class/block";
+/// The array of a drive whose container is named in a file that has a mistake.
+const UNKNOWN: &str = "unknown";
 /// The variable in which udev gives a device's links to the programs of its rules.
 const LINKS: &str = "DEVLINKS";
 
@@ -56,28 +58,50 @@ enum Question {
 /// # Errors
 /// The settings have a mistake; the drive cannot be read; a file cannot be written.
 pub fn run(args: &BootArgs) -> Result<ExitCode> {
-    let settings = Settings::read(&args.settings)?;
     match &args.question {
-        Question::Member { device } => print_member(&settings, device)?,
-        Question::Units { normal, other: _ } => write_units(&settings, normal)?,
+        Question::Member { device } => print_member(&args.settings, device)?,
+        Question::Units { normal, other: _ } => {
+            write_units(&Settings::read(&args.settings)?, normal)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints nothing if the drive belongs to none of the arrays.
-fn print_member(settings: &Settings, device: &str) -> Result<()> {
+/// Prints nothing if the drive belongs to none of the arrays. A mistake in the file does not make a drive anybody else's: what
+/// is mounted by mistake from one drive of a mirror makes it differ from the other.
+fn print_member(place: &Path, device: &str) -> Result<()> {
+    let Some(text) = settings::text_of(place)? else {
+        return Ok(());
+    };
     let probed = one_to_look(device)?;
     let links = std::env::var(LINKS).unwrap_or_default();
     let called: Vec<&str> = [device].into_iter().chain(links.split(' ')).collect();
-    let Some(name) = owner(settings, &probed, &called) else {
+    let name = match Settings::parse(&text, &place.display().to_string()) {
+        Ok(settings) => owner(&settings, &probed, &called).map(str::to_owned),
+        Err(mistake) => {
+            print_note(&format!("fullstripe: {mistake:#}"));
+            is_named(&text, &probed).then(|| UNKNOWN.to_owned())
+        }
+    };
+    let Some(name) = name else {
         return Ok(());
     };
-    let name_of_kernel = device.rsplit('/').next().unwrap_or(device);
+    // In sysfs a slash in a device's name is written as an exclamation mark.
+    let name_of_kernel = device.trim_start_matches("/dev/").replace('/', "!");
     let partitions = match has_partitions(&Path::new(DEVICES).join(name_of_kernel)) {
         true => "FULLSTRIPE_PARTITIONS=1\n",
         false => "",
     };
     print_text(&format!("FULLSTRIPE_ARRAY={name}\n{partitions}"))
+}
+
+/// Whether a text has the UUID of a drive's container in it.
+fn is_named(text: &str, probed: &Probed) -> bool {
+    container_of(probed).is_some_and(|uuid| has_word(text, &uuid.to_string()))
+}
+
+fn has_word(text: &str, uuid: &str) -> bool {
+    text.to_ascii_lowercase().contains(uuid)
 }
 
 /// Whether the kernel sees partitions on the device with this folder in sysfs.
@@ -163,6 +187,17 @@ mod tests {
         );
         let error = write_units(&settings, &folder.path().join("none")).unwrap_err();
         assert!(error.to_string().contains("is not a folder"), "{error}");
+    }
+
+    #[test]
+    fn a_mistake_in_the_file_leaves_drives_to_nobody_else() {
+        let text = format!(
+            "[array.a]\nuuid = \"{}\"\nshrads = 2\n",
+            UUID.to_uppercase()
+        );
+        assert!(Settings::parse(&text, "f").is_err());
+        assert!(has_word(&text, UUID));
+        assert!(!has_word(&text, "3aaa0122:29827cfa:5331ad66:ca767372"));
     }
 
     #[test]

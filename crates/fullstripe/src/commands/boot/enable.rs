@@ -30,6 +30,7 @@ pub struct EnableArgs {
 /// or a file or program fails.
 pub fn run(args: &EnableArgs) -> Result<ExitCode> {
     settings::check_name(&args.name).map_err(anyhow::Error::msg)?;
+    refuse_options(&args.drives)?;
     refuse_twins(&args.drives)?;
     let drives = to_look(&args.drives)?;
     let uuid = one_container(&drives)?.to_string();
@@ -57,11 +58,21 @@ pub fn run(args: &EnableArgs) -> Result<ExitCode> {
     report.next.push(format!(
         "set what differs from the defaults in the block [array.{}] (`fullstripe config show` prints all keys); each boot \
          then starts the array where fullstripe is installed for systemd. Now: systemctl daemon-reload, udevadm trigger \
-         --action=add --settle, and systemctl start fullstripe@{name}; or without systemd: fullstripe serve --array {name}",
+         --action=add --subsystem-match=block --settle, and systemctl start fullstripe@{name}; or without systemd: fullstripe serve --array {name}",
         settings::show::key_as_toml(name)
     ));
     report.print(args.site.json)?;
     renewed.map(|()| ExitCode::SUCCESS)
+}
+
+/// Refuses drives with options: at boot drives are found by what is on them, and are opened without any.
+fn refuse_options(drives: &[String]) -> Result<()> {
+    match drives.iter().find(|drive| drive.contains(',')) {
+        Some(drive) => bail!(
+            "{drive} has options, which the server does not know when it finds the drive at boot; name drives that need none"
+        ),
+        None => Ok(()),
+    }
 }
 
 /// The container that all drives belong to; spares belong to any.

@@ -21,13 +21,13 @@ pub fn renew_initramfs(args: &SiteArgs, report: &mut Report) -> Result<()> {
         return Ok(());
     };
     if args.no_initramfs {
-        let what = "update-initramfs -u renews the copies of these files in the initramfs; run it before the next boot.";
+        let what = "update-initramfs -u -k all renews the copies of these files in the initramfs; run it before the next boot.";
         report.next.push(what.to_owned());
         return Ok(());
     }
-    if let Err(why) = run(&program, &["-u"]) {
+    if let Err(why) = run(&program, &["-u", "-k", "all"]) {
         bail!(
-            "the files are changed, but the initramfs still has the old files: update-initramfs -u failed ({why}); \
+            "the files are changed, but the initramfs still has the old files: update-initramfs -u -k all failed ({why}); \
              run it again before the next boot"
         );
     }

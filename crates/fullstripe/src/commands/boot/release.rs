@@ -116,7 +116,8 @@ fn refuse_served(name: &str, uuid: &str) -> Result<()> {
     let folder = state_folder::of_array(&state_folder::choose()?, uuid);
     if state_folder::is_served(&folder)? {
         return Err(refused(format!(
-            "array \"{name}\" is being served; stop it first: fullstripe stop --wait"
+            "array \"{name}\" is being served; stop it first: systemctl stop fullstripe@{name}, or end the \
+             process that serves it"
         )));
     }
     Ok(())

@@ -65,7 +65,7 @@ fn an_array_is_enabled_and_released() {
         read(&rig, "etc/mdadm/mdadm.conf.before-fullstripe"),
         OLD_CONF
     );
-    assert_eq!(read(&rig, "update-initramfs.ran"), "-u\n");
+    assert_eq!(read(&rig, "update-initramfs.ran"), "-u -k all\n");
     let more = "# the operator's\n".to_owned() + &read(&rig, FILE);
     fs::write(rig.path(FILE), more).unwrap();
 
@@ -73,7 +73,7 @@ fn an_array_is_enabled_and_released() {
     let released = rig.done(line);
     assert_eq!(read(&rig, FILE), "# the operator's\n");
     assert_eq!(read(&rig, CONF), OLD_CONF);
-    assert_eq!(read(&rig, "update-initramfs.ran"), "-u\n-u\n");
+    assert_eq!(read(&rig, "update-initramfs.ran"), "-u -k all\n-u -k all\n");
     let told = read(&rig, "udevadm.ran");
     assert!(told.starts_with("trigger --action=add --settle "), "{told}");
     assert_eq!(told.matches("dev/d").count(), 3, "{told}");
@@ -141,7 +141,9 @@ fn a_program_that_fails_is_told_and_the_rest_is_done() {
     fs::remove_file(rig.path("update-initramfs.ran")).unwrap();
     let left_out = rig.done("release a --to md --root . --no-initramfs --no-udev");
     assert!(
-        left_out.stdout.contains("Next: update-initramfs -u renews"),
+        left_out
+            .stdout
+            .contains("Next: update-initramfs -u -k all renews"),
         "{left_out:?}"
     );
     assert!(!rig.path("update-initramfs.ran").exists());
