@@ -3,11 +3,12 @@
 //! udev has to know the device too. systemd waits for a device that it mounts until udev announces it by that name, and a
 //! device has a serial number by which scripts find it. The kernel knows neither, so they are written into a file in
 //! `/run/fullstripe/devices` that is called like the kernel's device, and the kernel is asked to announce the device again.
-//! fullstripe's udev rules (`packaging/udev`) read that file. Without udev, or without these rules, the link is all there is.
+//! fullstripe's udev rules (`packaging/udev`) read that file. Without udev, or without these rules, nobody reads it, and the link is all there is.
 
 use crate::export::Offer;
 use crate::links::{self, Link};
 use anyhow::{Context, Result};
+use drives::holders::partitions;
 use metadata::imsm::Uuid;
 use std::path::{Path, PathBuf};
 
@@ -78,12 +79,9 @@ impl Properties {
     fn announce(&self, action: &str) -> std::io::Result<()> {
         const ANNOUNCE: &str = "uevent";
         std::fs::write(self.device.join(ANNOUNCE), action)?;
-        for entry in std::fs::read_dir(&self.device)? {
-            let part = entry?.path();
-            if part.join("partition").exists() {
-                // The kernel may read the table of partitions just now; it announces what it finds.
-                let _ = std::fs::write(part.join(ANNOUNCE), action);
-            }
+        for part in partitions(&self.device) {
+            // The kernel may read the table of partitions just now; it announces what it finds.
+            let _ = std::fs::write(part.join(ANNOUNCE), action);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! Direct I/O requires offsets, lengths and memory addresses to be aligned to the sector. So all I/O goes through an
 //! aligned bounce buffer, and a write that covers sectors only partly reads them first. Nothing here is fast.
 
-use super::{Backing, Drive};
+use super::{Backing, Drive, ENXIO};
 use engine::policy::MemberError;
 use rustix::io::Errno;
 
@@ -11,7 +11,6 @@ use rustix::io::Errno;
 const ALIGNMENT: usize = 4096;
 /// Largest single transfer; longer ones are split.
 const TRANSFER_BYTES_MAX: usize = 4 << 20;
-const ENXIO: i32 = 6;
 const EINVAL: i32 = 22;
 
 /// A blocking I/O failed.

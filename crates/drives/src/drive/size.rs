@@ -14,7 +14,7 @@
 //! The check does not notice a file that is truncated *and* extended again by somebody else (which amounts to writing
 //! zeros to the drive behind the array's back), nor a network file system whose server reports the new size late.
 
-use super::size_of_device;
+use super::{ENXIO, size_of_device};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
@@ -25,8 +25,6 @@ pub(crate) struct FileSize {
     /// The size is known to another machine or process, and is taken from the attributes cached here.
     is_remote: bool,
 }
-
-const ENXIO: i32 = 6;
 
 impl FileSize {
     pub fn new(expected_bytes: u64, is_remote: bool) -> FileSize {

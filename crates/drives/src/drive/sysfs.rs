@@ -1,13 +1,11 @@
 //! What the kernel reports about a block device under `/sys/dev/block`.
 
-use super::serial_from;
+use super::{ENODEV, ENXIO, serial_from};
 use std::fs;
 use std::path::PathBuf;
 
 /// The unit of `size`, whatever the device's sectors are.
 const SECTOR_BYTES: u64 = 512;
-const ENXIO: i32 = 6;
-const ENODEV: i32 = 19;
 
 /// A block device, identified by its number.
 #[derive(Clone, Debug)]

@@ -72,16 +72,24 @@ type Number = (u32, u32);
 fn with_partitions(number: Number) -> Vec<(Number, PathBuf)> {
     let folder = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
     let mut all = vec![(number, folder.clone())];
-    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-        let child = entry.path();
-        if child.join("partition").exists()
-            && let Ok(text) = fs::read_to_string(child.join("dev"))
+    for child in partitions(&folder) {
+        if let Ok(text) = fs::read_to_string(child.join("dev"))
             && let Some(part) = parse_number(text.trim())
         {
             all.push((part, child));
         }
     }
     all
+}
+
+/// The folders of the partitions that the kernel shows of the device with this folder in sysfs.
+#[must_use]
+pub fn partitions(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.map(|entry| entry.path());
+    folders
+        .filter(|folder| folder.join("partition").exists())
+        .collect()
 }
 
 fn parse_number(text: &str) -> Option<Number> {
@@ -205,6 +213,17 @@ mod tests {
 32 22 0:41 / /proc rw - proc proc rw
 broken line
 ";
+
+    #[test]
+    fn partitions_are_those_that_the_kernel_shows() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("queue")).unwrap();
+        assert!(partitions(folder.path()).is_empty());
+        let part = folder.path().join("nvme0n1p1");
+        std::fs::create_dir(&part).unwrap();
+        std::fs::write(part.join("partition"), "1").unwrap();
+        assert_eq!(partitions(folder.path()), [part]);
+    }
 
     #[test]
     fn mounts_are_found_by_number_and_by_source() {

@@ -7,6 +7,7 @@ use clap::Subcommand;
 use container::machine::container_of;
 use container::open::one_to_look;
 use container::probe::Probed;
+use drives::holders::partitions;
 use drives::spec::Target;
 use settings::{ArraySettings, Settings};
 use std::os::unix::fs::symlink;
@@ -88,11 +89,11 @@ fn print_member(place: &Path, device: &str) -> Result<()> {
     };
     // In sysfs a slash in a device's name is written as an exclamation mark.
     let name_of_kernel = device.trim_start_matches("/dev/").replace('/', "!");
-    let partitions = match has_partitions(&Path::new(DEVICES).join(name_of_kernel)) {
-        true => "FULLSTRIPE_PARTITIONS=1\n",
-        false => "",
+    let seen = match partitions(&Path::new(DEVICES).join(name_of_kernel))[..] {
+        [] => "",
+        _ => "FULLSTRIPE_PARTITIONS=1\n",
     };
-    print_text(&format!("FULLSTRIPE_ARRAY={name}\n{partitions}"))
+    print_text(&format!("FULLSTRIPE_ARRAY={name}\n{seen}"))
 }
 
 /// Whether a text has the UUID of a drive's container in it.
@@ -102,13 +103,6 @@ fn is_named(text: &str, probed: &Probed) -> bool {
 
 fn has_word(text: &str, uuid: &str) -> bool {
     text.to_ascii_lowercase().contains(uuid)
-}
-
-/// Whether the kernel sees partitions on the device with this folder in sysfs.
-fn has_partitions(folder: &Path) -> bool {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut folders = entries.map(|entry| entry.path());
-    folders.any(|folder| folder.join("partition").exists())
 }
 
 /// The array to which a drive belongs by its record, or that has a drive with one of these paths as its spare.
@@ -205,16 +199,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write_units(&settings(""), folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn partitions_are_seen_that_the_kernel_shows() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("queue")).unwrap();
-        assert!(!has_partitions(folder.path()));
-        std::fs::create_dir(folder.path().join("nvme0n1p1")).unwrap();
-        std::fs::write(folder.path().join("nvme0n1p1/partition"), "1").unwrap();
-        assert!(has_partitions(folder.path()));
     }
 
     #[test]

@@ -44,15 +44,8 @@ pub fn run(args: &EnableArgs) -> Result<ExitCode> {
         "Added the container {uuid} to {} as array \"{name}\".",
         file.display()
     );
-    let mut report = Report {
-        version: 1,
-        array: name.to_owned(),
-        container_uuid: uuid,
-        file,
-        done: vec![added],
-        notes: users(&drives),
-        next: Vec::new(),
-    };
+    let mut report = Report::new(name, uuid, file, added);
+    report.notes = users(&drives);
     report.add(&change, "so that md leaves the array alone");
     let renewed = programs::renew_initramfs(&args.site, &mut report);
     report.next.push(format!(

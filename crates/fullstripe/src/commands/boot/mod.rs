@@ -73,6 +73,19 @@ struct Report {
 }
 
 impl Report {
+    /// About an array of which something has been done to the settings file.
+    fn new(array: &str, container_uuid: String, file: PathBuf, done: String) -> Report {
+        Report {
+            version: 1,
+            array: array.to_owned(),
+            container_uuid,
+            file,
+            done: vec![done],
+            notes: Vec::new(),
+            next: Vec::new(),
+        }
+    }
+
     fn print(&self, json: bool) -> Result<()> {
         if json {
             return print_json(self);

@@ -65,15 +65,8 @@ pub fn run(args: &ReleaseArgs) -> Result<ExitCode> {
         "Removed array \"{name}\", the container {uuid}, from {}.",
         file.display()
     );
-    let mut report = Report {
-        version: 1,
-        array: name.to_owned(),
-        container_uuid: uuid,
-        file,
-        done: vec![removed],
-        notes,
-        next: Vec::new(),
-    };
+    let mut report = Report::new(name, uuid, file, removed);
+    report.notes = notes;
     report.add(&change, "so that md takes the array");
     let paths: Vec<String> = members
         .iter()
@@ -102,7 +95,8 @@ fn hand_over(args: &ReleaseArgs, paths: &[String], report: &mut Report) -> Resul
     };
     report.next.push(
         "md assembles the array when udev reports its drives, if mdadm's udev rules are installed; on a machine without \
-         Intel's platform (RST, VROC) mdadm wants mdadm.imsm.test=1 on the kernel's command line."
+         Intel's platform (RST, VROC) mdadm wants IMSM_NO_PLATFORM=1 in its environment, or, if it is newer than 4.2, \
+         mdadm.imsm.test=1 on the kernel's command line."
             .to_owned(),
     );
     match (renewed, announced) {
