@@ -150,7 +150,7 @@ impl Change<'_> {
             // `drives_gained` has removed replaced drives from the table. Any other removed drive has failed before.
             let is_gone = before == MemberState::Active && now == MemberState::Absent;
             if is_gone || (before != MemberState::Failed && now == MemberState::Failed) {
-                self.mark_failed(member, before, record)?;
+                self.mark_failed(member, seen, record)?;
             }
         }
         for (at, (before, now)) in seen.volumes.iter().zip(&record.volumes).enumerate() {
@@ -220,25 +220,27 @@ impl Change<'_> {
     fn mark_failed(
         &mut self,
         member: usize,
-        before: MemberState,
+        seen: &Record,
         now: &Record,
     ) -> Result<(), Inexpressible> {
         const CHANGE: &str = "that a member has failed";
+        let id = MemberId(member as u8);
         let Some(row) = self.mpb.disk_index_of(&self.drives[member].serial) else {
-            let id = MemberId(member as u8);
+            let counted_on = |volume: &VolumeRecord| volume.is_current(id);
             let in_service = |volume: &VolumeRecord| volume.slot_of(id).is_some();
-            let is_missed = before == MemberState::Active && now.volumes.iter().any(in_service);
+            let is_missed =
+                seen.volumes.iter().any(counted_on) && now.volumes.iter().any(in_service);
             return if is_missed {
                 Err(not_listed(CHANGE, member))
             } else {
-                // A spare that was never used, or a drive that has been replaced.
+                // A spare that was never used, a drive that has been replaced, or one whose rebuild could not be
+                // recorded.
                 Ok(())
             };
         };
         let goes_on = |at: usize| {
             let of = now.volumes.get(at);
-            let without = |volume: &VolumeRecord| volume.does_without(MemberId(member as u8));
-            of.is_none_or(without)
+            of.is_none_or(|volume| volume.does_without(id))
         };
         let marked = self.mpb.mark_failed_in(row, goes_on);
         marked.map_err(Inexpressible::of(CHANGE))

@@ -418,6 +418,21 @@ fn the_failure_of_a_member_that_the_record_does_not_list_cannot_be_expressed() {
     );
 }
 
+/// A spare takes the slot of a failed member, but the start of its rebuild is refused; then the spare fails.
+#[test]
+fn the_failure_of_a_drive_whose_rebuild_is_not_on_record_leaves_the_record_as_it_is() {
+    let (mut persister, mut record) = persister(Level::Raid5, 4);
+    fail(&mut record, 1);
+    assert_eq!(write(&mut persister, &mut record), [1]);
+    record.members[4].state = MemberState::Active;
+    record.volumes[0].slots[1].member = Some(MemberId(4));
+    assert_eq!(write(&mut persister, &mut record), [1]);
+    let before = persister.mpb().volumes[0].clone();
+    fail(&mut record, 1);
+    assert_eq!(write(&mut persister, &mut record), [1]);
+    assert_eq!(persister.mpb().volumes[0], before);
+}
+
 /// The member fails while an update is being written, and is removed before that update ends.
 #[test]
 fn a_member_that_fails_and_is_removed_within_one_update_is_marked_failed() {

@@ -176,8 +176,14 @@ impl VolumeRecord {
     /// Whether the volume is in service without `member`, so that the drive's content of it becomes outdated.
     #[must_use]
     pub fn does_without(&self, member: MemberId) -> bool {
+        !self.not_started && !self.is_current(member)
+    }
+
+    /// Whether `member` serves a slot, and its content of the volume is current.
+    #[must_use]
+    pub fn is_current(&self, member: MemberId) -> bool {
         let holds = |slot: &SlotRecord| slot.member == Some(member) && slot.current;
-        !self.not_started && !self.slots.iter().any(holds)
+        self.slots.iter().any(holds)
     }
 
     /// The slot that `member` serves.
