@@ -107,7 +107,9 @@ impl Run<'_> {
             | Fault::TurnsVolatile(_)
             | Fault::Standstill(..)
             | Fault::ClockJumps(_) => true,
-            Fault::HostErrors(..) => self.history.mode.is_beyond() || self.may_host_be_ill(),
+            Fault::HostErrors(target, _) => {
+                self.history.mode.is_beyond() || self.may_host_be_ill(*target)
+            }
             // The budget is checked when the command comes, in `strike`.
             Fault::OutageAt(..) => true,
             // Redundancy does not protect from lies: their effects are only counted.

@@ -8,7 +8,7 @@ use crate::history::{Area, Fault, Outage};
 use crate::machine::Ending;
 use assembly::assemble::bitmap::bitmapped_volume;
 use engine::control::message::Message;
-use engine::control::record::MemberState;
+use engine::control::record::{MemberRecord, MemberState};
 use engine::layout::Geometry;
 use engine::units::MemberId;
 use engine::world::Input;
@@ -76,8 +76,8 @@ impl Run<'_> {
         touched[bay] = true;
     }
 
-    /// Whether all is well and idle, so that a problem of the host would be the only fault.
-    pub(super) fn may_host_be_ill(&self) -> bool {
+    /// Whether all is well and idle, so that a problem of the host with these commands would be the only fault.
+    pub(super) fn may_host_be_ill(&self, target: Target) -> bool {
         let Some(process) = &self.process else {
             return false;
         };
@@ -88,7 +88,14 @@ impl Run<'_> {
                 && volume.sync.is_none()
                 && !volume.then_resync
         };
-        idle && self.wide.cacheless.is_empty()
+        // Only drives with a volatile cache are flushed. If that is a single one, the host's problem looks like that
+        // drive's failure, and the process may not end at any moment after it.
+        let flushed =
+            |member: &&MemberRecord| member.state == MemberState::Active && member.volatile_cache;
+        let hits_one = target == Target::Flushes
+            && process.record().members.iter().filter(flushed).count() == 1;
+        idle && !hits_one
+            && self.wide.cacheless.is_empty()
             && process.controller().is_durable()
             && process.record().volumes.iter().all(nobody)
             && self.allows(|state| !state.suspect.contains(&true))
