@@ -13,7 +13,7 @@ use anyhow::Result;
 use assembly::member::Member;
 use metadata::imsm::choose::choose;
 use metadata::imsm::start::StartOptions;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -129,6 +129,14 @@ impl Gathering {
             }
         }
         Ok(self.wait(drives.len()))
+    }
+
+    /// The devices that have been looked at, whether they belong to the array or not.
+    #[must_use]
+    pub fn seen(&self) -> BTreeSet<Device> {
+        let read = |known: &Known| matches!(known, Known::Read { .. });
+        let seen = self.known.iter().filter(|(_, known)| read(known));
+        seen.map(|(device, _)| device.clone()).collect()
     }
 
     fn is_over(&self, latest: Instant, now: Instant) -> bool {

@@ -391,7 +391,7 @@ impl Told {
         told
     }
 
-    fn now() -> Told {
+    pub(super) fn now() -> Told {
         Told {
             time_s: std::time::SystemTime::now()
                 .duration_since(std::time::UNIX_EPOCH)
@@ -411,7 +411,7 @@ impl Told {
         self.member = Some(name);
     }
 
-    fn set(&mut self, kind: &str, text: String, warning: bool) {
+    pub(super) fn set(&mut self, kind: &str, text: String, warning: bool) {
         kind.clone_into(&mut self.kind);
         self.text = text;
         self.warning = warning;

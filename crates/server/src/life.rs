@@ -185,6 +185,9 @@ impl Opening {
         let api = api::serve_api(self.api)?;
         let (options, tell) = (&self.options, &*self.tell);
         add_spares(options, (&shared, &spares), &self.spares, tell);
+        if let Some(newcomers) = &options.newcomers {
+            newcomers.start(shared.clone(), spares, self.tell.clone())?;
+        }
         server.exports.open(&shared, &*server.hearer)?;
         wait_for_status(&shared);
         Ok(api)

@@ -1,5 +1,6 @@
 //! What is served, and how.
 
+use super::newcomers::Newcomers;
 use drives::completion::CompletionMode;
 use engine::layout::Level;
 use exports::export::Bind;
@@ -38,6 +39,8 @@ pub struct ServeOptions {
     pub member_deadline: Duration,
     /// The event hook: run by `sh -c` for every event.
     pub on_event: Option<String>,
+    /// Drives that appear later are taken back; if absent, an operator adds them.
+    pub newcomers: Option<Newcomers>,
     /// Folder for backups of drives that join by force.
     pub backup: Option<PathBuf>,
 }

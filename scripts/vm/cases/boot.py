@@ -104,8 +104,18 @@ def power_cut(bench):
     return "mounted after a power cut"
 
 
+IS_BACK = """
+    tries=0
+    until fullstripe status --check; do
+        tries=$((tries + 1))
+        [ $tries -lt 60 ] || fail "$(fullstripe status; journalctl -b -u fullstripe@data -o cat)"
+        sleep 1
+    done"""
+
+
 def late_member(bench):
-    """A member is not there when the array is started: it starts without it, and what is mounted is there."""
+    """A member is not there when the array is started: it starts without it, and what is mounted is there. The member is
+    taken back when it comes, and again after it was pulled out while the file system is in use."""
     begin(bench)
     bench.run("systemctl stop mnt.mount\nsystemctl stop " + SERVICE)
     bench.unplug(3)
@@ -114,7 +124,16 @@ def late_member(bench):
     has(bench, "waits for its other drives: 3 are there", there=True)
     said = bench.run(HERE + "fullstripe status --check || true")
     require("degraded" in said, f"status says {said}")
-    return "started without the drive that was missing"
+    bench.plug(3)
+    bench.run(HERE + IS_BACK, 150)
+    bench.unplug(3)
+    bench.run("cp /host/tree/0 /mnt/other; sync\n" + HERE + "until fullstripe status --check | grep degraded; do sleep 1; done", 60)
+    bench.plug(3)
+    bench.run(HERE + IS_BACK + "\n" + THERE.format(service=SERVICE) + "\nhealthy", 150)
+    journal = bench.read("journal").decode(errors="replace")
+    count = journal.count("has appeared: ")
+    require(count == 2, f"{count} drives were taken back: {journal}")
+    return "started without the drive that was missing, and took it back twice"
 
 
 def watched(bench):
@@ -178,6 +197,6 @@ def cases():
           for what, shown in reboots),
         Case("boot", "RAID 1 of 2 with partitions: md leaves it alone", one_owner, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a power cut", power_cut, reboots=True, way="ublk"),
-        Case("boot", "RAID 5 of 4: a member is missing", late_member, reboots=True, way="ublk"),
+        Case("boot", "RAID 5 of 4: a member is missing, and comes late", late_member, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a server that stands still", watched, reboots=True, way="ublk"),
     ]

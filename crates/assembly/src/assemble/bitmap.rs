@@ -316,21 +316,24 @@ pub fn new_bitmap(
     })
 }
 
-/// The slot that a drive served and the generation of its record, if the drive was a current member of the container
-/// of `mpb` and has been used for nothing else since. The caller has to check whether that slot is empty now, and
+/// As [`former`], if bitmaps mark what the drive lacks. The caller has to check whether its slot is empty now, and
 /// whether bits have been cleared without the drive ([`engine::control::record::Record::may_return`]).
 #[must_use]
 pub fn returning(drive: &impl Member, mpb: &Mpb) -> Option<Returning> {
+    let is_marked = |volume: &Volume| volume.write_hole_policy == WriteHolePolicy::Bitmap;
+    former(drive, mpb).filter(|_| mpb.volumes.iter().any(is_marked))
+}
+
+/// The slot that a drive served and the generation of its record, if the drive was a current member of the container
+/// of `mpb` and has been used for nothing else since: everything on it is an older state of this container.
+#[must_use]
+pub fn former(drive: &impl Member, mpb: &Mpb) -> Option<Returning> {
     let Ok(Some(found)) = drive.found() else {
         return None;
     };
     let old = &found.mpb;
-    let is_ancestor = old.container_family() == mpb.container_family()
-        && old.volumes.len() == mpb.volumes.len()
-        && mpb
-            .volumes
-            .iter()
-            .any(|volume| volume.write_hole_policy == WriteHolePolicy::Bitmap);
+    let is_ancestor =
+        old.container_family() == mpb.container_family() && old.volumes.len() == mpb.volumes.len();
     if !is_ancestor {
         return None;
     }

@@ -38,6 +38,7 @@ mod tests;
 pub use event_log::EventLog;
 pub use hook::Hook;
 pub use spare::Spares;
+pub use state::command;
 
 use crate::exporting::Exports;
 use crate::runtime::Shared;

@@ -83,6 +83,12 @@ impl Spares {
         }
     }
 
+    /// The container's metadata at the start.
+    #[must_use]
+    pub fn record_at_start(&self) -> &Mpb {
+        &self.mpb
+    }
+
     /// Adds the drive of `request` to the array as a spare; a degraded volume may take it at once.
     /// Blocks.
     ///

@@ -39,6 +39,8 @@ pub struct Served {
     runtime: Option<Runtime>,
     pub(crate) server: Option<ApiServer>,
     pub(crate) shared: Arc<Shared>,
+    #[cfg(test)]
+    pub(crate) spares: Arc<Spares>,
     /// The log of its events.
     pub events: EventLog,
     stop_asked: Arc<AtomicBool>,
@@ -100,7 +102,7 @@ impl Served {
         let server = serve_api(ApiOptions {
             shared: runtime.handle(),
             events: events.clone(),
-            spares,
+            spares: spares.clone(),
             socket: ApiSocket::claim(&SocketPath {
                 path: folder.path().join("api.sock"),
                 is_default: false,
@@ -113,6 +115,8 @@ impl Served {
         });
         let served = Served {
             shared: runtime.handle(),
+            #[cfg(test)]
+            spares,
             runtime: Some(runtime),
             server: Some(server.unwrap()),
             events,

@@ -6,7 +6,7 @@
 
 use super::notify::Notifier;
 use anyhow::{Context, Result};
-use container::gather::{Gathering, Here, LOOK_EVERY, Step};
+use container::gather::{Device, Gathering, Here, LOOK_EVERY, Step};
 use container::probe::parse_spec;
 use drives::spec::Target;
 use exports::export::Bind;
@@ -15,8 +15,9 @@ use exports::ublk::service::{AtStart, UblkExport};
 use metadata::imsm::start::StartOptions;
 use server::api::socket_path::SocketPath;
 use server::status::DeviceKind;
-use server::{Hearer, ServeOptions, Server};
+use server::{Hearer, Newcomers, ServeOptions, Server};
 use settings::{ArraySettings, Attach, Settings};
+use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -37,6 +38,15 @@ pub(super) struct Start {
     pub accepted: StartOptions,
     /// Nothing is written to the drives.
     pub read_only: bool,
+}
+
+/// What was found when the wait was over.
+struct Gathered {
+    drives: Vec<String>,
+    /// Members are missing that nobody marked failed.
+    degraded: bool,
+    /// All devices that were looked at.
+    seen: BTreeSet<Device>,
 }
 
 impl Array {
@@ -62,7 +72,12 @@ impl Array {
         notifier: &Notifier,
         hearer: &dyn Hearer,
     ) -> Result<ServeOptions> {
-        let (drives, degraded) = self.gather(start.accepted, notifier, hearer)?;
+        let gathered = self.gather(start.accepted, notifier, hearer)?;
+        let Gathered {
+            drives,
+            degraded,
+            seen,
+        } = gathered;
         // It may have been released to md while its drives were waited for.
         Settings::read(&self.place)?.array(&self.name)?;
         let settings = &self.settings;
@@ -88,6 +103,7 @@ impl Array {
             rate_bytes_per_s: settings.rate_bytes_per_s,
             member_deadline: deadline,
             on_event: settings.on_event.clone(),
+            newcomers: (!start.read_only).then(|| self.newcomers(seen)),
             backup: None,
         })
     }
@@ -120,13 +136,28 @@ impl Array {
         Ok(path)
     }
 
-    /// The drives, and whether members are missing that nobody marked failed.
+    /// What is done with drives that appear later.
+    fn newcomers(&self, seen: BTreeSet<Device>) -> Newcomers {
+        let settings = &self.settings;
+        let is_missing = |spec: &&String| match parse_spec(spec).map(|spec| spec.target) {
+            Ok(Target::Path(path)) => !path.exists(),
+            _ => false,
+        };
+        Newcomers {
+            uuid: settings.uuid.clone(),
+            seen,
+            rebuild: settings.auto_rebuild,
+            spares: settings.spares.iter().filter(is_missing).cloned().collect(),
+        }
+    }
+
+    /// Waits for the drives.
     fn gather(
         &self,
         accepted: StartOptions,
         notifier: &Notifier,
         hearer: &dyn Hearer,
-    ) -> Result<(Vec<String>, bool)> {
+    ) -> Result<Gathered> {
         let patience = match accepted.degraded {
             true => Duration::ZERO,
             false => Duration::from_secs(self.settings.degraded_after_s),
@@ -142,7 +173,13 @@ impl Array {
         let mut said = None;
         loop {
             match gathering.step(&here, Instant::now())? {
-                Step::Start { drives, degraded } => return Ok((drives, degraded)),
+                Step::Start { drives, degraded } => {
+                    return Ok(Gathered {
+                        drives,
+                        degraded,
+                        seen: gathering.seen(),
+                    });
+                }
                 Step::Wait { count, too_few } => {
                     if said != Some((count, too_few)) {
                         said = Some((count, too_few));

@@ -171,6 +171,7 @@ impl ServeArgs {
             rate_bytes_per_s: self.rate.as_deref().map(parsed_rate).transpose()?,
             member_deadline: self.member_deadline(),
             on_event: self.on_event.clone(),
+            newcomers: None,
             backup: self.backup.clone(),
         })
     }

@@ -1,0 +1,276 @@
+//! Takes drives that appear while the array is served: members that came too late for its start or were plugged in again,
+//! and spares whose device came late.
+//!
+//! The machine's block devices are listed every second, and each new one is read once. A drive that was a current member
+//! and has been used for nothing else since is taken back: with what the bitmaps mark where there are bitmaps, else by a
+//! rebuild of the whole drive, if the array may rebuild by itself. A drive that failed in this process is taken back
+//! too, because a device that appears anew was plugged in or reset. But a drive that keeps failing is not: each return
+//! starts a rebuild, which other drives pay for.
+//!
+//! Devices that were there when the array started are left alone: what the start left out, an operator adds.
+
+use super::events::{Told, tell_spare_refused};
+use super::remembering::Tell;
+use super::runtime::Shared;
+use super::status::{MemberStatus, Status};
+use crate::api::schema::SpareRequest;
+use crate::api::{Spares, command};
+use anyhow::{Context, Result};
+use container::bitmap::{former, returning};
+use container::gather::{Device, Here, Look};
+use container::machine::container_of;
+use container::open::one_to_look;
+use container::probe::{Probed, parse_spec};
+use drives::spec::Target;
+use engine::control::message::Command;
+use engine::units::MemberId;
+use metadata::imsm::start::StartOptions;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a device is tried before it is given up: one that has just appeared may still be in use by udev's programs.
+const TRIES: u32 = 10;
+/// A drive that has failed so often in this process is not taken back any more.
+const FAILURES_MAX: usize = 3;
+
+/// What is known of drives that may come.
+#[derive(Clone, Debug)]
+pub struct Newcomers {
+    /// UUID of the array's container, as mdadm prints it.
+    pub uuid: String,
+    /// Devices that were looked at before the start.
+    pub seen: BTreeSet<Device>,
+    /// Whether a drive without bitmaps is rebuilt whole.
+    pub rebuild: bool,
+    /// Specifications of spares whose device was missing at the start.
+    pub spares: Vec<String>,
+}
+
+impl Newcomers {
+    /// Watches for drives as long as the array is served.
+    ///
+    /// # Errors
+    /// The system starts no more threads.
+    pub(super) fn start(&self, shared: Arc<Shared>, spares: Arc<Spares>, tell: Tell) -> Result<()> {
+        let here = Here {
+            uuid: self.uuid.clone(),
+            accepted: StartOptions::default(),
+        };
+        let mut watch = Watch::new(self.clone(), shared, spares, tell);
+        let thread = std::thread::Builder::new().name("newcomers".to_owned());
+        let look = move || {
+            while !watch.shared.has_quit() {
+                std::thread::sleep(LOOK_EVERY);
+                // A list that cannot be read now is read a second later.
+                if let Ok(devices) = here.devices() {
+                    watch.look(devices);
+                }
+            }
+        };
+        thread
+            .spawn(look)
+            .context("cannot start the thread that looks for new drives")?;
+        Ok(())
+    }
+}
+
+/// The array, and what has been looked at.
+struct Watch {
+    newcomers: Newcomers,
+    shared: Arc<Shared>,
+    spares: Arc<Spares>,
+    tell: Tell,
+    /// How often each device that could not be taken yet was tried.
+    tried: BTreeMap<Device, u32>,
+}
+
+/// What is to be done with a drive of the array's container.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// The array has it, perhaps under another name, or has not noticed yet that it was pulled out.
+    Wait,
+    /// It is taken. If it failed in this process, the failed drive of this number is removed first.
+    Take { failed: Option<u8> },
+    /// It stays outside, for this reason.
+    Refuse(String),
+}
+
+impl Watch {
+    fn new(newcomers: Newcomers, shared: Arc<Shared>, spares: Arc<Spares>, tell: Tell) -> Watch {
+        Watch {
+            newcomers,
+            shared,
+            spares,
+            tell,
+            tried: BTreeMap::new(),
+        }
+    }
+
+    /// Looks at the devices that are new among `devices`.
+    fn look(&mut self, devices: Vec<Device>) {
+        self.newcomers.seen.retain(|seen| devices.contains(seen));
+        self.tried.retain(|tried, _| devices.contains(tried));
+        for device in devices {
+            if self.newcomers.seen.contains(&device) {
+                continue;
+            }
+            let tries = self.tried.entry(device.clone()).or_default();
+            *tries += 1;
+            let is_last = *tries >= TRIES;
+            if self.try_to_take(&device, is_last) || is_last {
+                self.tried.remove(&device);
+                self.newcomers.seen.insert(device);
+            }
+        }
+        self.look_for_spares();
+    }
+
+    /// Returns whether nothing is left to do about a device. A refusal is told at the last try.
+    fn try_to_take(&self, device: &Device, is_last: bool) -> bool {
+        let Ok(probed) = one_to_look(&device.path) else {
+            return false;
+        };
+        if container_of(&probed).is_none_or(|uuid| uuid.to_string() != self.newcomers.uuid) {
+            return true;
+        }
+        match self.step(&probed, &device.path) {
+            Step::Wait => false,
+            Step::Refuse(why) => {
+                (self.tell)(not_taken(&device.path, &why));
+                true
+            }
+            Step::Take { failed } => match self.take(&probed, &device.path, failed) {
+                Ok(sentence) => {
+                    (self.tell)(taken(&device.path, &sentence));
+                    true
+                }
+                Err(why) if is_last => {
+                    (self.tell)(not_taken(&device.path, &why));
+                    true
+                }
+                Err(_) => false,
+            },
+        }
+    }
+
+    fn step(&self, probed: &Probed, path: &str) -> Step {
+        let by_hand = format!("`fullstripe add-spare {path} --force` takes it all the same");
+        let serial = probed.serial.to_string();
+        let status = self.shared.status();
+        let known: Vec<&MemberStatus> = (status.members.iter())
+            .filter(|member| member.serial == serial)
+            .collect();
+        if known.iter().any(|member| is_used(member)) {
+            return Step::Wait;
+        }
+        if known.len() >= FAILURES_MAX {
+            return Step::Refuse(format!(
+                "it has left the array {} times since the array was started; {by_hand}",
+                known.len()
+            ));
+        }
+        let mpb = self.spares.record_at_start();
+        let Some(former) = former(probed, mpb) else {
+            return Step::Refuse(format!(
+                "what it holds is not just an older state of the array; {by_hand}, and overwrites what it holds"
+            ));
+        };
+        if let Some(why) = may_not_be_filled(&status, usize::from(former.slot.0)) {
+            return Step::Refuse(why);
+        }
+        if returning(probed, mpb).is_none() && !self.newcomers.rebuild {
+            return Step::Refuse(format!(
+                "no bitmap marks what it lacks, and `auto_rebuild` is off; {by_hand}"
+            ));
+        }
+        let failed = known.iter().find(|member| member.state == "failed");
+        Step::Take {
+            failed: failed.map(|member| member.id),
+        }
+    }
+
+    /// Removes the failed drive that it was, and adds it. Its content is an older state of the array, so unless bitmaps
+    /// mark what it lacks it is taken by force: nothing else is lost.
+    fn take(&self, probed: &Probed, path: &str, failed: Option<u8>) -> Result<String, String> {
+        if let Some(id) = failed.map(MemberId) {
+            command(&self.shared, Command::Remove(id)).map_err(|why| why.to_string())?;
+            self.shared.detach(id);
+        }
+        let force = returning(probed, self.spares.record_at_start()).is_none();
+        self.add(path, force)
+    }
+
+    /// Adds spares whose device is there now.
+    fn look_for_spares(&mut self) {
+        let is_there = |spec: &String| match parse_spec(spec).map(|spec| spec.target) {
+            Ok(Target::Path(path)) => path.exists(),
+            _ => false,
+        };
+        let (come, missing) = self.newcomers.spares.drain(..).partition(is_there);
+        self.newcomers.spares = missing;
+        let come: Vec<String> = come;
+        for spec in come {
+            (self.tell)(match self.add(&spec, false) {
+                Ok(sentence) => taken(&spec, &sentence),
+                Err(why) => tell_spare_refused(&spec, &why),
+            });
+        }
+    }
+
+    fn add(&self, drive: &str, force: bool) -> Result<String, String> {
+        let request = SpareRequest {
+            drive: drive.to_owned(),
+            force,
+        };
+        let added = self.spares.add(&self.shared, &request);
+        added.map(|done| done.text).map_err(|error| error.sentence)
+    }
+}
+
+/// The event that a drive which has appeared was taken; `sentence` says as what.
+fn taken(drive: &str, sentence: &str) -> Told {
+    let mut told = Told::now();
+    let text = format!("{drive} has appeared: {sentence}");
+    told.set("drive-taken", text, false);
+    told.member = Some(drive.to_owned());
+    told
+}
+
+/// The event that a drive of the array has appeared and is not taken.
+fn not_taken(drive: &str, why: &str) -> Told {
+    let mut told = Told::now();
+    let text = format!("{drive} has appeared and is not taken back: {why}");
+    told.set("drive-not-taken", text, true);
+    told.member = Some(drive.to_owned());
+    told
+}
+
+fn is_used(member: &MemberStatus) -> bool {
+    !matches!(member.state.as_str(), "failed" | "removed")
+}
+
+/// Why a drive may not fill this slot of all volumes; `None` if it may. A failed volume may need just what the drive holds.
+fn may_not_be_filled(status: &Status, slot: usize) -> Option<String> {
+    status.volumes.iter().find_map(|volume| {
+        let is_empty = volume
+            .slots
+            .get(slot)
+            .is_some_and(|slot| matches!(slot.state.as_str(), "failed" | "missing"));
+        match (volume.state.as_str(), is_empty) {
+            ("degraded", true) => None,
+            ("degraded" | "optimal", false) => Some(format!(
+                "another drive has its place, slot {slot} of volume {}",
+                volume.name
+            )),
+            (state, _) => Some(format!(
+                "volume {} is {state}, and may need what the drive holds; `fullstripe status` says what to do first",
+                volume.name
+            )),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

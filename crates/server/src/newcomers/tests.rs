@@ -1,0 +1,195 @@
+//! Files play the devices that appear.
+
+use super::*;
+use crate::testing::Served;
+use metadata::imsm::{Level, Uuid};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use tempfile::TempDir;
+
+/// An array on files, its watch, and what the watch has told.
+struct Bench {
+    served: Served,
+    folder: TempDir,
+    watch: Watch,
+    told: Arc<Mutex<Vec<Told>>>,
+}
+
+impl Bench {
+    fn new(level: Level, count: usize) -> Bench {
+        let folder = TempDir::new().unwrap();
+        let paths = (0..count).map(|at| folder.path().join(format!("d{at}.img")));
+        let paths: Vec<PathBuf> = paths.collect();
+        for path in &paths {
+            std::fs::File::create(path)
+                .unwrap()
+                .set_len(64 << 20)
+                .unwrap();
+        }
+        let specs: Vec<String> = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let served = Served::on(level, specs);
+        served.wait_until("redundancy", |status| status.volumes[0].state == "optimal");
+        let spares = served.spares.clone();
+        let newcomers = Newcomers {
+            uuid: Uuid::of_container(spares.record_at_start()).to_string(),
+            seen: BTreeSet::new(),
+            rebuild: true,
+            spares: Vec::new(),
+        };
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = told.clone();
+        let tell = Arc::new(move |event| heard.lock().unwrap().push(event));
+        let watch = Watch::new(newcomers, served.shared.clone(), spares, tell);
+        Bench {
+            served,
+            folder,
+            watch,
+            told,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A device that has this file's content.
+    fn device(&self, name: &str, sequence: u64) -> Device {
+        Device {
+            path: self.path(name).display().to_string(),
+            sequence: Some(sequence),
+        }
+    }
+
+    fn fail(&self, name: &str) {
+        self.served
+            .post(&format!("/v1/members/{name}/fail"))
+            .unwrap();
+        self.served
+            .wait_until("the failure", |status| status.volumes[0].state != "optimal");
+    }
+
+    fn told(&self) -> Vec<String> {
+        let told = self.told.lock().unwrap();
+        told.iter().map(|told| told.kind.clone()).collect()
+    }
+
+    fn is_whole(&self) {
+        self.served
+            .wait_until("redundancy", |status| status.volumes[0].state == "optimal");
+    }
+}
+
+#[test]
+fn a_member_that_was_plugged_in_again_is_taken_back_and_rebuilt() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.fail("d1.img");
+    let device = bench.device("d1.img", 7);
+    for _ in 0..TRIES {
+        bench.watch.look(vec![device.clone()]);
+    }
+    assert_eq!(bench.told(), ["drive-taken"], "once");
+    bench.is_whole();
+    let status = bench.served.status();
+    let states: Vec<&str> = status
+        .members
+        .iter()
+        .map(|one| one.state.as_str())
+        .collect();
+    assert_eq!(states, ["active", "removed", "active", "active"]);
+}
+
+#[test]
+fn a_drive_that_was_there_at_the_start_is_left_alone() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    let device = bench.device("d1.img", 1);
+    bench.watch.newcomers.seen.insert(device.clone());
+    bench.fail("d1.img");
+    bench.watch.look(vec![device]);
+    assert_eq!(bench.told(), [""; 0]);
+    assert_eq!(bench.served.status().members[1].state, "failed");
+}
+
+#[test]
+fn a_drive_that_keeps_failing_is_left_to_an_operator() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    for sequence in 0..FAILURES_MAX as u64 {
+        bench.fail("d1.img");
+        let device = bench.device("d1.img", sequence);
+        (0..TRIES).for_each(|_| bench.watch.look(vec![device.clone()]));
+        if bench.told().last().unwrap() == "drive-taken" {
+            bench.is_whole();
+        }
+    }
+    assert_eq!(
+        bench.told(),
+        ["drive-taken", "drive-taken", "drive-not-taken"]
+    );
+    assert_eq!(bench.served.volume().state, "degraded");
+}
+
+/// What the drive holds may be just what the volume needs.
+#[test]
+fn no_drive_of_a_failed_volume_is_overwritten() {
+    let bench = Bench::new(Level::Raid5, 3);
+    bench.fail("d1.img");
+    bench.served.post("/v1/members/d0.img/fail").unwrap_err();
+    let mut status = bench.served.status();
+    assert_eq!(may_not_be_filled(&status, 1), None);
+    status.volumes[0].state = "failed".to_owned();
+    let why = may_not_be_filled(&status, 1);
+    assert!(why.unwrap().starts_with("volume v is failed, and may need"));
+}
+
+#[test]
+fn a_slot_that_has_a_drive_is_not_filled() {
+    let bench = Bench::new(Level::Raid5, 3);
+    let why = may_not_be_filled(&bench.served.status(), 1);
+    assert_eq!(
+        why.as_deref(),
+        Some("another drive has its place, slot 1 of volume v")
+    );
+}
+
+#[test]
+fn a_drive_without_bitmap_is_rebuilt_only_if_the_array_may() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.watch.newcomers.rebuild = false;
+    bench.fail("d1.img");
+    bench.watch.look(vec![bench.device("d1.img", 7)]);
+    assert_eq!(bench.told(), ["drive-not-taken"]);
+    assert_eq!(bench.served.status().members[1].state, "failed");
+}
+
+#[test]
+fn a_spare_whose_device_comes_late_is_added() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    let spare = bench.path("spare.img");
+    bench
+        .watch
+        .newcomers
+        .spares
+        .push(spare.display().to_string());
+    bench.watch.look(Vec::new());
+    assert_eq!(bench.told(), [""; 0]);
+    std::fs::File::create(&spare)
+        .unwrap()
+        .set_len(64 << 20)
+        .unwrap();
+    bench.watch.look(Vec::new());
+    assert_eq!(bench.told(), ["drive-taken"]);
+    bench.watch.look(Vec::new());
+    assert_eq!(bench.told().len(), 1, "once");
+    assert_eq!(bench.served.status().members[3].state, "spare");
+}
+
+#[test]
+fn a_drive_of_another_array_is_none_of_ours() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    let other = Bench::new(Level::Raid1, 2);
+    bench.fail("d1.img");
+    bench.watch.look(vec![other.device("d0.img", 1)]);
+    assert_eq!(bench.told(), [""; 0]);
+}
