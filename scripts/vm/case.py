@@ -12,9 +12,9 @@ from .system import System, SystemBench
 class Case:
     """`run(bench)` returns what it found, in a few words, or raises Failed. With `reboots` it has a machine of its own, which
     runs a Debian with systemd, and its bench is a SystemBench. With `built` it needs a program
-    that has to be built (image.py). `way` is how volumes become block devices (attach.py)."""
+    that has to be built (image.py). With `by_name` it runs only when its group is asked for. `way` is how volumes become block devices (attach.py)."""
 
-    def __init__(self, group, name, run, sector_bytes=512, reboots=False, built=False, way="nbd"):
+    def __init__(self, group, name, run, sector_bytes=512, reboots=False, built=False, way="nbd", by_name=False):
         self.group = group
         self.name = name
         self.run = run
@@ -22,6 +22,7 @@ class Case:
         self.reboots = reboots
         self.built = built
         self.way = way
+        self.by_name = by_name
 
     def full_name(self):
         return f"{self.group}: {self.name} by {self.way}"
