@@ -12,13 +12,9 @@
 
 use crate::events::Told;
 use crate::runtime::lock;
+use alerts::call;
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process_group};
 use std::fmt::Display;
-use std::io::Write;
-use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -30,9 +26,8 @@ use words::without_error_number;
 const QUEUE_MAX: usize = 256;
 /// Maximum duration of a call.
 const CALL_MAX: Duration = Duration::from_secs(30);
-/// How often it is checked whether a running call has ended; often at first, because most calls are short.
-const LOOK_EVERY_MIN: Duration = Duration::from_millis(2);
-const LOOK_EVERY_MAX: Duration = Duration::from_millis(50);
+/// How often it is checked whether the thread has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// What the hook has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +125,7 @@ impl Hook {
             if Instant::now() >= deadline {
                 return false;
             }
-            std::thread::sleep(LOOK_EVERY_MIN);
+            std::thread::sleep(LOOK_EVERY);
         }
         thread.take().is_none_or(|thread| thread.join().is_ok())
     }
@@ -157,54 +152,16 @@ impl Runner {
     }
 
     fn call(&self, event: &Told) -> Result<()> {
-        let output = std::io::stderr().as_fd().try_clone_to_owned()?;
-        let mut child = Command::new("sh")
-            .args(["-c", &self.command])
+        let mut shell = call::shell(&self.command);
+        shell
             .env("FULLSTRIPE_EVENT", &event.kind)
             .env("FULLSTRIPE_VOLUME", event.volume.as_deref().unwrap_or(""))
             .env("FULLSTRIPE_MEMBER", event.member.as_deref().unwrap_or(""))
             .env("FULLSTRIPE_TEXT", &event.text)
-            .env("FULLSTRIPE_TIME", event.time_s.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::from(output))
-            // A process group of its own, so that everything it starts can be killed with it.
-            .process_group(0)
-            .spawn()
-            .context("cannot start sh")?;
+            .env("FULLSTRIPE_TIME", event.time_s.to_string());
         let mut json = serde_json::to_vec(event)?;
         json.push(b'\n');
-        if let Some(mut input) = child.stdin.take() {
-            // An event is far smaller than a pipe's buffer, so this cannot block, even if the command does not read
-            // it.
-            let _ = input.write_all(&json);
-        }
-        match wait(&mut child, self.call_max)? {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => anyhow::bail!("{status}"),
-            None => anyhow::bail!("killed, it took longer than {:?}", self.call_max),
-        }
-    }
-}
-
-/// Waits for the end of `child`; `None` when it had to be killed.
-fn wait(child: &mut Child, at_most: Duration) -> Result<Option<ExitStatus>> {
-    let deadline = Instant::now() + at_most;
-    let mut pause = LOOK_EVERY_MIN;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if Instant::now() >= deadline {
-            if let Ok(id) = i32::try_from(child.id())
-                && let Some(group) = Pid::from_raw(id)
-            {
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-            child.wait()?;
-            return Ok(None);
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(LOOK_EVERY_MAX);
+        call::run(shell, &json, self.call_max)
     }
 }
 
@@ -272,7 +229,7 @@ mod tests {
                 begin.elapsed() < Duration::from_secs(20),
                 "the command is not called"
             );
-            std::thread::sleep(LOOK_EVERY_MIN);
+            std::thread::sleep(LOOK_EVERY);
         }
         (1..=EVENTS).for_each(|number| hook.tell(&event(&number.to_string())));
         assert!(
