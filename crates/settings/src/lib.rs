@@ -8,7 +8,8 @@
 //!
 //! Each array has a block of its own, named by the operator. A block says which container it is about and what `serve`
 //! is to do with it; every key except `uuid` has a default. Where an option of `fullstripe serve` means the same, its
-//! default is the same. An array that is not in this file is none of fullstripe's business at boot: it is left to Linux md.
+//! default is the same. A table `[alerts]` says whom the machine tells when something is wrong ([`AlertSettings`]). An array
+//! that is not in this file is none of fullstripe's business at boot: it is left to Linux md.
 //!
 //! [`reader`] turns the text into [`Settings`] and refuses every mistake with one sentence that names file, line and
 //! key. [`edit`] adds and removes a block and keeps every other byte. [`show`] prints the value of each key.
@@ -16,9 +17,12 @@
 // `println!` and `eprintln!` panic when nobody reads the output, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod alerts;
 pub mod edit;
 mod reader;
 pub mod show;
+
+pub use alerts::{ALERT_KEYS, AlertSettings};
 
 use anyhow::{Context, Result, bail};
 use drives::completion::CompletionMode;
@@ -66,6 +70,8 @@ pub const KEYS: [&str; 13] = [
 pub struct Settings {
     /// The arrays by their names in the file.
     pub arrays: BTreeMap<String, ArraySettings>,
+    /// Whom the machine tells when something is wrong with one of them.
+    pub alerts: AlertSettings,
 }
 
 /// How one array is served.

@@ -4,7 +4,8 @@
 //! `FILE:LINE: KEY cannot be VALUE; what to write instead`. Only the first mistake is reported.
 
 use crate::{
-    ArraySettings, Attach, DEADLINE_S, DEGRADED_AFTER_S, KEYS, SHARDS, Settings, check_name,
+    AlertSettings, ArraySettings, Attach, DEADLINE_S, DEGRADED_AFTER_S, KEYS, SHARDS, Settings,
+    check_name,
 };
 use anyhow::{Result, anyhow};
 use drives::spec::{MemberSpec, parse_size};
@@ -16,10 +17,13 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+mod alerts;
+
 /// Most characters of the user's text, or of the parser's message, in a sentence.
 const QUOTED_MAX: usize = 100;
-/// The only key outside of blocks.
+/// The keys outside of blocks.
 const ARRAY: &str = "array";
+const ALERTS: &str = "alerts";
 
 /// The file that is read, for the places in errors.
 struct Source<'a> {
@@ -51,26 +55,61 @@ pub fn read(text: &str, shown_name: &str) -> Result<Settings> {
             format!("this is not TOML ({message}); correct the line"),
         )
     })?;
-    let mut arrays = BTreeMap::new();
-    let mut places = Places::default();
-    for (key, value) in root.get_ref() {
-        if key.get_ref() != ARRAY {
-            let key_text = shortened(key.get_ref());
-            let sentence = format!(
-                "\"{key_text}\" is no key of this file; each array has a block that begins with [array.NAME]"
-            );
-            return Err(source.error(key.span(), sentence));
-        }
-        let Some(blocks) = value.get_ref().as_table() else {
-            let sentence = "\"array\" is no table; write a block [array.NAME] for each array";
-            return Err(source.error(key.span(), sentence));
-        };
-        for (name, block) in in_order(blocks) {
-            let array = read_block(&source, name, block, &mut places)?;
-            arrays.insert(name.get_ref().clone().into_owned(), array);
+    let mut settings = Settings::default();
+    for (key, value) in in_order(root.get_ref()) {
+        match &**key.get_ref() {
+            ARRAY => settings.arrays = read_arrays(&source, key.span(), value)?,
+            ALERTS => settings.alerts = read_alerts(&source, key.span(), value)?,
+            other => {
+                let sentence = format!(
+                    "\"{}\" is no key of this file; each array has a block that begins with [array.NAME], and alerts have one \
+                     that begins with [alerts]",
+                    shortened(other)
+                );
+                return Err(source.error(key.span(), sentence));
+            }
         }
     }
-    Ok(Settings { arrays })
+    Ok(settings)
+}
+
+fn read_arrays(
+    source: &Source<'_>,
+    span: Range<usize>,
+    value: &Spanned<DeValue<'_>>,
+) -> Result<BTreeMap<String, ArraySettings>> {
+    let Some(blocks) = value.get_ref().as_table() else {
+        let sentence = "\"array\" is no table; write a block [array.NAME] for each array";
+        return Err(source.error(span, sentence));
+    };
+    let (mut arrays, mut places) = (BTreeMap::new(), Places::default());
+    for (name, block) in in_order(blocks) {
+        let array = read_block(source, name, block, &mut places)?;
+        arrays.insert(name.get_ref().clone().into_owned(), array);
+    }
+    Ok(arrays)
+}
+
+fn read_alerts(
+    source: &Source<'_>,
+    span: Range<usize>,
+    value: &Spanned<DeValue<'_>>,
+) -> Result<AlertSettings> {
+    let Some(table) = value.get_ref().as_table() else {
+        let sentence = "\"alerts\" is no table; write a block [alerts]";
+        return Err(source.error(span, sentence));
+    };
+    let mut alerts = AlertSettings::default();
+    for (key, value) in in_order(table) {
+        let field = Field {
+            source,
+            block: ALERTS.to_owned(),
+            key: key.get_ref(),
+            value,
+        };
+        field.read_into_alerts(&mut alerts, key.span())?;
+    }
+    Ok(alerts)
 }
 
 type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
@@ -105,7 +144,7 @@ fn read_block(
     for (key, value) in in_order(table) {
         let field = Field {
             source,
-            array: shown,
+            block: format!("array.{shown}"),
             key: key.get_ref(),
             value,
         };
@@ -122,9 +161,10 @@ fn read_block(
 }
 
 /// A key of a block with its value.
-struct Field<'a> {
+pub(crate) struct Field<'a> {
     source: &'a Source<'a>,
-    array: &'a str,
+    /// The block as its heading names it: `array.NAME` or `alerts`.
+    block: String,
     key: &'a str,
     value: &'a Spanned<DeValue<'a>>,
 }
@@ -153,40 +193,37 @@ impl Field<'_> {
             "auto_rebuild" => array.auto_rebuild = self.truth()?,
             "on_event" => array.on_event = Some(self.command()?),
             "degraded_after_s" => array.degraded_after_s = self.number(&DEGRADED_AFTER_S)?,
-            unknown => return Err(self.source.error(key_span, self.unknown(unknown))),
+            unknown => return Err(self.source.error(key_span, self.unknown(unknown, &KEYS))),
         }
         Ok(())
     }
 
-    fn unknown(&self, key: &str) -> String {
-        let meant = match mistyped(key, KEYS) {
+    pub(crate) fn unknown(&self, key: &str, keys: &[&'static str]) -> String {
+        let meant = match mistyped(key, keys.iter().copied()) {
             Some(meant) => format!("did you mean \"{meant}\"? The keys are"),
             None => "the keys are".to_owned(),
         };
         format!(
-            "array.{} has no key \"{}\"; {meant} {}",
-            self.array,
+            "{} has no key \"{}\"; {meant} {}",
+            self.block,
             shortened(key),
-            words::and(&KEYS)
+            words::and(keys)
         )
     }
 
     /// The error that says that the value cannot be what it is.
-    fn bad(&self, span: Range<usize>, instead: impl Display) -> anyhow::Error {
+    pub(crate) fn bad(&self, span: Range<usize>, instead: impl Display) -> anyhow::Error {
         let written = self.source.text.get(span.clone()).unwrap_or_default();
-        let (array, key) = (self.array, self.key);
-        let sentence = format!(
-            "array.{array}.{key} cannot be {}; {instead}",
-            shortened(written)
-        );
+        let (block, key) = (&self.block, self.key);
+        let sentence = format!("{block}.{key} cannot be {}; {instead}", shortened(written));
         self.source.error(span, sentence)
     }
 
-    fn refused(&self, instead: impl Display) -> anyhow::Error {
+    pub(crate) fn refused(&self, instead: impl Display) -> anyhow::Error {
         self.bad(self.value.span(), instead)
     }
 
-    fn text(&self) -> Result<&str> {
+    pub(crate) fn text(&self) -> Result<&str> {
         let text = self.value.get_ref().as_str();
         text.ok_or_else(|| self.refused("give a text in quotation marks"))
     }
@@ -196,7 +233,7 @@ impl Field<'_> {
         truth.ok_or_else(|| self.refused("give true or false, without quotation marks"))
     }
 
-    fn number(&self, range: &RangeInclusive<u64>) -> Result<u64> {
+    pub(crate) fn number(&self, range: &RangeInclusive<u64>) -> Result<u64> {
         let whole = self.value.get_ref().as_integer();
         let number = whole
             .and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok())
@@ -234,7 +271,7 @@ impl Field<'_> {
         found.ok_or_else(|| self.refused("give \"auto\", \"ublk\", \"nbd\" or \"off\""))
     }
 
-    fn command(&self) -> Result<String> {
+    pub(crate) fn command(&self) -> Result<String> {
         let text = self.text()?;
         if text.trim().is_empty() || text.contains('\0') {
             return Err(self.refused("give a command for sh -c, or leave the key out"));
@@ -251,10 +288,10 @@ impl Field<'_> {
                  digits, joined by ':'",
             ));
         }
-        if let Some(other) = places.uuids.insert(uuid.clone(), self.array.to_owned()) {
+        if let Some(other) = places.uuids.insert(uuid.clone(), self.block.clone()) {
             let sentence = format!(
-                "array.{} and array.{other} have the same uuid {uuid}; keep one of the two blocks",
-                self.array
+                "{} and {other} have the same uuid {uuid}; keep one of the two blocks",
+                self.block
             );
             return Err(self.source.error(self.value.span(), sentence));
         }
@@ -266,16 +303,10 @@ impl Field<'_> {
         for (text, span) in self.texts("give addresses like [\"unix:/run/fast.sock\"]")? {
             let address: Address = self.parsed(text, span.clone())?;
             let written = address.to_string();
-            if let Some(other) = places
-                .addresses
-                .insert(written.clone(), self.array.to_owned())
-            {
-                let who = match other == self.array {
-                    true => format!("array.{other} has the address {written} twice"),
-                    false => format!(
-                        "array.{} and array.{other} have the same address {written}",
-                        self.array
-                    ),
+            if let Some(other) = places.addresses.insert(written.clone(), self.block.clone()) {
+                let who = match other == self.block {
+                    true => format!("{other} has the address {written} twice"),
+                    false => format!("{} and {other} have the same address {written}", self.block),
                 };
                 let sentence = format!("{who}; give each address in \"nbd\" once");
                 return Err(self.source.error(span, sentence));
@@ -295,7 +326,7 @@ impl Field<'_> {
     }
 
     /// The texts of a list, each with its place.
-    fn texts(&self, instead: &str) -> Result<Vec<(&str, Range<usize>)>> {
+    pub(crate) fn texts(&self, instead: &str) -> Result<Vec<(&str, Range<usize>)>> {
         let list = self.value.get_ref().as_array();
         let items = list.ok_or_else(|| self.refused(format!("it is a list: {instead}")))?;
         let texts = items.iter().map(|item| {

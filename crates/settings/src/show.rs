@@ -1,8 +1,10 @@
-//! The value of each key of an array, whether the file gives it or not: as TOML that reads as the same settings, and
+//! The value of each key of an array and of the alerts, whether the file gives it or not: as TOML that reads as the same settings, and
 //! as data for programs.
 
-use crate::{ArraySettings, KEYS, Settings};
+use crate::{ALERT_KEYS, AlertSettings, ArraySettings, KEYS, Settings};
+use ::alerts::web;
 use std::fmt::Write;
+use std::path::PathBuf;
 use words::typed_size;
 
 /// A value as TOML has it.
@@ -49,29 +51,83 @@ pub fn is_default(array: &ArraySettings, key: &str) -> bool {
     key != "uuid" && value(array, key) == value(&ArraySettings::with_defaults(""), key)
 }
 
-/// Every array with the value of every key, as TOML. A value that is the default is followed by `# default`. A key
-/// without a value is a comment that says what this means.
+/// The value of `key` of `[alerts]`, one of [`ALERT_KEYS`]; `None` if the key has no value unless it is given. Of the address
+/// of a web server only the beginning is shown, because the rest may be a secret.
+///
+/// # Panics
+/// `key` is not one of [`ALERT_KEYS`].
+#[must_use]
+pub fn alert_value(alerts: &AlertSettings, key: &str) -> Option<Value> {
+    let url = |url: &String| Value::Text(format!("{}/...", web::shown(url)));
+    let path = |path: &PathBuf| Value::Text(path.display().to_string());
+    match key {
+        "mail" => Some(Value::List(alerts.mail.clone())),
+        "sendmail" => alerts.sendmail.as_ref().map(path),
+        "webhook" => alerts.webhook.as_ref().map(url),
+        "webhook_file" => alerts.webhook_file.as_ref().map(path),
+        "exec" => alerts.exec.clone().map(Value::Text),
+        "minimum" => Some(Value::Text(alerts.minimum.to_string())),
+        "ping" => alerts.ping.as_ref().map(url),
+        "ping_file" => alerts.ping_file.as_ref().map(path),
+        "ping_every_s" => Some(Value::Number(alerts.ping_every_s)),
+        _ => panic!("{key} is no key of alerts"),
+    }
+}
+
+/// Whether `key` of `[alerts]` has the value that it has unless it is given.
+#[must_use]
+pub fn is_alert_default(alerts: &AlertSettings, key: &str) -> bool {
+    alert_value(alerts, key) == alert_value(&AlertSettings::default(), key)
+}
+
+/// Every array with the value of every key, and the alerts, as TOML. A value that is the default is followed by
+/// `# default`. A key without a value is a comment that says what this means, and so is one whose value may be a secret.
 #[must_use]
 pub fn as_toml(settings: &Settings) -> String {
     let mut text = String::new();
     for (name, array) in &settings.arrays {
-        if !text.is_empty() {
-            text.push('\n');
-        }
         let _ = writeln!(text, "[array.{}]", key_as_toml(name));
         for key in KEYS {
-            let mark = if is_default(array, key) {
-                "  # default"
-            } else {
-                ""
-            };
-            let _ = match value(array, key) {
-                Some(value) => writeln!(text, "{key} = {}{mark}", value_as_toml(&value)),
-                None => writeln!(text, "# {key} is not given: {}{mark}", meaning_of_none(key)),
-            };
+            let line = line(key, value(array, key), meaning_of_none(key));
+            add(&mut text, &line, is_default(array, key));
         }
+        text.push('\n');
+    }
+    let alerts = &settings.alerts;
+    text.push_str("[alerts]\n");
+    for key in ALERT_KEYS {
+        let value = alert_value(alerts, key);
+        let line = match (key, value) {
+            ("webhook" | "ping", Some(Value::Text(begin))) => {
+                format!(
+                    "# {key} is given: {begin}, the rest is not shown because it may be a secret"
+                )
+            }
+            (_, value) => line(key, value, meaning_of_no_alert(key)),
+        };
+        add(&mut text, &line, is_alert_default(alerts, key));
     }
     text
+}
+
+fn line(key: &str, value: Option<Value>, meaning_of_none: &str) -> String {
+    match value {
+        Some(value) => format!("{key} = {}", value_as_toml(&value)),
+        None => format!("# {key} is not given: {meaning_of_none}"),
+    }
+}
+
+fn add(text: &mut String, line: &str, is_default: bool) {
+    let mark = if is_default { "  # default" } else { "" };
+    let _ = writeln!(text, "{line}{mark}");
+}
+
+fn meaning_of_no_alert(key: &str) -> &'static str {
+    match key {
+        "sendmail" => "/usr/sbin/sendmail or /usr/lib/sendmail",
+        "exec" => "no command is run",
+        _ => "nothing is sent by it",
+    }
 }
 
 fn meaning_of_none(key: &str) -> &'static str {

@@ -137,7 +137,8 @@ fn a_mistake_is_told_with_line_key_and_what_to_do() {
         ("shards = 1\nshards = 1", "file:4: this is not TOML ("),
         (
             "[other]",
-            "file:3: \"other\" is no key of this file; each array has a block that begins with [array.NAME]",
+            "file:3: \"other\" is no key of this file; each array has a block that begins with [array.NAME], and alerts have \
+             one that begins with [alerts]",
         ),
         (
             "[array.b]",
@@ -240,15 +241,23 @@ fn a_file_is_read_and_an_absent_one_has_no_arrays() {
 #[test]
 fn what_is_shown_has_every_key_and_marks_defaults() {
     let settings = parse(&block("shards = 2\nnbd = ['unix:/s']")).unwrap();
+    let text = as_toml(&settings);
+    let (array, alerts) = text.split_once("\n\n").unwrap();
+    let wanted = "[alerts]\nmail = []  # default\n# sendmail is not given: /usr/sbin/sendmail or /usr/lib/sendmail  # default\n\
+        # webhook is not given: nothing is sent by it  # default\n# webhook_file is not given: nothing is sent by it  # \
+        default\n# exec is not given: no command is run  # default\nminimum = \"warning\"  # default\n# ping is not given: \
+        nothing is sent by it  # default\n# ping_file is not given: nothing is sent by it  # default\nping_every_s = 60  # \
+        default\n";
+    assert_eq!(alerts, wanted);
     assert_eq!(
-        as_toml(&settings),
+        array,
         format!(
             "[array.fast]\nuuid = \"{UUID}\"\nattach = \"auto\"  # default\nnbd = [\"unix:/s\"]\n\
              listen = false  # default\nspares = []  # default\nshards = 2\nmemory = \"128m\"  # default\n\
              completion = \"interrupt\"  # default\n\
              # rate is not given: the limit that `fullstripe rate` set last applies  # default\n\
              deadline_s = 30  # default\nauto_rebuild = true  # default\n\
-             # on_event is not given: no command is run  # default\ndegraded_after_s = 30  # default\n"
+             # on_event is not given: no command is run  # default\ndegraded_after_s = 30  # default"
         )
     );
 }
@@ -360,10 +369,114 @@ fn any_array() -> impl Strategy<Value = ArraySettings> {
     )
 }
 
+#[test]
+fn alerts_are_read_and_shown_without_secrets() {
+    let text = "[alerts]\nmail = ['root', 'a@b.c']\nsendmail = '/bin/mail'\nwebhook = 'https://x.y/token'\nexec = 'logger'\n\
+        minimum = 'critical'\nping_file = '/p'\nping_every_s = 10\n";
+    let settings = parse(&format!("{text}{}", block(""))).unwrap();
+    let wanted = AlertSettings {
+        mail: vec!["root".to_owned(), "a@b.c".to_owned()],
+        sendmail: Some("/bin/mail".into()),
+        webhook: Some("https://x.y/token".to_owned()),
+        exec: Some("logger".to_owned()),
+        minimum: ::alerts::Severity::Critical,
+        ping_file: Some("/p".into()),
+        ping_every_s: 10,
+        ..AlertSettings::default()
+    };
+    assert_eq!(settings.alerts, wanted);
+    let shown = as_toml(&settings);
+    assert!(
+        shown.contains("# webhook is given: https://x.y/..., the rest"),
+        "{shown}"
+    );
+    assert!(!shown.contains("token"), "{shown}");
+    let less = AlertSettings {
+        webhook: None,
+        ..wanted
+    };
+    assert_eq!(parse(&shown).unwrap().alerts, less);
+    assert_eq!(parse("").unwrap().alerts, AlertSettings::default());
+}
+
+#[test]
+fn a_mistake_in_alerts_is_told_and_no_secret_with_it() {
+    for (lines, wanted) in [
+        (
+            "mail = 'root'",
+            "alerts.mail cannot be 'root'; it is a list: give mail addresses like [\"root\"]",
+        ),
+        (
+            "mail = ['a b']",
+            "alerts.mail cannot be 'a b'; give a mail address like \"root\" or \"admin@example.com\"",
+        ),
+        (
+            "minimum = 'error'",
+            "alerts.minimum cannot be 'error'; give \"info\", \"warning\" or \"critical\"",
+        ),
+        (
+            "ping_every_s = 1",
+            "alerts.ping_every_s cannot be 1; give a whole number from 10 to 86400",
+        ),
+        (
+            "sendmail = 'mail'",
+            "alerts.sendmail cannot be 'mail'; give a path that begins with '/'",
+        ),
+        (
+            "webhook = 'secret'",
+            "alerts.webhook is no address of a web server; give an address like \"https://alerts.example.com/hook\"",
+        ),
+        (
+            "ping = 'http://u:secret@x.y'",
+            "alerts.ping contains a password, and this file may be read by others; write the address to a file of mode 0600 \
+             and name that by ping_file",
+        ),
+        (
+            "exec = ''",
+            "alerts.exec cannot be ''; give a command for sh -c, or leave the key out",
+        ),
+        (
+            "webhok = 1",
+            "alerts has no key \"webhok\"; did you mean \"webhook\"? The keys are mail, sendmail, webhook, webhook_file, exec, \
+             minimum, ping, ping_file and ping_every_s",
+        ),
+    ] {
+        assert_eq!(
+            error(&format!("[alerts]\n{lines}")),
+            format!("file:2: {wanted}")
+        );
+    }
+    let both = error("[alerts]\nwebhook = 'http://x/'\nwebhook_file = '/x'");
+    assert_eq!(
+        both,
+        "file:3: alerts has both webhook and webhook_file; keep one of the two"
+    );
+    assert_eq!(
+        error("alerts = 1"),
+        "file:1: \"alerts\" is no table; write a block [alerts]"
+    );
+}
+
+#[test]
+fn a_block_is_added_and_removed_beside_alerts() {
+    let alerts = "[alerts] # who\nmail = [\"root\"]\n";
+    for text in [
+        format!("{alerts}\n{}", block("")),
+        format!("{}\n{alerts}", block("")),
+    ] {
+        let less = without_array(&text, "file", "fast").unwrap();
+        assert_eq!(less.trim(), alerts.trim());
+        let more = with_array(&less, "file", "slow", OTHER).unwrap();
+        let read = parse(&more).unwrap();
+        assert_eq!(read.alerts.mail, ["root"]);
+        assert_eq!(read.arrays["slow"].uuid, OTHER);
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_shown_reads_as_the_same_settings(array in any_array()) {
-        let settings = Settings { arrays: [("a.b".to_owned(), array)].into() };
+        let settings = Settings { arrays: [("a.b".to_owned(), array)].into(), ..Settings::default() };
         let shown = as_toml(&settings);
         prop_assert_eq!(parse(&shown).map_err(|error| TestCaseError::fail(error.to_string()))?, settings);
     }
@@ -378,6 +491,7 @@ proptest! {
         check_arbitrary(&format!("{}{} = {text}", block(""), KEYS[at]))?;
         check_arbitrary(&block(&text))?;
         check_arbitrary(&format!("[array.{text}]"))?;
+        check_arbitrary(&format!("[alerts]\n{} = {text}", ALERT_KEYS[at % ALERT_KEYS.len()]))?;
     }
 }
 

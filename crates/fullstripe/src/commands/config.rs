@@ -5,8 +5,8 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
-use settings::show::{Value, as_toml, is_default, value};
-use settings::{ArraySettings, KEYS, PLACE, Settings};
+use settings::show::{Value, alert_value, as_toml, is_alert_default, is_default, value};
+use settings::{ALERT_KEYS, AlertSettings, ArraySettings, KEYS, PLACE, Settings};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use words::count;
@@ -94,27 +94,42 @@ fn show(args: &FileArgs) -> Result<()> {
         "version": 1,
         "file": args.file.display().to_string(),
         "arrays": arrays,
+        "alerts": alerts_as_json(&settings.alerts),
     }))
 }
 
 /// The value of each key, and which of them are defaults.
 fn as_json(array: &ArraySettings) -> Json {
+    fields(&KEYS, |key| value(array, key), |key| is_default(array, key))
+}
+
+/// As [`as_json`]; of addresses of web servers only the beginning is shown.
+fn alerts_as_json(alerts: &AlertSettings) -> Json {
+    fields(
+        &ALERT_KEYS,
+        |key| alert_value(alerts, key),
+        |key| is_alert_default(alerts, key),
+    )
+}
+
+fn fields(
+    keys: &[&str],
+    value_of: impl Fn(&str) -> Option<Value>,
+    is_default: impl Fn(&str) -> bool,
+) -> Json {
     let mut fields = Map::new();
-    for key in KEYS {
-        let value = match value(array, key) {
+    for key in keys {
+        let value = match value_of(key) {
             None => Json::Null,
             Some(Value::Text(text)) => text.into(),
             Some(Value::Number(number)) => number.into(),
             Some(Value::Truth(truth)) => truth.into(),
             Some(Value::List(texts)) => texts.into(),
         };
-        fields.insert(key.to_owned(), value);
+        fields.insert((*key).to_owned(), value);
     }
-    let defaults: Vec<&str> = KEYS
-        .into_iter()
-        .filter(|key| is_default(array, key))
-        .collect();
-    fields.insert("defaults".to_owned(), defaults.into());
+    let defaults: Vec<&&str> = keys.iter().filter(|key| is_default(key)).collect();
+    fields.insert("defaults".to_owned(), json!(defaults));
     Json::Object(fields)
 }
 
@@ -137,10 +152,14 @@ mod tests {
     #[test]
     fn the_page_describes_exactly_the_keys_with_their_defaults() {
         let keys: Vec<&str> = rows().iter().map(|(key, _)| *key).collect();
-        assert_eq!(keys, KEYS);
+        assert_eq!(keys, [&KEYS[..], &ALERT_KEYS].concat());
         let plain = ArraySettings::with_defaults("");
         for (key, default) in rows().iter().skip(1) {
-            let wanted = match value(&plain, key) {
+            let value = match ALERT_KEYS.contains(key) {
+                true => alert_value(&AlertSettings::default(), key),
+                false => value(&plain, key),
+            };
+            let wanted = match value {
                 None => "none".to_owned(),
                 Some(Value::Text(text)) => format!("`\"{text}\"`"),
                 Some(Value::Number(number)) => format!("`{number}`"),
@@ -180,5 +199,6 @@ mod tests {
         let (example, _) = rest.split_once("```").unwrap();
         let settings = Settings::parse(example, "docs/settings.md").unwrap();
         assert!(settings.arrays.len() > 1, "{settings:?}");
+        assert!(!settings.alerts.mail.is_empty(), "{settings:?}");
     }
 }
