@@ -1,5 +1,6 @@
 //! Events as sentences and as data, for the log, the hook and the API.
 
+use super::event_kinds::Kind;
 use super::status::{DriveName, job_name};
 use super::watch::Notice;
 use container::persist::Inexpressible;
@@ -70,7 +71,7 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
         } => {
             let name = names.member(member);
             told.set(
-                "member-failed",
+                Kind::MemberFailed,
                 format!(
                     "{name} is failed: {}",
                     reason(names.kind(member), class, errno)
@@ -85,7 +86,7 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
                 "the write cache of {name} does not survive the loss of power any more: it is flushed from now \
                  on; what was acknowledged as flushed in the second before may still be in it"
             );
-            told.set("cache-turned-volatile", text, true);
+            told.set(Kind::CacheTurnedVolatile, text, true);
             told.member = Some(name);
         }
         Event::DiscardRefused(member) => {
@@ -94,13 +95,13 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
                 "{name} cannot discard: zeros were written instead, and trims of its volumes change \
                  nothing from now on"
             );
-            told.set("discard-refused", text, true);
+            told.set(Kind::DiscardRefused, text, true);
             told.member = Some(name);
         }
         Event::FailureRecorded(member) => {
             let name = names.member(member);
             told.set(
-                "failure-recorded",
+                Kind::FailureRecorded,
                 format!("the failure of {name} is on record on all other members"),
                 false,
             );
@@ -109,7 +110,7 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
         Event::MemberOverdue(member) => {
             let name = names.member(member);
             told.set(
-                "member-overdue",
+                Kind::MemberOverdue,
                 format!("{name} has not answered within its deadline"),
                 true,
             );
@@ -123,7 +124,7 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
             let name = names.member(member);
             let lba = offset_bytes / 512;
             told.set(
-                "read-repaired",
+                Kind::ReadRepaired,
                 format!(
                     "{name}: {} at LBA {lba} could not be read; reconstructed and written back",
                     size(length_bytes.into())
@@ -137,22 +138,26 @@ pub fn tell(event: &Event, names: &Names<'_>) -> Option<Told> {
         }
         Event::BadBlocksRecorded(range) => {
             let text = "cannot be rebuilt and are recorded as lost; reads of them fail";
-            told.set_range("bad-blocks-recorded", &range, text, names);
+            told.set_range(Kind::BadBlocksRecorded, &range, text, names);
             told.warning = true;
         }
         Event::BadBlocksCleared(range) => {
             let text = "have been written and are no longer recorded as bad";
-            told.set_range("bad-blocks-cleared", &range, text, names);
+            told.set_range(Kind::BadBlocksCleared, &range, text, names);
         }
         Event::BadBlockLogFull(member) => {
             let name = names.member(member);
             let text = format!(
                 "{name}: the bad-block log has no room for what has to be recorded; write over the blocks that `status --json` lists as bad"
             );
-            told.set("bad-block-log-full", text, true);
+            told.set(Kind::BadBlockLogFull, text, true);
             told.member = Some(name);
         }
-        Event::Stopped => told.set("stopped", "no request is served any more".to_owned(), false),
+        Event::Stopped => told.set(
+            Kind::Stopped,
+            "no request is served any more".to_owned(),
+            false,
+        ),
         _ => tell_volume(event, names, &mut told),
     }
     Some(told)
@@ -162,20 +167,20 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
     let (volume, kind, text, warning) = match *event {
         Event::VolumeFailed(volume) => (
             volume,
-            "volume-failed",
+            Kind::VolumeFailed,
             "has lost more members than it survives; I/O ends with errors".to_owned(),
             true,
         ),
         Event::WritesStopped(volume) => (
             volume,
-            "writes-stopped",
+            Kind::WritesStopped,
             "refuses writes from now on, because metadata that they need cannot be recorded; reads continue. \
              Copy its content to another array, and report what `status` gives as the cause"
                 .to_owned(),
             true,
         ),
         Event::NotRecorded { volume, change } => {
-            (volume, "not-recorded", not_recorded(change).to_owned(), true)
+            (volume, Kind::NotRecorded, not_recorded(change).to_owned(), true)
         }
         Event::SpareActivated {
             volume,
@@ -185,7 +190,7 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             told.member = Some(names.member(member));
             (
                 volume,
-                "spare-activated",
+                Kind::SpareActivated,
                 format!("{} takes slot {} and will be rebuilt", names.member(member), slot.0),
                 false,
             )
@@ -200,7 +205,7 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
                 format!(" of slot {} onto {}", slot.0, names.member(member))
             });
             let text = format!("{}{} has begun", job_name(job), onto.unwrap_or_default());
-            (volume, "job-started", text, false)
+            (volume, Kind::JobStarted, text, false)
         }
         Event::JobEnded {
             volume,
@@ -228,7 +233,7 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             }
             (
                 volume,
-                "job-ended",
+                Kind::JobEnded,
                 text,
                 !complete || mismatches + failures > 0,
             )
@@ -250,14 +255,14 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
                 offset_bytes / 512,
                 member_offset_bytes / 512
             );
-            (volume, "mismatch", text, true)
+            (volume, Kind::Mismatch, text, true)
         }
         Event::Unrecoverable {
             volume,
             offset_bytes,
         } => (
             volume,
-            "unrecoverable",
+            Kind::Unrecoverable,
             format!(
                 "LBA {} can be neither read nor reconstructed",
                 offset_bytes / 512
@@ -266,12 +271,12 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
         ),
         Event::DirtyMark { volume, dirty } => {
             let word = if dirty { "dirty" } else { "clean" };
-            (volume, "dirty-mark", format!("is marked {word}"), false)
+            (volume, Kind::DirtyMark, format!("is marked {word}"), false)
         }
         Event::VolumeStopped { volume, end } => {
             let fine = [VolumeEnd::Clean, VolumeEnd::Flushed, VolumeEnd::OnlyRead];
             let warning = !fine.contains(&end);
-            (volume, "volume-stopped", ending(end).to_owned(), warning)
+            (volume, Kind::VolumeStopped, ending(end).to_owned(), warning)
         }
         _ => return,
     };
@@ -286,7 +291,7 @@ pub const START_NOTE: &str = "start-note";
 /// A note on something that was found, or had to be done, before the array could start.
 #[must_use]
 pub fn tell_start_note(note: &str) -> Told {
-    Told::of_process(START_NOTE, note.to_owned(), false)
+    Told::of_process(Kind::StartNote, note.to_owned(), false)
 }
 
 /// The event that a drive named by `--spare` was not taken, and why; the array works without it.
@@ -294,7 +299,7 @@ pub fn tell_start_note(note: &str) -> Told {
 pub fn tell_spare_refused(drive: &str, why: &str) -> Told {
     let mut told = Told::now();
     let text = format!("the spare {drive} is not taken: {why}");
-    told.set("spare-refused", text, true);
+    told.set(Kind::SpareRefused, text, true);
     told
 }
 
@@ -329,15 +334,15 @@ pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told 
     let name = names.member(member);
     match notice {
         Notice::Silent => told.set(
-            "member-silent",
+            Kind::MemberSilent,
             format!("{name} does not answer when asked whether it is still there; its next I/O may hang"),
             true,
         ),
         Notice::AnswersAgain => {
-            told.set("member-answers", format!("{name} answers again"), false);
+            told.set(Kind::MemberAnswers, format!("{name} answers again"), false);
         }
         Notice::Deleted => told.set(
-            "member-deleted",
+            Kind::MemberDeleted,
             format!(
                 "the file of {name} has been deleted; it is used until this process ends, and its content is \
                  gone then: `replace` it before that"
@@ -353,7 +358,7 @@ pub fn tell_notice(member: MemberId, notice: Notice, names: &Names<'_>) -> Told 
 #[must_use]
 pub fn tell_not_expressible(error: &Inexpressible) -> Told {
     let text = format!("{error}; what is on the drives stays as it is");
-    Told::of_process("not-expressible", text, true)
+    Told::of_process(Kind::NotExpressible, text, true)
 }
 
 fn not_recorded(change: NotRecorded) -> &'static str {
@@ -379,13 +384,13 @@ fn not_recorded(change: NotRecorded) -> &'static str {
 pub fn tell_left_out(count: u64) -> Told {
     let text =
         format!("{count} reports of single blocks were left out because there were too many");
-    Told::of_process("reports-left-out", text, true)
+    Told::of_process(Kind::ReportsLeftOut, text, true)
 }
 
 impl Told {
     /// An event about no drive or volume in particular.
     #[must_use]
-    pub fn of_process(kind: &str, text: String, warning: bool) -> Told {
+    pub fn of_process(kind: Kind, text: String, warning: bool) -> Told {
         let mut told = Told::now();
         told.set(kind, text, warning);
         told
@@ -404,15 +409,15 @@ impl Told {
         }
     }
 
-    fn set_range(&mut self, kind: &str, range: &BadRange, text: &str, names: &Names<'_>) {
+    fn set_range(&mut self, kind: Kind, range: &BadRange, text: &str, names: &Names<'_>) {
         let name = names.member(range.member);
         let (lba, length) = (range.offset_bytes / 512, size(range.length_bytes));
         self.set(kind, format!("{name}: {length} at LBA {lba} {text}"), false);
         self.member = Some(name);
     }
 
-    pub(super) fn set(&mut self, kind: &str, text: String, warning: bool) {
-        kind.clone_into(&mut self.kind);
+    pub(super) fn set(&mut self, kind: Kind, text: String, warning: bool) {
+        kind.name().clone_into(&mut self.kind);
         self.text = text;
         self.warning = warning;
     }

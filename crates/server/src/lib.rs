@@ -13,6 +13,7 @@
 pub mod api;
 pub mod client;
 mod ending;
+pub mod event_kinds;
 pub mod events;
 mod exporting;
 pub mod health;

@@ -9,6 +9,7 @@
 //!
 //! Devices that were there when the array started are left alone: what the start left out, an operator adds.
 
+use super::event_kinds::Kind;
 use super::events::{Told, tell_spare_refused};
 use super::remembering::Tell;
 use super::runtime::Shared;
@@ -233,7 +234,7 @@ impl Watch {
 fn taken(drive: &str, sentence: &str) -> Told {
     let mut told = Told::now();
     let text = format!("{drive} has appeared: {sentence}");
-    told.set("drive-taken", text, false);
+    told.set(Kind::DriveTaken, text, false);
     told.member = Some(drive.to_owned());
     told
 }
@@ -242,7 +243,7 @@ fn taken(drive: &str, sentence: &str) -> Told {
 fn not_taken(drive: &str, why: &str) -> Told {
     let mut told = Told::now();
     let text = format!("{drive} has appeared and is not taken back: {why}");
-    told.set("drive-not-taken", text, true);
+    told.set(Kind::DriveNotTaken, text, true);
     told.member = Some(drive.to_owned());
     told
 }

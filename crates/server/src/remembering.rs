@@ -2,6 +2,7 @@
 //!
 //! The files are described in [`crate::state_folder`]. An array that is gone when the process ends has none.
 
+use super::event_kinds::Kind;
 use super::events::{Told, tell_start_note};
 use crate::api::EventLog;
 use crate::state_folder::keeper::{Keeper, Remembered};
@@ -96,11 +97,11 @@ fn started(remembered: &Remembered) -> Told {
     if remembered.is_cut_short {
         text += "; the process before it recorded no end: it was killed, or the machine went down";
     }
-    Told::of_process("server-started", text, remembered.is_cut_short)
+    Told::of_process(Kind::ServerStarted, text, remembered.is_cut_short)
 }
 
 fn not_kept(text: String) -> Told {
-    Told::of_process("not-remembered", text, true)
+    Told::of_process(Kind::NotRemembered, text, true)
 }
 
 #[cfg(test)]

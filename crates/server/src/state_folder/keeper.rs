@@ -12,6 +12,7 @@ use super::settings::Settings;
 use crate::api::event_log::fold::fold;
 use crate::api::event_log::{EventLog, KEPT_MAX};
 use crate::api::schema::NumberedEvent;
+use crate::event_kinds::Kind;
 use crate::events::Told;
 use crate::runtime::lock;
 use anyhow::{Context, Result, anyhow};
@@ -255,7 +256,7 @@ fn next_lines(log: &EventLog, written: u64) -> Vec<NumberedEvent> {
     };
     if events.forgotten > 0 {
         let told = Told::of_process(
-            "events-not-kept",
+            Kind::EventsNotKept,
             format!(
                 "{} events were not kept here: they came faster than they could be written",
                 events.forgotten
