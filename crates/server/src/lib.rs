@@ -10,6 +10,7 @@
 // `println!` and `eprintln!` panic when nobody reads the output, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod alerting;
 pub mod api;
 pub mod client;
 mod ending;
@@ -39,6 +40,7 @@ mod watch;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use alerting::{AlertOptions, Ping};
 pub use ending::{Ended, LeftBehind};
 pub use hearer::{Audience, Hearer};
 pub use life::{Prepared, Server};

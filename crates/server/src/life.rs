@@ -1,5 +1,6 @@
 //! The life of a server: prepared, serving, stopped.
 
+use super::alerting::Alerter;
 use super::ending::Ended;
 use super::events::{Told, tell_start_note};
 use super::exporting::{Exports, Started};
@@ -22,6 +23,7 @@ use container::{Container, conflicts};
 use engine::options::Options;
 use engine::units::Nanos;
 use metadata::imsm::Uuid;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -30,6 +32,8 @@ use tokio::sync::watch;
 const STOP_WITHIN: Duration = Duration::from_secs(60);
 /// How long the end waits until events are written to their file.
 const KEEP_WITHIN: Duration = Duration::from_secs(2);
+/// How long the end waits until alerts are sent; the next process sends those that are left.
+const ALERT_WITHIN: Duration = Duration::from_secs(10);
 
 /// The sockets, the opened drives, and the array assembled from them, before it is served.
 pub struct Prepared {
@@ -118,7 +122,8 @@ impl Prepared {
         let spares = Arc::new(Spares::of(&container, options.backup.clone()));
         let events = EventLog::new();
         let hook = hook(&options, &hearer)?;
-        let tellers = Tellers::new(&hearer, &hook, &events);
+        let alerter = alerter(&options, &hearer);
+        let tellers = Tellers::new(&hearer, &hook, &alerter, &events);
         let uuid = Uuid::of_container(container.persister.mpb()).to_string();
         let lasts = options.scratch.is_none();
         let mut remembering = Remembering::begin(lasts.then_some(&*uuid), &events, &tellers.all);
@@ -153,6 +158,7 @@ impl Prepared {
             api,
             spares: spares_named.new,
             tell: tellers.all,
+            alerts_folder: remembering.folder.take(),
             options,
         };
         let server = Server {
@@ -160,6 +166,7 @@ impl Prepared {
             exports,
             hearer,
             hook,
+            alerter,
             keeper: remembering.keeper,
             stop_asked,
             open: None,
@@ -173,6 +180,8 @@ struct Opening {
     api: ApiOptions,
     spares: Vec<String>,
     tell: Tell,
+    /// Where alerts that have not arrived are kept.
+    alerts_folder: Option<PathBuf>,
     options: ServeOptions,
 }
 
@@ -180,6 +189,9 @@ impl Opening {
     /// Opens the API, adds the spares and accepts clients. The API ends when the returned [`ApiServer`] is dropped.
     fn open(self, server: &Server) -> Result<ApiServer> {
         let shared = server.runtime.handle();
+        if let Some(alerter) = &server.alerter {
+            alerter.start(self.alerts_folder, shared.clone())?;
+        }
         server.exports.keep_true(shared.clone())?;
         let spares = self.api.spares.clone();
         let api = api::serve_api(self.api)?;
@@ -212,6 +224,7 @@ pub struct Server {
     exports: Exports,
     hearer: Arc<dyn Hearer>,
     hook: Option<Arc<Hook>>,
+    alerter: Option<Arc<Alerter>>,
     keeper: Option<Arc<Keeper>>,
     stop_asked: watch::Receiver<bool>,
     /// `None` while the server is being opened.
@@ -259,6 +272,9 @@ impl Server {
             hearer.say(&sentence);
         }
         finish_telling(&self.hook, &self.keeper);
+        if let Some(alerter) = &self.alerter {
+            alerter.finish(ALERT_WITHIN);
+        }
         drop(self.open);
         self.exports.release();
         result
@@ -298,6 +314,14 @@ fn hook(options: &ServeOptions, hearer: &Arc<dyn Hearer>) -> Result<Option<Arc<H
     Ok(Some(Arc::new(hook)))
 }
 
+fn alerter(options: &ServeOptions, hearer: &Arc<dyn Hearer>) -> Option<Arc<Alerter>> {
+    let hearer = hearer.clone();
+    let alerts = options.alerts.clone()?;
+    Some(Arc::new(Alerter::new(alerts, move |problem| {
+        hearer.say(problem)
+    })))
+}
+
 /// What the user should know about the start: notes on the drives, then on the container.
 fn start_notes(container: &Container) -> Vec<String> {
     let drives = container.members.iter();
@@ -330,12 +354,19 @@ struct Tellers {
 }
 
 impl Tellers {
-    fn new(hearer: &Arc<dyn Hearer>, hook: &Option<Arc<Hook>>, events: &EventLog) -> Tellers {
+    fn new(
+        hearer: &Arc<dyn Hearer>,
+        hook: &Option<Arc<Hook>>,
+        alerter: &Option<Arc<Alerter>>,
+        events: &EventLog,
+    ) -> Tellers {
         let tell = |audience: Audience| -> Tell {
             let (hearer, hook, log) = (hearer.clone(), hook.clone(), events.clone());
+            let alerter = alerter.clone();
             Arc::new(move |told| {
                 hearer.event(&told, audience);
                 hook.iter().for_each(|hook| hook.tell(&told));
+                alerter.iter().for_each(|alerter| alerter.tell(&told));
                 log.add(told);
             })
         };

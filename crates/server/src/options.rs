@@ -1,5 +1,6 @@
 //! What is served, and how.
 
+use super::alerting::AlertOptions;
 use super::newcomers::Newcomers;
 use drives::completion::CompletionMode;
 use engine::layout::Level;
@@ -41,6 +42,8 @@ pub struct ServeOptions {
     pub on_event: Option<String>,
     /// Drives that appear later are taken back; if absent, an operator adds them.
     pub newcomers: Option<Newcomers>,
+    /// Whom to tell when something is wrong; nobody if absent.
+    pub alerts: Option<AlertOptions>,
     /// Folder for backups of drives that join by force.
     pub backup: Option<PathBuf>,
 }

@@ -8,6 +8,7 @@ use crate::api::EventLog;
 use crate::state_folder::keeper::{Keeper, Remembered};
 use anyhow::Result;
 use container::state_folder;
+use std::path::PathBuf;
 use std::sync::Arc;
 use words::size;
 
@@ -19,6 +20,8 @@ pub(super) type Tell = Arc<dyn Fn(Told) + Send + Sync>;
 pub(super) struct Remembering {
     /// Keeps the state from now on; `None` if it is not kept.
     pub keeper: Option<Arc<Keeper>>,
+    /// The folder of the state; `None` if it is not kept.
+    pub folder: Option<PathBuf>,
     /// The limit of background work that an operator set, for this and later servers.
     pub rate_bytes_per_s: Option<u64>,
     /// The event that the server starts, to be reported before everything else. People see for themselves that they
@@ -39,12 +42,15 @@ impl Remembering {
             };
         };
         let warn = tell.clone();
-        let start = || -> Result<(Keeper, Remembered)> {
+        let start = || -> Result<(PathBuf, Keeper, Remembered)> {
             let folder = state_folder::choose()?;
-            Keeper::start(&folder, uuid, log, move |text| warn(not_kept(text)))
+            let warn = move |text| warn(not_kept(text));
+            let (keeper, remembered) = Keeper::start(&folder, uuid, log, warn)?;
+            Ok((state_folder::of_array(&folder, uuid), keeper, remembered))
         };
         match start() {
-            Ok((keeper, remembered)) => Remembering {
+            Ok((folder, keeper, remembered)) => Remembering {
+                folder: Some(folder),
                 keeper: Some(Arc::new(keeper)),
                 rate_bytes_per_s: remembered.rate_bytes_per_s,
                 beginning: Some(started(&remembered)),

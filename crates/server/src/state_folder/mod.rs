@@ -3,12 +3,13 @@
 //!
 //! ```text
 //! events            what has happened (`event_file`)
+//! alerts.json       alerts that have not arrived yet (`alerting`)
 //! settings.json     what an operator has set for later starts too (`settings`)
 //! ```
 //!
 //! None of it is needed to serve an array, or used to decide what is on the drives: without these files the array is
 //! the same, and its server has only forgotten something. So a failure here is never more than a
-//! warning. One thread writes, the [`keeper`]; neither the data path nor the API waits for it. Only the process
+//! warning. One thread writes, the [`keeper`], and another the alerts; neither the data path nor the API waits for it. Only the process
 //! that serves the array writes; a lock on the array's folder ensures that.
 
 pub mod event_file;
@@ -40,6 +41,6 @@ fn claim(folder: &Path) -> std::io::Result<File> {
 }
 
 /// As [`whole_file::replace`], for files that only the user of this process may read.
-fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_whole(path: &Path, content: &[u8]) -> std::io::Result<()> {
     whole_file::replace(path, content, 0o600)
 }

@@ -5,9 +5,11 @@
 //! soon as the reader continues. Data threads report clients' errors here, so the queue has no lock. So that a terminal
 //! stays readable, reports of many blocks of one drive or volume become one line a second, with a count ([`Run`]).
 
+use alerts::Severity;
 use anyhow::{Context, Result};
 use std::fmt::Display;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,7 +74,16 @@ pub(super) struct Announcer {
     /// No message is accepted any more.
     is_ended: AtomicBool,
     dropped: Arc<AtomicU64>,
+    /// Standard error is the journal of systemd.
+    is_journal: bool,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Whether standard error is what `JOURNAL_STREAM` names by its device and inode: see systemd.exec(5).
+fn is_journal(stream: Option<&str>, error: impl AsFd) -> bool {
+    let facts = rustix::fs::fstat(error).ok();
+    let names = facts.map(|facts| format!("{}:{}", facts.st_dev, facts.st_ino));
+    stream.is_some() && stream == names.as_deref()
 }
 
 impl Announcer {
@@ -103,6 +114,10 @@ impl Announcer {
             queue,
             is_ended: AtomicBool::new(false),
             dropped,
+            is_journal: is_journal(
+                std::env::var("JOURNAL_STREAM").ok().as_deref(),
+                std::io::stderr(),
+            ),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -110,6 +125,17 @@ impl Announcer {
     /// Prints a message for people, on standard error. Never blocks.
     pub fn say(&self, text: &dyn Display) {
         self.put(Message::Error(format!("fullstripe: {text}\n")));
+    }
+
+    /// As [`Announcer::say`], of something this grave. The journal learns the severity, as sd-daemon(3) describes it.
+    pub fn say_so_grave(&self, severity: Severity, text: &dyn Display) {
+        match self.is_journal {
+            true => {
+                let priority = severity.priority();
+                self.put(Message::Error(format!("<{priority}>fullstripe: {text}\n")));
+            }
+            false => self.say(text),
+        }
     }
 
     /// As [`Announcer::say`], one of perhaps many reports about the same thing.
@@ -231,6 +257,29 @@ mod tests {
         announcer.finish(Duration::from_secs(20));
         assert_eq!(lines.next().unwrap(), "fullstripe: the end");
         assert!(lines.next().is_none(), "the thread has ended");
+    }
+
+    #[test]
+    fn the_journal_learns_how_grave_a_message_is() {
+        let file = tempfile::tempfile().unwrap();
+        let facts = rustix::fs::fstat(&file).unwrap();
+        let named = format!("{}:{}", facts.st_dev, facts.st_ino);
+        assert!(is_journal(Some(&named), &file));
+        assert!(!is_journal(Some("1:1"), &file));
+        assert!(!is_journal(None, &file));
+        for (to_journal, wanted) in [
+            (true, "<2>fullstripe: gone\n"),
+            (false, "fullstripe: gone\n"),
+        ] {
+            let (mut reader, writer) = std::io::pipe().unwrap();
+            let mut announcer = Announcer::start(std::io::sink(), writer).unwrap();
+            announcer.is_journal = to_journal;
+            announcer.say_so_grave(Severity::Critical, &"gone");
+            announcer.finish(Duration::from_secs(20));
+            let mut said = String::new();
+            std::io::Read::read_to_string(&mut reader, &mut said).unwrap();
+            assert_eq!(said, wanted);
+        }
     }
 
     #[test]

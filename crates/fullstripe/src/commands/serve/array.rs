@@ -15,8 +15,8 @@ use exports::ublk::service::{AtStart, UblkExport};
 use metadata::imsm::start::StartOptions;
 use server::api::socket_path::SocketPath;
 use server::status::DeviceKind;
-use server::{Hearer, Newcomers, ServeOptions, Server};
-use settings::{ArraySettings, Attach, Settings};
+use server::{AlertOptions, Hearer, Newcomers, Ping, ServeOptions, Server};
+use settings::{AlertSettings, ArraySettings, Attach, Settings};
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,7 @@ pub(super) struct Array {
     place: PathBuf,
     name: String,
     settings: ArraySettings,
+    alerts: AlertSettings,
 }
 
 /// What the command line says about its start.
@@ -55,8 +56,10 @@ impl Array {
     /// # Errors
     /// The file has a mistake, or no such array.
     pub fn read(place: &Path, name: &str) -> Result<Array> {
+        let settings = Settings::read(place)?;
         Ok(Array {
-            settings: Settings::read(place)?.array(name)?.clone(),
+            settings: settings.array(name)?.clone(),
+            alerts: settings.alerts,
             place: place.to_owned(),
             name: name.to_owned(),
         })
@@ -104,6 +107,7 @@ impl Array {
             member_deadline: deadline,
             on_event: settings.on_event.clone(),
             newcomers: (!start.read_only).then(|| self.newcomers(seen)),
+            alerts: Some(self.alerts(hearer)),
             backup: None,
         })
     }
@@ -117,6 +121,24 @@ impl Array {
             Attach::Nbd => Some(DeviceKind::Nbd),
         };
         server.attach_all(kind)
+    }
+
+    /// Whom to tell. An array is served although one of the ways cannot be used, and a sentence says so.
+    fn alerts(&self, hearer: &dyn Hearer) -> AlertOptions {
+        let (ways, mistakes) = self.alerts.ways();
+        let ping = self.alerts.ping_address();
+        for mistake in mistakes.iter().chain(ping.as_ref().err()) {
+            hearer.say(&format_args!("{mistake:#}"));
+        }
+        AlertOptions {
+            array: self.name.clone(),
+            ways,
+            minimum: self.alerts.minimum,
+            ping: ping.ok().flatten().map(|url| Ping {
+                url,
+                every: Duration::from_secs(self.alerts.ping_every_s),
+            }),
+        }
     }
 
     fn exports(&self, deadline: Duration) -> Vec<Bind> {

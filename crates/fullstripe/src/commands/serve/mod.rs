@@ -22,6 +22,7 @@ use metadata::imsm::start::StartOptions;
 use notify::Notifier;
 use serde::Serialize;
 use server::api::event_log::fold;
+use server::event_kinds::severity;
 use server::events::Told;
 use server::status::Status;
 use server::{Audience, Hearer, Prepared, ServeOptions};
@@ -172,6 +173,7 @@ impl ServeArgs {
             member_deadline: self.member_deadline(),
             on_event: self.on_event.clone(),
             newcomers: None,
+            alerts: None,
             backup: self.backup.clone(),
         })
     }
@@ -252,7 +254,7 @@ impl Hearer for Printer {
             let about = format!("{} {volume:?} {member:?}", event.kind);
             self.announcer.report(about, &event.text);
         } else if event.warning || std::io::stderr().is_terminal() || event.kind != "dirty-mark" {
-            self.announcer.say(&event.text);
+            self.announcer.say_so_grave(severity(event), &event.text);
         }
     }
 }

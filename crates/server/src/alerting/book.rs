@@ -1,0 +1,311 @@
+//! Which alerts are to be sent, when, and in which way. It decides and does nothing else: the time and the outcome of each
+//! attempt come from the caller.
+//!
+//! The first event of a kind about a drive or volume is sent at once. Further ones within [`TOGETHER_S`] become one alert with
+//! a count. An alert that has not arrived is tried again after growing pauses, by that way alone, and is given up after
+//! [`GIVE_UP_AFTER_S`]. When the array has been unwell and is well again, this is an alert too.
+
+use alerts::{Alert, Severity, Way};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Events of one kind about one thing within this time are told together.
+pub(super) const TOGETHER_S: u64 = 900;
+/// The pause after the first attempt that failed; each further one is twice as long.
+const PAUSE_MIN_S: u64 = 10;
+const PAUSE_MAX_S: u64 = 3600;
+/// How long an alert is tried: over a weekend without a mail server.
+pub(super) const GIVE_UP_AFTER_S: u64 = 3 * 86_400;
+/// Most attempts that wait, and most things that are told together. When there are more, the oldest is dropped.
+const WAITING_MAX: usize = 200;
+const RECENT_MAX: usize = 100;
+/// An array that turns unwell within this time of an alert is what the alert was about.
+const RELATED_S: u64 = 60;
+
+/// What is kept across restarts.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Book {
+    waiting: VecDeque<Waiting>,
+    recent: VecDeque<Recent>,
+    /// An alert was about a problem that still lasts.
+    is_unwell: bool,
+    alerted_s: u64,
+}
+
+/// An alert that has not arrived yet by one way.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Waiting {
+    pub alert: Alert,
+    pub way: Way,
+    attempts: u32,
+    since_s: u64,
+    next_s: u64,
+}
+
+/// An event that was told, and what has happened since.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Recent {
+    until_s: u64,
+    /// The newest of the untold events, with their count; the count of a told one is 0.
+    newest: Alert,
+}
+
+/// How the array is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Condition {
+    /// Every volume has the redundancy of its level.
+    pub is_well: bool,
+    /// A volume lacks a drive or is out of service.
+    pub is_degraded: bool,
+    /// The sentence of `fullstripe status`.
+    pub text: String,
+}
+
+impl Book {
+    /// Takes an event; `ways` are those that are set. Returns how many older attempts had no room.
+    pub fn hear(&mut self, alert: Alert, now_s: u64, ways: &[Way]) -> usize {
+        self.alerted_s = now_s;
+        let is_same = |recent: &&mut Recent| {
+            let told = &recent.newest;
+            let about = (&told.kind, &told.volume, &told.member);
+            about == (&alert.kind, &alert.volume, &alert.member)
+        };
+        if let Some(recent) = self.recent.iter_mut().find(is_same) {
+            let count = recent.newest.count + 1;
+            recent.newest = Alert { count, ..alert };
+            return 0;
+        }
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Recent {
+            until_s: now_s + TOGETHER_S,
+            newest: Alert {
+                count: 0,
+                ..alert.clone()
+            },
+        });
+        self.put(&Alert { count: 1, ..alert }, now_s, ways)
+    }
+
+    /// Tells what has been counted for long enough. Returns how many older attempts had no room.
+    pub fn pass(&mut self, now_s: u64, ways: &[Way]) -> usize {
+        let mut ended = Vec::new();
+        // A clock that was set back must not silence anything for longer.
+        self.recent.retain(|recent| {
+            let is_open = now_s < recent.until_s && recent.until_s <= now_s + TOGETHER_S;
+            if !is_open && recent.newest.count > 0 {
+                ended.push(recent.newest.clone());
+            }
+            is_open
+        });
+        let mut dropped = 0;
+        for alert in ended {
+            self.recent.push_back(Recent {
+                until_s: now_s + TOGETHER_S,
+                newest: Alert {
+                    count: 0,
+                    ..alert.clone()
+                },
+            });
+            dropped += self.put(&alert, now_s, ways);
+        }
+        dropped
+    }
+
+    /// Compares how the array is with what was told. `plain` is an alert of which only the kind and the text are missing.
+    /// Returns how many older attempts had no room.
+    pub fn look(&mut self, condition: &Condition, plain: Alert, now_s: u64, ways: &[Way]) -> usize {
+        let is_related = now_s.saturating_sub(self.alerted_s) <= RELATED_S;
+        match (condition.is_well, self.is_unwell) {
+            (false, false) if is_related => self.is_unwell = true,
+            (false, false) if condition.is_degraded => {
+                self.is_unwell = true;
+                let alert = Alert {
+                    kind: "array-unwell".to_owned(),
+                    severity: Severity::Critical,
+                    text: condition.text.clone(),
+                    next: "look at `fullstripe status`, and give the array what it lacks"
+                        .to_owned(),
+                    ..plain
+                };
+                return self.put(&alert, now_s, ways);
+            }
+            (true, true) => {
+                self.is_unwell = false;
+                self.recent.clear();
+                let alert = Alert {
+                    kind: "resolved".to_owned(),
+                    severity: Severity::Info,
+                    text: format!("resolved: {}", condition.text),
+                    next: "nothing".to_owned(),
+                    ..plain
+                };
+                return self.put(&alert, now_s, ways);
+            }
+            _ => {}
+        }
+        0
+    }
+
+    fn put(&mut self, alert: &Alert, now_s: u64, ways: &[Way]) -> usize {
+        for &way in ways {
+            self.waiting.push_back(Waiting {
+                alert: alert.clone(),
+                way,
+                attempts: 0,
+                since_s: now_s,
+                next_s: now_s,
+            });
+        }
+        let too_many = self.waiting.len().saturating_sub(WAITING_MAX);
+        self.waiting.drain(..too_many);
+        too_many
+    }
+
+    /// Takes an attempt that is due out of the book; [`Book::again`] puts it back.
+    pub fn take_due(&mut self, now_s: u64) -> Option<Waiting> {
+        let is_due = |one: &Waiting| one.next_s <= now_s || one.next_s > now_s + PAUSE_MAX_S;
+        let at = self.waiting.iter().position(is_due)?;
+        self.waiting.remove(at)
+    }
+
+    /// The attempt has failed: it is tried again later. Returns false if it is given up instead.
+    pub fn again(&mut self, mut attempt: Waiting, now_s: u64) -> bool {
+        if now_s.saturating_sub(attempt.since_s) >= GIVE_UP_AFTER_S {
+            return false;
+        }
+        let pause_s = PAUSE_MIN_S << attempt.attempts.min(20);
+        attempt.next_s = now_s + pause_s.min(PAUSE_MAX_S);
+        attempt.attempts += 1;
+        self.waiting.push_back(attempt);
+        true
+    }
+}
+
+impl Waiting {
+    /// Whether it has not been tried before.
+    pub fn is_first(&self) -> bool {
+        self.attempts == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAYS: [Way; 2] = [Way::Mail, Way::Exec];
+
+    fn event(kind: &str, member: &str) -> Alert {
+        Alert {
+            kind: kind.to_owned(),
+            member: Some(member.to_owned()),
+            ..Alert::default()
+        }
+    }
+
+    /// What is due, as `kind member count way`; all of it arrives.
+    fn due(book: &mut Book, now_s: u64) -> Vec<String> {
+        let due = std::iter::from_fn(|| book.take_due(now_s));
+        due.map(|one| {
+            let (alert, way) = (one.alert, one.way);
+            let member = alert.member.unwrap_or_default();
+            format!("{} {member} {} {way}", alert.kind, alert.count)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn the_same_event_about_the_same_drive_is_told_once_and_then_counted() {
+        let mut book = Book::default();
+        for _ in 0..3 {
+            book.hear(event("a", "d0"), 100, &WAYS);
+        }
+        book.hear(event("a", "d1"), 100, &WAYS);
+        let wanted = ["a d0 1 mail", "a d0 1 exec", "a d1 1 mail", "a d1 1 exec"];
+        assert_eq!(due(&mut book, 100), wanted);
+        book.pass(99 + TOGETHER_S, &WAYS);
+        assert!(due(&mut book, 99 + TOGETHER_S).is_empty());
+        book.pass(100 + TOGETHER_S, &WAYS);
+        assert_eq!(
+            due(&mut book, 100 + TOGETHER_S),
+            ["a d0 2 mail", "a d0 2 exec"]
+        );
+        book.pass(100 + 2 * TOGETHER_S, &WAYS);
+        assert!(
+            book.recent.is_empty() && book.waiting.is_empty(),
+            "{book:?}"
+        );
+    }
+
+    #[test]
+    fn an_alert_that_does_not_arrive_is_tried_with_growing_pauses_and_given_up() {
+        let mut book = Book::default();
+        book.hear(event("a", "d0"), 0, &WAYS[..1]);
+        let (mut now_s, mut pauses) = (0, Vec::new());
+        loop {
+            let attempt = book.take_due(now_s).unwrap();
+            assert_eq!(attempt.is_first(), now_s == 0);
+            if !book.again(attempt, now_s) {
+                break;
+            }
+            let next_s = book.waiting[0].next_s;
+            assert!(book.take_due(next_s - 1).is_none());
+            pauses.push(next_s - now_s);
+            now_s = next_s;
+        }
+        assert_eq!(pauses[..4], [10, 20, 40, 80]);
+        assert_eq!(*pauses.iter().max().unwrap(), PAUSE_MAX_S);
+        assert!(
+            (GIVE_UP_AFTER_S..GIVE_UP_AFTER_S + PAUSE_MAX_S).contains(&now_s),
+            "{now_s}"
+        );
+        assert!(book.waiting.is_empty());
+    }
+
+    #[test]
+    fn the_book_has_limits() {
+        let mut book = Book::default();
+        let mut dropped = 0;
+        for number in 0..3 * RECENT_MAX {
+            dropped += book.hear(event("a", &number.to_string()), 0, &WAYS);
+        }
+        assert_eq!(book.waiting.len(), WAITING_MAX);
+        assert_eq!(dropped, 2 * 3 * RECENT_MAX - WAITING_MAX);
+        assert_eq!(book.recent.len(), RECENT_MAX);
+    }
+
+    #[test]
+    fn resolved_is_told_once_and_only_after_a_problem_that_was_told() {
+        let condition = |is_well, is_degraded| Condition {
+            is_well,
+            is_degraded,
+            text: String::new(),
+        };
+        let (well, degraded) = (condition(true, false), condition(false, true));
+        let synchronising = condition(false, false);
+        let mut book = Book::default();
+        // A new array synchronises: nobody was told of a problem.
+        for state in [&well, &synchronising, &well] {
+            book.look(state, Alert::default(), 1000, &WAYS[..1]);
+        }
+        assert!(due(&mut book, 1000).is_empty());
+        book.hear(event("a", "d0"), 1000, &WAYS[..1]);
+        // The status is a little later than the event.
+        for state in [&well, &degraded, &degraded] {
+            book.look(state, Alert::default(), 1001, &WAYS[..1]);
+        }
+        assert_eq!(due(&mut book, 1001), ["a d0 1 mail"]);
+        // A restart in between changes nothing.
+        let json = serde_json::to_string(&book).unwrap();
+        let mut book: Book = serde_json::from_str(&json).unwrap();
+        for state in [&degraded, &synchronising, &well, &well] {
+            book.look(state, Alert::default(), 9000, &WAYS[..1]);
+        }
+        assert_eq!(due(&mut book, 9000), ["resolved  0 mail"]);
+        // A drive that was lost while the array was not served.
+        book.look(&degraded, Alert::default(), 9001, &WAYS[..1]);
+        book.look(&degraded, Alert::default(), 9002, &WAYS[..1]);
+        assert_eq!(due(&mut book, 9100), ["array-unwell  0 mail"]);
+    }
+}
