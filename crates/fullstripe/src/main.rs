@@ -58,6 +58,8 @@ enum Command {
     Release(commands::boot::release::ReleaseArgs),
     /// Check or show the settings file: the arrays that this machine serves at boot
     Config(commands::config::ConfigArgs),
+    /// Try the alerts of the settings file: whom this machine tells of a failed drive
+    Alert(commands::alert::AlertArgs),
     /// Check whether this machine suits an array, and say what to change
     Doctor(commands::doctor::DoctorArgs),
     /// Save the metadata of drives to a file, or restore it
@@ -151,6 +153,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Enable(args) => commands::boot::enable::run(&args),
         Command::Release(args) => commands::boot::release::run(&args),
         Command::Config(args) => commands::config::run(&args),
+        Command::Alert(args) => commands::alert::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Metadata(args) => commands::metadata::run(&args),
         Command::Bench(args) => commands::bench::run(&args),

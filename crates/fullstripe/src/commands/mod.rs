@@ -4,14 +4,15 @@
 //! doing it), [`explain`] (the plan of one request), [`metadata`] (saves and restores the records), [`write_hole`] (the
 //! protection against interrupted writes), [`destroy`]. [`sim`] needs no drives: it tests the engine in virtual time.
 //! Nor do [`plan`] and [`predict`], which predict the performance of drives and arrays, and [`claims`], which compares
-//! predictions with published figures. [`config`] checks and shows the settings file of the machine, and
-//! [`boot`] changes it.
+//! predictions with published figures. [`config`] checks and shows the settings file of the machine,
+//! [`boot`] changes it, and [`alert`] tries the alerts that it asks for.
 //!
 //! All of them keep the rules of [`container`]: drives that somebody else uses or claims are left alone; a command
 //! looks for what it would destroy and names it; it destroys that only with `--force` or `--yes`; and before existing
 //! metadata is changed, it is saved to a file whose path is printed. [`arguments`] parses sizes and levels,
 //! [`exit_codes`] defines how commands end, [`describe`] how a container is described.
 
+pub mod alert;
 pub mod arguments;
 pub mod assemble;
 pub mod bar;

@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 40] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 41] = [
     (
         "create",
         &[
@@ -268,6 +268,16 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 40] = [
     (
         "config show",
         &[("fullstripe config show", "every key with its value")],
+    ),
+    (
+        "alert test",
+        &[
+            ("fullstripe alert test", "by every way in the settings file"),
+            (
+                "fullstripe alert test --array fast",
+                "as if it were of fast",
+            ),
+        ],
     ),
     (
         "doctor",

@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "metadata",
         ],
     ),
-    ("At boot", &["enable", "release", "config"]),
+    ("At boot", &["enable", "release", "config", "alert"]),
     ("Drives", &["fail", "remove", "add-spare", "replace"]),
     (
         "Background work",
@@ -165,6 +165,7 @@ mod tests {
           enable       Have fullstripe serve an array at boot, and Linux md leave it alone
           release      Give an array that fullstripe serves at boot back to Linux md
           config       Check or show the settings file: the arrays that this machine serves at boot
+          alert        Try the alerts of the settings file: whom this machine tells of a failed drive
 
         Drives:
           fail         Stop using a drive, as if it had failed
