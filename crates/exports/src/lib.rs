@@ -16,7 +16,7 @@
 mod block_device;
 pub mod export;
 mod links;
-mod names;
+pub mod names;
 pub mod nbd;
 mod pinned;
 pub mod ports;

@@ -10,6 +10,7 @@ use crate::links::{self, Link};
 use anyhow::{Context, Result};
 use drives::holders::partitions;
 use metadata::imsm::Uuid;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Where fullstripe's udev rules look for what is to be known of a device.
@@ -96,6 +97,52 @@ impl Drop for Properties {
     }
 }
 
+/// A block device that a server of this machine has made and not removed. If nothing serves it now, it waits for the next server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// The kernel's device, like `/dev/ublkb0`.
+    pub node: PathBuf,
+    /// The name of the volume, or its UUID where udev makes no link of that name.
+    pub volume: String,
+}
+
+/// All such devices, in the order of the kernel's names.
+///
+/// # Errors
+/// What servers have written about their devices cannot be read.
+pub fn given() -> Result<Vec<Given>> {
+    given_in(Path::new(PROPERTIES))
+}
+
+fn given_in(folder: &Path) -> Result<Vec<Given>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.with_context(|| format!("cannot read {}", folder.display()))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+        let text = match std::fs::read_to_string(entry.path()) {
+            // The device was removed meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            read => read.with_context(|| format!("cannot read {}", entry.path().display()))?,
+        };
+        found.push(Given {
+            node: Path::new("/dev").join(entry.file_name()),
+            volume: volume_in(&text),
+        });
+    }
+    found.sort_by(|one, other| one.node.cmp(&other.node));
+    Ok(found)
+}
+
+/// The name of the volume in a device's properties, else its UUID.
+fn volume_in(text: &str) -> String {
+    let value = |key| text.lines().find_map(|line| line.strip_prefix(key));
+    let named = value("FULLSTRIPE_NAME=").or_else(|| value("FULLSTRIPE_UUID="));
+    named.unwrap_or_default().to_owned()
+}
+
 /// The properties of a device, as udev reads them.
 fn text(offer: &Offer) -> String {
     let mut text = format!("FULLSTRIPE_UUID={}\n", Uuid(offer.identity));
@@ -128,6 +175,30 @@ mod tests {
             read_only: false,
             discards: true,
         }
+    }
+
+    #[test]
+    fn devices_are_found_by_what_was_written_about_them() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(given_in(&folder.path().join("none")).unwrap(), []);
+        let (named, nameless) = (offer("vol0"), offer("two words"));
+        std::fs::write(folder.path().join("ublkb1"), text(&nameless)).unwrap();
+        std::fs::write(folder.path().join("nbd0"), text(&named)).unwrap();
+        let device = |node: &str, volume: String| Given {
+            node: PathBuf::from(node),
+            volume,
+        };
+        let uuid = Uuid(nameless.identity).to_string();
+        assert_eq!(
+            given_in(folder.path()).unwrap(),
+            [
+                device("/dev/nbd0", "vol0".to_owned()),
+                device("/dev/ublkb1", uuid)
+            ]
+        );
+        std::fs::create_dir(folder.path().join("nbd1")).unwrap();
+        let error = given_in(folder.path()).unwrap_err();
+        assert!(error.to_string().contains("nbd1"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! What udev and systemd ask at boot: whose a drive is, and which arrays are to be started. Not for people, so it is not in the
-//! help.
+//! What udev and systemd ask at boot: whose a drive is, and which arrays are to be started; and what the scripts of a package ask
+//! when it is installed or removed: which arrays there are, and whether their devices are in use. Not for people, so it is not in
+//! the help.
 
+use super::in_use;
 use crate::terminal::print::{print_note, print_text};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
@@ -52,20 +54,32 @@ enum Question {
         /// Folders in which nothing is written.
         other: Vec<PathBuf>,
     },
+    /// Print the names of the arrays of the settings, one a line
+    Arrays,
+    /// Refuse if a block device of fullstripe is mounted or claimed, and say by whom
+    InUse,
 }
 
 /// Runs `boot`.
 ///
 /// # Errors
-/// The settings have a mistake; the drive cannot be read; a file cannot be written.
+/// The settings have a mistake; the drive cannot be read; a file cannot be written. A device that is in use is a refusal.
 pub fn run(args: &BootArgs) -> Result<ExitCode> {
     match &args.question {
         Question::Member { device } => print_member(&args.settings, device)?,
         Question::Units { normal, other: _ } => {
             write_units(&Settings::read(&args.settings)?, normal)?;
         }
+        Question::Arrays => print_text(&lines(&Settings::read(&args.settings)?))?,
+        Question::InUse => in_use::refuse_used()?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The names of the arrays, one a line.
+fn lines(settings: &Settings) -> String {
+    let names = settings.arrays.keys();
+    names.map(|name| format!("{name}\n")).collect()
 }
 
 /// Prints nothing if the drive belongs to none of the arrays. A mistake in the file does not make a drive anybody else's: what
@@ -192,6 +206,16 @@ mod tests {
         assert!(Settings::parse(&text, "f").is_err());
         assert!(has_word(&text, UUID));
         assert!(!has_word(&text, "3aaa0122:29827cfa:5331ad66:ca767372"));
+    }
+
+    #[test]
+    fn scripts_get_one_name_a_line() {
+        let two = format!(
+            "[array.b]\nuuid = \"{UUID}\"\n[array.\"a.1\"]\nuuid = \"1{}\"\n",
+            &UUID[1..]
+        );
+        assert_eq!(lines(&settings(&two)), "a.1\nb\n");
+        assert_eq!(lines(&settings("")), "");
     }
 
     #[test]

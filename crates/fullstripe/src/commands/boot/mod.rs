@@ -4,10 +4,11 @@
 //! Both change two files, the settings file and mdadm's configuration, and renew the initramfs, which contains copies
 //! of such files. mdadm's configuration is changed first: if the settings file then cannot be written, the same command
 //! can be given again. At boot [`answers`]
-//! tells udev and systemd what the settings file says.
+//! tells udev, systemd and the scripts of a package what the settings file says.
 
 pub mod answers;
 pub mod enable;
+mod in_use;
 mod programs;
 pub mod release;
 
