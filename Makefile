@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build prebuilt demo test fast e2e test-interop test-vm test-faults test-planted test-mutants test-cuts test-real-cuts test-concurrency test-fresh torture keep-images whole fuzz bench bench-gate scorecard lint dependencies clean
+.PHONY: help setup build prebuilt deb demo test fast e2e test-interop test-vm test-faults test-planted test-mutants test-cuts test-real-cuts test-concurrency test-deb test-fresh torture keep-images whole fuzz bench bench-gate scorecard lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -14,6 +14,9 @@ build: ## the release binary, target/release/fullstripe
 
 prebuilt: ## archives of the program for systems without Rust, x86-64 and 64-bit ARM, in target/prebuilt
 	@scripts/prebuilt.sh
+
+deb: build ## a Debian package of the program, in target/deb
+	@packaging/deb.sh "$${CARGO_TARGET_DIR:-target}/release/fullstripe" "$${CARGO_TARGET_DIR:-target}/deb"
 
 demo: ## build and run the demonstration (options in ARGS)
 	@scripts/demo.sh $(ARGS)
@@ -33,6 +36,9 @@ test-interop: build ## Linux md in a machine of its own and we go on with each o
 test-vm: build ## a real kernel in a virtual machine uses arrays of NVMe drives as block devices (ARGS=--long: more cases)
 	@scripts/setup.sh $(if $(findstring --long,$(ARGS)),vm-long,vm)
 	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -m vm $(ARGS)
+
+test-deb: build ## the Debian package is installed, upgraded, removed and purged in a fresh Debian 12; needs root
+	@scripts/deb_test.sh
 
 test-faults: build ## histories of faults with fresh seeds, COUNT of them (3000), each twice
 	@scripts/faults.sh $(COUNT)

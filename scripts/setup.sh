@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that a fresh Debian lacks; only missing ones. Prints nothing if none is missing.
 #
-# usage: scripts/setup.sh [--dry-run] [build|demo|test|vm|vm-long|bench|fresh|prebuilt]
+# usage: scripts/setup.sh [--dry-run] [build|demo|test|vm|vm-long|bench|deb|fresh|prebuilt]
 #
 #   build   a linker and the C library's headers, for cargo, and make
 #   demo    build, and the programs that the demonstration calls
@@ -10,6 +10,7 @@
 #   vm-long  vm, and what its long cases need: a Debian that reboots, and fsx, which is no package and is built from its
 #           crate into target/vm/tools
 #   bench   test, and the programs that the benchmarks compare fullstripe with
+#   deb     what `make test-deb` needs to make a Debian and a package
 #   fresh   what `make test-fresh` needs to make Debian systems in folders
 #   prebuilt  build, and an emulator for programs of the other processor type
 #
@@ -25,6 +26,10 @@ bench  libisal-dev /usr/include/isa-l.h
 build  gcc         cc
 build  libc6-dev   /usr/include/stdio.h
 build  make        make
+deb    binutils    readelf
+deb    e2fsprogs   mkfs.ext4
+deb    mmdebstrap  mmdebstrap
+deb    util-linux  losetup
 demo   fio         fio
 demo   mdadm       mdadm
 fresh  debootstrap debootstrap
@@ -99,9 +104,10 @@ test) wanted="build demo test" ;;
 vm) wanted="build demo test vm" ;;
 vm-long) wanted="build demo test vm vm-long" ;;
 bench) wanted="build demo test bench" ;;
+deb) wanted="deb" ;;
 fresh) wanted="fresh" ;;
 prebuilt) wanted="build prebuilt" ;;
-*) die "unknown set '$1': use build, demo, test, vm, vm-long, bench, fresh or prebuilt." ;;
+*) die "unknown set '$1': use build, demo, test, vm, vm-long, bench, deb, fresh or prebuilt." ;;
 esac
 
 find_missing

@@ -41,6 +41,7 @@ LANES = {
     "planted": "make test-planted",
     "mutants": "make test-mutants",
     "fuzz": "make fuzz SECONDS=5400",
+    "deb": "make test-deb",
     "fresh": "make test-fresh",
 }
 
