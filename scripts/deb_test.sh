@@ -97,6 +97,7 @@ check_build() {
     second=$(build 2 "$scratch/one")
     cmp "$first" "$(build 1 "$scratch/other")" || die "two builds of the package differ."
     passed "two builds give the same bytes"
+    has "docs/install.md names the package" "$(<"$root/docs/install.md")" "apt install ./$(basename "$first")"
     mkdir "$old"
     cp -r "$root"/{packaging,Cargo.toml,CHANGELOG.md,LICENSE-MIT} "$old/"
     sed -i 's/^oldest_glibc=.*/oldest_glibc=2.17/' "$old/packaging/deb.sh"
@@ -124,7 +125,8 @@ check_files() {
 644 /usr/share/zsh/vendor-completions/_fullstripe"
     is "what can be read, beside manual pages" "$(listed ! -perm 755 ! -path '*/man1/*')" "$wanted"
     is "files are as the package's sums say" "$(within dpkg --verify fullstripe)" ""
-    has "the program runs" "$(within fullstripe --version)" "fullstripe $(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)"
+    wanted=$(sed -n 's/^version = "\(.*\)"/fullstripe \1/p' "$root/Cargo.toml" | head -n 1)
+    has "the program runs" "$(within fullstripe --version)" "$wanted"
     has "both licences are named" "$(<"$place/usr/share/doc/fullstripe/copyright")" "License: Expat or Apache-2.0"
 }
 

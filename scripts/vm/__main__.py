@@ -55,8 +55,9 @@ def run_in(folder, options, cases):
     """Has everything that lasts only as long as the lane in `folder`."""
     found = kernel.fetch(STORE)
     print(f"kernel {found.version}", flush=True)
-    root = image.build(found, os.path.abspath(options.binary), STORE)
-    machine = Machine(folder, found, root, options.keep)
+    program = os.path.abspath(options.binary)
+    root = image.build(found, program, STORE)
+    machine = Machine(folder, found, root, program, options.keep)
     begun = time.monotonic()
     try:
         outcomes = run_all(machine, cases)

@@ -24,10 +24,11 @@ def drive(number, sector_bytes):
 
 
 class Machine:
-    """Boots guests, one at a time."""
+    """Boots guests, one at a time. `program` is the fullstripe program that is tested, which the image has too."""
 
-    def __init__(self, folder, kernel, image, keep):
+    def __init__(self, folder, kernel, image, program, keep):
         self.folder = folder
+        self.program = program
         self.keep = keep
         self.kernel = kernel
         self.image = image

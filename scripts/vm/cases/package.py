@@ -1,0 +1,138 @@
+"""The Debian package, and the commands of docs/install.md as they stand there, in a Debian with systemd and real block devices.
+
+`scripts/deb_test.sh` looks at the package's files in a folder; here arrays are served and mounted while the package is upgraded and
+removed.
+"""
+import os
+import subprocess
+
+from interop.requirement import require
+
+from ..case import Case
+from .boot import COLDPLUG, MD_TAKES_IT
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
+PAGE = os.path.join(ROOT, "docs/install.md")
+TEN_MINUTES = "Ten minutes to an array on real drives"
+# Commands find the socket of the array as they do for a user.
+BEGIN = "unset FULLSTRIPE_SOCKET\n"
+SERVICE = "fullstripe@data.service"
+FILES = """
+    mkdir -p /data/kept
+    cp /host/tree/* /data/kept
+    sync"""
+SAME_FILES = """
+    same_files /host/tree /data/kept"""
+MOUNTED_AT_BOOT = """
+    tries=0
+    until systemctl is-active data.mount > /dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 60 ] || fail "/data is not mounted: $(systemctl status data.mount {service}; journalctl -b -u {service} -o cat)"
+        sleep 1
+    done""".format(service=SERVICE)
+REFUSED = """
+    ! dpkg --remove fullstripe > /run/said 2>&1 || fail "a package was removed while its array was mounted: $(cat /run/said)"
+    grep -q 'volume vol0 (/dev/ublkb0) is in use by the file system mounted at /data; release it first: umount /data' /run/said ||
+        fail "the removal was refused with other words: $(cat /run/said)"
+    dpkg -s fullstripe | grep -q '^Status: .* ok installed' || fail "$(dpkg -s fullstripe)"
+    systemctl is-active {service}""".format(service=SERVICE)
+# The upgrade leaves the process alone; a restart while the file system is mounted switches to the new program.
+UPGRADED = """
+    before=$(systemctl show -P MainPID {service})
+    dpkg --install /host/deb/*-2_amd64.deb > /run/said 2>&1 || fail "$(cat /run/said)"
+    grep -q "systemctl restart fullstripe@data' switches" /run/said || fail "the upgrade says nothing of the server: $(cat /run/said)"
+    [ "$(systemctl show -P MainPID {service})" = "$before" ] || fail "the upgrade has started another server"
+    case $(readlink /proc/$before/exe) in *deleted*) ;; *) fail "the old program is not replaced" ;; esac
+    systemctl restart {service}
+    echo more > /data/more; sync
+    [ "$(readlink /proc/$(systemctl show -P MainPID {service})/exe)" = /usr/bin/fullstripe ] ||
+        fail "the new program does not serve" """.format(service=SERVICE)
+REMOVED = """
+    umount /data
+    dpkg --remove fullstripe > /run/said 2>&1 || fail "$(cat /run/said)"
+    ! systemctl is-active {service} || fail "the server runs, and its program is gone"
+    [ ! -e /usr/bin/fullstripe ] && [ -e /etc/fullstripe/fullstripe.toml ] || fail "$(cat /run/said)"
+    /sbin/fullstripe examine /dev/nvme0n1 | grep '^    state' > /run/state
+    grep -q ', clean' /run/state || fail "the volume is not clean: $(cat /run/state)"
+    dpkg --purge fullstripe > /run/said 2>&1 || fail "$(cat /run/said)"
+    left=$(ls -d /etc/fullstripe /var/lib/fullstripe/arrays /run/fullstripe 2> /dev/null || true)
+    [ -z "$left" ] || fail "purging has left $left"
+    /sbin/fullstripe assemble /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1 /dev/nvme3n1""".format(service=SERVICE)
+
+
+def blocks(heading):
+    """The blocks of commands of a section of the page."""
+    with open(PAGE, encoding="utf-8") as file:
+        _, _, rest = file.read().partition(f"\n## {heading}\n")
+    require(rest, f"docs/install.md has no section '{heading}'")
+    found, inside = [], False
+    for line in rest.partition("\n## ")[0].splitlines():
+        if line.startswith("    ") and not inside:
+            found.append("")
+        inside = line.startswith("    ")
+        if inside:
+            found[-1] += line + "\n"
+    return found
+
+
+def run(bench, script, seconds=150):
+    return bench.run(BEGIN + script, seconds)
+
+
+def build(bench):
+    """Makes the package and its next revision beside the guest."""
+    for revision in "12":
+        subprocess.run([os.path.join(ROOT, "packaging/deb.sh"), bench.system.machine.program, os.path.join(bench.share, "deb")],
+                       env=dict(os.environ, DEB_REVISION=revision), check=True, capture_output=True)
+
+
+def begin(bench):
+    """What the page's first section does, with files on the array."""
+    build(bench)
+    bench.tree("tree", files=12)
+    install, make, use = blocks(TEN_MINUTES)
+    # What is found in this machine does not matter here, only that the program looks.
+    run(bench, "cd /host/deb\n" + install.replace("fullstripe doctor", "fullstripe doctor || [ $? = 1 ]"))
+    run(bench, "! systemctl list-units --all | grep fullstripe@ || fail 'installing has started a server'")
+    run(bench, make)
+    run(bench, use + FILES)
+
+
+def upgraded_and_removed(bench):
+    begin(bench)
+    run(bench, REFUSED)
+    run(bench, UPGRADED + SAME_FILES)
+    run(bench, REMOVED)
+    return "not removed while mounted, then removed, and the drives kept"
+
+
+def reboots(bench):
+    """A replaced drive, a failed one, a reboot and a power cut, as on the page."""
+    begin(bench)
+    replaced, failed = blocks("Replace a drive")
+    run(bench, replaced + "\nfullstripe status --check")
+    # The spare drive is now the one that was replaced, which has been in an array.
+    run(bench, failed.replace("/dev/nvme4n1", "/dev/nvme1n1 --force") + "\nfullstripe status --check")
+    bench.reboot()
+    run(bench, MOUNTED_AT_BOOT + SAME_FILES)
+    bench.cut_power()
+    run(bench, MOUNTED_AT_BOOT + SAME_FILES + "\n" + blocks("After a power failure")[0])
+    return "mounted after a replacement, a rebuild, a reboot and a power cut"
+
+
+def to_md_and_back(bench):
+    """md gets the array and serves the same files, and gives it back."""
+    begin(bench)
+    run(bench, MD_TAKES_IT + COLDPLUG + "\n" + blocks("Leaving to md")[0] + """
+    udevadm settle
+    grep '^md' /proc/mdstat || fail "md does not take the array"
+    mount /dev/md/vol0 /data""" + SAME_FILES)
+    run(bench, blocks("Coming from md")[0] + "\nmount /data" + SAME_FILES + "\nfullstripe status --check")
+    return "md served the same files, and so did fullstripe after it"
+
+
+def cases():
+    return [Case("package", f"docs/install.md: {name}", run_case, reboots=True, way="ublk") for name, run_case in (
+        ("upgrade and removal", upgraded_and_removed),
+        ("rebuilds, reboot, power cut", reboots),
+        ("to md and back", to_md_and_back))]
