@@ -31,8 +31,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often a device is tried before it is given up: one that has just appeared may still be in use by udev's programs.
-const TRIES: u32 = 10;
+/// How often a device is tried before it is given up: udev's programs may still use it, and the array may learn only at a
+/// drive's deadline, by default 30 s, that the drive was pulled out.
+const TRIES: u32 = 60;
 /// A drive that has failed so often in this process is not taken back any more.
 const FAILURES_MAX: usize = 3;
 

@@ -14,7 +14,7 @@ PRESSURE_SECONDS = 200
 # What a machine of 512 MiB has left when it serves an array and is idle.
 LEFT_MIB = 224
 FULL = f"""
-    sysctl -q kernel.hung_task_timeout_secs=30
+    echo 30 > /proc/sys/kernel/hung_task_timeout_secs
     mkdir -p /full
     mount -t tmpfs -o size=100% none /full
     have=$(sed -n 's/^MemAvailable: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo)
