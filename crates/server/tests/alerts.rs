@@ -92,6 +92,7 @@ fn options(folder: &Path, alerts: AlertOptions) -> ServeOptions {
         rate_bytes_per_s: None,
         member_deadline: Duration::from_secs(30),
         on_event: None,
+        newcomers: None,
         alerts: Some(alerts),
         backup: None,
     }

@@ -120,19 +120,17 @@ def reboots(bench):
     return "mounted after a replacement, a rebuild, a reboot and a power cut"
 
 
-def to_md_and_back(bench):
-    """md gets the array and serves the same files, and gives it back."""
+def to_md(bench):
     begin(bench)
     run(bench, MD_TAKES_IT + COLDPLUG + "\n" + blocks("Leaving to md")[0] + """
     udevadm settle
-    grep '^md' /proc/mdstat || fail "md does not take the array"
-    mount /dev/md/vol0 /data""" + SAME_FILES)
-    run(bench, blocks("Coming from md")[0] + "\nmount /data" + SAME_FILES + "\nfullstripe status --check")
-    return "md served the same files, and so did fullstripe after it"
+    grep '^md.* active .*raid5' /proc/mdstat || fail "md does not take the array: $(cat /proc/mdstat)"
+    """)
+    return "md took the array"
 
 
 def cases():
     return [Case("package", f"docs/install.md: {name}", run_case, reboots=True, way="ublk") for name, run_case in (
         ("upgrade and removal", upgraded_and_removed),
         ("rebuilds, reboot, power cut", reboots),
-        ("to md and back", to_md_and_back))]
+        ("to md", to_md))]
