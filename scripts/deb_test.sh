@@ -57,9 +57,9 @@ base() {
         mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | head -n 1)
         [[ -n $mirror ]] || die "apt does not say where Debian's packages come from: run apt-get update first."
         say "making Debian ($suite, once)"
-        mmdebstrap --quiet --mode=root --variant=essential --include="$packages" "$suite" "$archive.new" "$mirror" >&2 ||
+        mmdebstrap --quiet --mode=root --variant=essential --include="$packages" "$suite" "${archive%.tar}.new.tar" "$mirror" >&2 ||
             die "no Debian could be made: see above."
-        mv "$archive.new" "$archive"
+        mv "${archive%.tar}.new.tar" "$archive"
     fi
     printf '%s\n' "$archive"
 }
