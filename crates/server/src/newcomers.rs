@@ -129,7 +129,8 @@ impl Watch {
         self.look_for_spares();
     }
 
-    /// Returns whether nothing is left to do about a device. A refusal is told at the last try.
+    /// Returns whether nothing is left to do about a device. What the array answers to an attempt is told at the last one only:
+    /// before that, the cause may pass.
     fn try_to_take(&self, device: &Device, is_last: bool) -> bool {
         let Ok(probed) = one_to_look(&device.path) else {
             return false;
@@ -143,7 +144,7 @@ impl Watch {
                 (self.tell)(not_taken(&device.path, &why));
                 true
             }
-            Step::Take { failed } => match self.take(&probed, &device.path, failed) {
+            Step::Take { failed } => match self.take(&device.path, failed) {
                 Ok(sentence) => {
                     (self.tell)(taken(&device.path, &sentence));
                     true
@@ -193,15 +194,14 @@ impl Watch {
         }
     }
 
-    /// Removes the failed drive that it was, and adds it. Its content is an older state of the array, so unless bitmaps
-    /// mark what it lacks it is taken by force: nothing else is lost.
-    fn take(&self, probed: &Probed, path: &str, failed: Option<u8>) -> Result<String, String> {
+    /// Removes the failed drive that it was, and adds it.
+    fn take(&self, path: &str, failed: Option<u8>) -> Result<String, String> {
         if let Some(id) = failed.map(MemberId) {
             command(&self.shared, Command::Remove(id)).map_err(|why| why.to_string())?;
             self.shared.detach(id);
         }
-        let force = returning(probed, self.spares.record_at_start()).is_none();
-        self.add(path, force)
+        let taken = self.spares.take_back(&self.shared, path);
+        taken.map(|done| done.text).map_err(|error| error.sentence)
     }
 
     /// Adds spares whose device is there now.
@@ -214,17 +214,17 @@ impl Watch {
         self.newcomers.spares = missing;
         let come: Vec<String> = come;
         for spec in come {
-            (self.tell)(match self.add(&spec, false) {
+            (self.tell)(match self.add(&spec) {
                 Ok(sentence) => taken(&spec, &sentence),
                 Err(why) => tell_spare_refused(&spec, &why),
             });
         }
     }
 
-    fn add(&self, drive: &str, force: bool) -> Result<String, String> {
+    fn add(&self, drive: &str) -> Result<String, String> {
         let request = SpareRequest {
             drive: drive.to_owned(),
-            force,
+            force: false,
         };
         let added = self.spares.add(&self.shared, &request);
         added.map(|done| done.text).map_err(|error| error.sentence)

@@ -15,7 +15,7 @@ use super::state::{command, published};
 use crate::runtime::{Shared, lock};
 use crate::status::{MemberStatus, Status};
 use container::Container;
-use container::bitmap::returning;
+use container::bitmap::{former, returning};
 use container::foreign::{Ends, in_words};
 use container::log::{initialise_all, logged_volumes};
 use container::occupied;
@@ -58,6 +58,15 @@ pub struct Spares {
     full: Mutex<bool>,
 }
 
+/// Which drive may be added.
+#[derive(Clone, Copy)]
+enum Terms {
+    /// What the request says.
+    AsAsked,
+    /// Only one that holds nothing but an older state of the container.
+    OnlyFormer,
+}
+
 impl Spares {
     /// The rules of `container`, which is about to be started; they stay the same while it runs.
     #[must_use]
@@ -95,6 +104,28 @@ impl Spares {
     /// # Errors
     /// 400 when the specification names no drive, 409 when the drive cannot or should not be used.
     pub fn add(&self, shared: &Shared, request: &SpareRequest) -> Result<Done, ApiError> {
+        self.add_on(Terms::AsAsked, shared, request)
+    }
+
+    /// Adds a drive that was a member, if all that it holds is an older state of the container. That state is overwritten where
+    /// no bitmap marks what the drive lacks. Blocks.
+    ///
+    /// # Errors
+    /// As [`Spares::add`], and 409 for any other drive.
+    pub fn take_back(&self, shared: &Shared, drive: &str) -> Result<Done, ApiError> {
+        let request = SpareRequest {
+            drive: drive.to_owned(),
+            force: false,
+        };
+        self.add_on(Terms::OnlyFormer, shared, &request)
+    }
+
+    fn add_on(
+        &self,
+        terms: Terms,
+        shared: &Shared,
+        request: &SpareRequest,
+    ) -> Result<Done, ApiError> {
         let status = published(shared);
         let folder = std::env::current_dir().unwrap_or_default();
         let spec = parse_spec(&names::as_called_here(&request.drive, &status, &folder))
@@ -124,7 +155,19 @@ impl Spares {
         self.check(&published(shared), &probed)?;
         // A drive of this array that lacks only what the bitmaps mark keeps its content.
         let returns = returning(&probed, &self.mpb).filter(|_| !request.force);
-        refuse_foreign(&probed, request.force || returns.is_some())?;
+        let force = match terms {
+            Terms::AsAsked => request.force,
+            // Whoever asked has looked at the drive before, but another one may have its path now.
+            Terms::OnlyFormer if former(&probed, &self.mpb).is_none() => {
+                return Err(ApiError::conflict(format!(
+                    "what {} holds is not just an older state of the array",
+                    probed.drive.name()
+                ))
+                .protecting_data());
+            }
+            Terms::OnlyFormer => returns.is_none(),
+        };
+        refuse_foreign(&probed, force || returns.is_some())?;
         let name = probed.drive.name().to_owned();
         let size_bytes = probed.drive.size_bytes();
         let question = Command::MayAddSpare {
@@ -134,7 +177,7 @@ impl Spares {
         };
         let refused = |why| ApiError::not_done(&format!("{name} is not added"), why);
         shared.command(question).map_err(refused)?;
-        let destroyed = if request.force {
+        let destroyed = if force {
             self.make_free(&probed)?
         } else {
             None

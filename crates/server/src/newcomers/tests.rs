@@ -1,10 +1,11 @@
 //! Files play the devices that appear.
 
 use super::*;
-use crate::testing::Served;
+use crate::testing::{PATIENCE, Served};
 use metadata::imsm::{Level, Uuid};
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// An array on files, its watch, and what the watch has told.
@@ -183,6 +184,33 @@ fn a_spare_whose_device_comes_late_is_added() {
     bench.watch.look(Vec::new());
     assert_eq!(bench.told().len(), 1, "once");
     assert_eq!(bench.served.status().members[3].state, "spare");
+}
+
+/// Another drive may have taken the path since it was looked at.
+#[test]
+fn a_drive_that_is_no_former_member_is_not_taken_back() {
+    let bench = Bench::new(Level::Raid5, 3);
+    let other = Bench::new(Level::Raid5, 4);
+    bench.fail("d1.img");
+    other.fail("d3.img");
+    let path = other.device("d3.img", 1).path;
+    let refusal = || {
+        let refused = bench.served.spares.take_back(&bench.served.shared, &path);
+        refused.unwrap_err().sentence
+    };
+    let deadline = Instant::now() + PATIENCE;
+    let mut sentence = refusal();
+    // The other array lets go of its failed drive a moment later.
+    while sentence.contains("in use") && Instant::now() < deadline {
+        sentence = refusal();
+    }
+    let before = std::fs::read(&path).unwrap();
+    let sentence = refusal();
+    assert!(
+        sentence.ends_with("is not just an older state of the array"),
+        "{sentence}"
+    );
+    assert!(before == std::fs::read(&path).unwrap());
 }
 
 #[test]

@@ -36,13 +36,19 @@ pub fn refuse_used() -> Result<()> {
 /// Who has mounted or claimed the device. A device that the kernel does not have any more is not in use.
 fn users_of(node: &Path) -> Vec<Holder> {
     let listed = users(node);
-    let exclusively = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
-    let is_claimed = || {
-        let opened = rustix::fs::open(node, exclusively, Mode::empty());
-        opened.is_err_and(|errno| errno == Errno::BUSY)
-    };
-    if !listed.is_empty() || !is_claimed() {
+    if !listed.is_empty() {
         return listed;
+    }
+    let exclusively = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    match rustix::fs::open(node, exclusively, Mode::empty()) {
+        Ok(_) | Err(Errno::NOENT | Errno::NXIO | Errno::NODEV) => return Vec::new(),
+        Err(Errno::BUSY) => {}
+        // It may be in use, so it counts as used.
+        Err(errno) => {
+            let why = words::without_error_number(&errno.to_string());
+            let who = format!("nobody knows what, because it cannot be opened ({why})");
+            return vec![Holder::new(who, format!("detach {}", node.display()))];
+        }
     }
     let open: Vec<String> = openers(Path::new("/proc"), node)
         .into_iter()
