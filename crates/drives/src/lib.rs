@@ -3,7 +3,8 @@
 //! In the order in which a byte meets them: [`spec`] parses how the user names a member, [`drive`] opens it and
 //! [`holders`] finds out what else uses it. [`arena`] owns the payload memory, and [`ring`] is one io_uring per shard.
 //! [`calls`] and [`helpers`] do the I/O of files that do not suit the ring, and [`flushes`] flushes them. [`flusher`]
-//! makes the kernel allocate memory without I/O for threads on the write path. [`memory`] has members without hardware,
+//! makes the kernel allocate memory without I/O for threads on the write path, and [`resident`] keeps the program itself in
+//! memory. [`memory`] has members without hardware,
 //! and [`pace`] slows members down. [`mailbox`] carries messages between shards, [`port`] is the interface to the
 //! exports, [`ublk`] makes block devices of this machine, and [`world`] combines all of this behind
 //! `engine::world::World`. [`nvme`] queries an NVMe drive about itself.
@@ -34,6 +35,7 @@ pub mod memory;
 pub mod nvme;
 pub mod pace;
 pub mod port;
+pub mod resident;
 pub mod ring;
 pub mod spec;
 mod transfer;

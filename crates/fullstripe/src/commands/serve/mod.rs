@@ -214,6 +214,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
 
 fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Result<()> {
     let notifier = Notifier::start()?;
+    keep_in_memory(args, printer);
     let options = match &array {
         Some(array) => array.wait(args.start(), &notifier, &**printer)?,
         None => args.options()?,
@@ -231,6 +232,16 @@ fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Resu
     notifier.stops();
     printer.say(&"stopping");
     server.stop()?.check()
+}
+
+/// Keeps this program in memory. Where that is refused, those are told who make block devices of this machine.
+fn keep_in_memory(args: &ServeArgs, printer: &Printer) {
+    let refused = drives::resident::keep_in_memory().err();
+    if let Some(error) = refused.filter(|_| args.ublk || args.array.is_some()) {
+        printer.say(&format_args!(
+            "this program cannot be locked in memory: {error}; when memory runs out, its volumes may stall. Run it as root"
+        ));
+    }
 }
 
 /// Prints the server's messages and events: for people on standard error, for programs on standard output.

@@ -94,3 +94,33 @@ fn memory_that_is_too_little_or_not_there_is_refused() {
         does_not_serve(&bed, &words, wanted);
     }
 }
+
+/// The kernel evicts code of programs when memory runs out; what a file system lies on cannot wait for that to be read again.
+#[test]
+fn the_program_stays_in_memory() {
+    let unlimited = rustix::process::Rlimit {
+        current: None,
+        maximum: None,
+    };
+    if rustix::process::setrlimit(rustix::process::Resource::Memlock, unlimited).is_err() {
+        return eprintln!("left out: this user may not lock memory without limit");
+    }
+    let bed = Bed::new(2, 16 * MIB);
+    bed.create("data", 1, bed.drives(), &[]);
+    let mut server = bed.serve(bed.drives()).start();
+    let maps = std::fs::read_to_string(format!("/proc/{}/smaps", server.pid())).expect("it runs");
+    let program = env!("CARGO_BIN_EXE_fullstripe");
+    let mut code = maps
+        .lines()
+        .skip_while(|line| !(line.ends_with(program) && line.contains(" r-xp ")));
+    let mut kib = |key: &str| -> Option<u64> {
+        let line = code.find(|line| line.starts_with(key))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    let (size, locked) = (kib("Size:"), kib("Locked:"));
+    assert!(
+        size > Some(1024) && locked == size,
+        "{locked:?} of {size:?} KiB of the code are locked"
+    );
+    server.stop();
+}
