@@ -37,7 +37,7 @@ test-vm: build ## a real kernel in a virtual machine uses arrays of NVMe drives 
 	@scripts/setup.sh $(if $(findstring --long,$(ARGS)),vm-long,vm)
 	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -m vm $(ARGS)
 
-test-deb: build ## the Debian package is installed, upgraded, removed and purged in a fresh Debian 12; needs root
+test-deb: build ## the Debian package is installed, upgraded, removed and purged in fresh Debians 12 and 13; needs root
 	@scripts/deb_test.sh
 
 test-faults: build ## histories of faults with fresh seeds, COUNT of them (3000), each twice

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs, upgrades, removes and purges the Debian package in a fresh Debian 12, and looks at everything it leaves.
+# Installs, upgrades, removes and purges the Debian package in a fresh Debian 12 and a fresh Debian 13, and looks at everything it leaves.
 #
 # usage: scripts/deb_test.sh [PROGRAM]     (default: the release binary)
 #
-# The Debian is a folder made by mmdebstrap, once, and kept as an archive in target/deb. No systemd runs in it: programs in the
+# Each Debian is a folder made by mmdebstrap, once, and kept as an archive in target/deb. No systemd runs in it: programs in the
 # place of systemctl, udevadm and update-initramfs write down how the package's scripts call them, so nothing can be started
 # without being seen. A device in use is a loop device that is written down as one of fullstripe's. `make test-vm
 # ARGS='--long --only package'` does the same with a real systemd, and a mounted array.
@@ -12,14 +12,16 @@
 # that fails.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-suite=bookworm
+suites=(bookworm trixie)
 packages=man-db,zsh,fish
 settings=/etc/fullstripe/fullstripe.toml
 passed=0
+# The Debian of the present checks.
+suite=
 
 passed() {
     passed=$((passed + 1))
-    say "holds: $*"
+    say "holds${suite:+ in $suite}: $*"
 }
 
 # is WHAT FOUND WANTED: both texts are the same, or the test ends.
@@ -193,7 +195,7 @@ make_array() {
 check_upgrade() {
     : >"$place/active"
     within dpkg -i /one/"$(basename "$second")" >"$scratch/said" 2>&1 || die "the package cannot be upgraded: $(<"$scratch/said")"
-    has "a served array is left alone, and the user told" "$(<"$scratch/said")" "'systemctl restart fullstripe@data' switches"
+    has "a served array is left alone, and the user told" "$(<"$scratch/said")" "'fullstripe upgrade' switches"
     is "with an array the initramfs is renewed, and nothing is stopped or started" "$(calls)" "systemctl daemon-reload
 udevadm control --reload
 update-initramfs -u -k all
@@ -245,10 +247,7 @@ check_lintian() {
     is "lintian finds nothing" "$(lintian --allow-root --fail-on none "$first" 2>&1)" ""
 }
 
-inside() {
-    trap 'exit 130' INT TERM HUP
-    check_build
-    check_lintian
+check_in_debian() {
     make_place
     mkdir "$place/one"
     cp "$first" "$second" "$place/one/"
@@ -262,6 +261,16 @@ inside() {
     rmdir "$place/one"
     check_refusal
     check_removal
+}
+
+inside() {
+    trap 'exit 130' INT TERM HUP
+    check_build
+    check_lintian
+    for suite in "${suites[@]}"; do
+        place=$scratch/$suite
+        check_in_debian
+    done
     echo "$passed passed, 0 failed"
 }
 
@@ -277,7 +286,6 @@ store=${CARGO_TARGET_DIR:-$root/target}/deb
 if [[ ${1:-} == --inside ]]; then
     program=$2
     scratch=$3
-    place=$scratch/place
     inside
     exit
 fi

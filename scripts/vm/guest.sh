@@ -110,7 +110,7 @@ same_files() {
 load() {
     setsid sh -c 'fio "$@" > /run/fio.log 2>&1; echo $? > /run/fio.code' load --name=load --directory="$1" --size="$2m" \
         --rate="$3m" --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 --direct=1 --verify=crc32c \
-        --verify_fatal=1 --randseed=1 --allow_mounted_write=1 &
+        --verify_fatal=1 --randseed=1 --allow_mounted_write=1 ${FIO_OPTIONS:-} &
     until [ -s "$1/load.0.0" ]; do
         [ ! -e /run/fio.code ] || fail "fio ended at once: $(cat /run/fio.log)"
         sleep 0.1

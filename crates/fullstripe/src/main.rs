@@ -60,6 +60,8 @@ enum Command {
     Config(commands::config::ConfigArgs),
     /// Try the alerts of the settings file: whom this machine tells of a failed drive
     Alert(commands::alert::AlertArgs),
+    /// Switch the arrays that systemd serves to this program, while what uses their devices waits
+    Upgrade(commands::upgrade::UpgradeArgs),
     /// Check whether this machine suits an array, and say what to change
     Doctor(commands::doctor::DoctorArgs),
     /// Save the metadata of drives to a file, or restore it
@@ -154,6 +156,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Release(args) => commands::boot::release::run(&args),
         Command::Config(args) => commands::config::run(&args),
         Command::Alert(args) => commands::alert::run(&args),
+        Command::Upgrade(args) => commands::upgrade::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Metadata(args) => commands::metadata::run(&args),
         Command::Bench(args) => commands::bench::run(&args),

@@ -3,7 +3,9 @@
 `scripts/deb_test.sh` looks at the package's files in a folder; here arrays are served and mounted while the package is upgraded and
 removed.
 """
+import json
 import os
+import re
 import subprocess
 
 from interop.requirement import require
@@ -12,6 +14,8 @@ from ..case import Case
 from .boot import COLDPLUG, MD_TAKES_IT
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
+# How much slower than a real machine the emulated one may be. Requests of a real one wait for 2 s at most.
+SLOWNESS = 3
 PAGE = os.path.join(ROOT, "docs/install.md")
 TEN_MINUTES = "Ten minutes to an array on real drives"
 # Commands find the socket of the array as they do for a user.
@@ -36,17 +40,36 @@ REFUSED = """
         fail "the removal was refused with other words: $(cat /run/said)"
     dpkg -s fullstripe | grep -q '^Status: .* ok installed' || fail "$(dpkg -s fullstripe)"
     systemctl is-active {service}""".format(service=SERVICE)
-# The upgrade leaves the process alone; a restart while the file system is mounted switches to the new program.
-UPGRADED = """
-    before=$(systemctl show -P MainPID {service})
-    dpkg --install /host/deb/*-2_amd64.deb > /run/said 2>&1 || fail "$(cat /run/said)"
-    grep -q "systemctl restart fullstripe@data' switches" /run/said || fail "the upgrade says nothing of the server: $(cat /run/said)"
-    [ "$(systemctl show -P MainPID {service})" = "$before" ] || fail "the upgrade has started another server"
-    case $(readlink /proc/$before/exe) in *deleted*) ;; *) fail "the old program is not replaced" ;; esac
-    systemctl restart {service}
-    echo more > /data/more; sync
-    [ "$(readlink /proc/$(systemctl show -P MainPID {service})/exe)" = /usr/bin/fullstripe ] ||
-        fail "the new program does not serve" """.format(service=SERVICE)
+# A new package leaves the process alone; the command switches to the new program while the file system is written to.
+SERVER = f"systemctl show -P MainPID {SERVICE}"
+INSTALL = """
+    before=$({server})
+    dpkg --install /host/deb/*-{revision}_amd64.deb > /run/said 2>&1 || fail "$(cat /run/said)"
+    [ "$({server})" = "$before" ] || fail "the new package has started another server"
+    case $(readlink /proc/$before/exe) in *deleted*) ;; *) fail "the old program is not replaced" ;; esac"""
+UPGRADED = INSTALL.format(server=SERVER, revision=2) + f"""
+    grep -q "'fullstripe upgrade' switches" /run/said || fail "the package says nothing of the server: $(cat /run/said)"
+    ! /sbin/fullstripe upgrade > /run/said 2>&1 || fail "a program was accepted that the service does not start"
+    grep -q "would start /usr/bin/fullstripe, which is not this program" /run/said || fail "$(cat /run/said)"
+    [ "$(/usr/bin/fullstripe upgrade --check)" = "data: another program serves it; this one can." ] || fail "$(/usr/bin/fullstripe upgrade --check)"
+    FIO_OPTIONS="--output=/host/fio.json --output-format=json" load /data 24 2
+    /usr/bin/fullstripe upgrade > /run/said 2>&1 || fail "$(cat /run/said; journalctl -b -u {SERVICE} -o cat)"
+    load_runs
+    load_ends
+    [ "$(readlink /proc/$({SERVER})/exe)" = /usr/bin/fullstripe ] || fail "the new program does not serve"
+    [ "$(/usr/bin/fullstripe upgrade)" = "data: this program serves it." ] || fail "$(/usr/bin/fullstripe upgrade)"
+    cat /run/said"""
+# The old package again, whose server cannot start: what is to be done is said, and done.
+FAILS = INSTALL.format(server=SERVER, revision=1) + f"""
+    mkdir -p /run/systemd/system/{SERVICE}.d
+    printf '[Service]\\nExecStartPre=/bin/false\\n' > /run/systemd/system/{SERVICE}.d/fails.conf
+    systemctl daemon-reload
+    ! /usr/bin/fullstripe upgrade > /run/said 2>&1 || fail "a server that cannot start was accepted"
+    grep -q 'array data is not as before .* What uses its devices waits, and goes on' /run/said || fail "$(cat /run/said)"
+    rm /run/systemd/system/{SERVICE}.d/fails.conf
+    systemctl daemon-reload
+    systemctl restart {SERVICE}
+    echo more > /data/more; sync"""
 REMOVED = """
     umount /data
     dpkg --remove fullstripe > /run/said 2>&1 || fail "$(cat /run/said)"
@@ -98,12 +121,24 @@ def begin(bench):
     run(bench, use + FILES)
 
 
+def longest_request_s(bench):
+    """The longest request that fio had, of those that it wrote with and those that it compared with."""
+    job = json.loads(bench.read("fio.json"))["jobs"][0]
+    return max(job[kind]["clat_ns"]["max"] for kind in ("read", "write")) / 1e9
+
+
 def upgraded_and_removed(bench):
     begin(bench)
     run(bench, REFUSED)
-    run(bench, UPGRADED + SAME_FILES)
+    upgraded = run(bench, UPGRADED + SAME_FILES, 240)
+    longest_s = longest_request_s(bench)
+    require(longest_s < 2 * SLOWNESS, f"a request took {longest_s:.1f} s: {upgraded}")
+    run(bench, FAILS + SAME_FILES)
     run(bench, REMOVED)
-    return "not removed while mounted, then removed, and the drives kept"
+    waited = re.search(r"waited for ([0-9.]+ s) at most", upgraded)
+    require(waited, f"upgrade says {upgraded}")
+    return (f"not removed while mounted; switched in {waited[1]}, the longest request took {longest_s:.1f} s; removed, and "
+            "the drives kept")
 
 
 def reboots(bench):

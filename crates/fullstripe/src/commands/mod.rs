@@ -5,7 +5,8 @@
 //! protection against interrupted writes), [`destroy`]. [`sim`] needs no drives: it tests the engine in virtual time.
 //! Nor do [`plan`] and [`predict`], which predict the performance of drives and arrays, and [`claims`], which compares
 //! predictions with published figures. [`config`] checks and shows the settings file of the machine,
-//! [`boot`] changes it, and [`alert`] tries the alerts that it asks for.
+//! [`boot`] changes it, and [`alert`] tries the alerts that it asks for. [`upgrade`] switches arrays that are served to this
+//! program.
 //!
 //! All of them keep the rules of [`container`]: drives that somebody else uses or claims are left alone; a command
 //! looks for what it would destroy and names it; it destroys that only with `--force` or `--yes`; and before existing
@@ -34,4 +35,5 @@ pub mod predict;
 mod progress;
 pub mod serve;
 pub mod sim;
+pub mod upgrade;
 pub mod write_hole;

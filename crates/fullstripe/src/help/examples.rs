@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 41] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 42] = [
     (
         "create",
         &[
@@ -277,6 +277,17 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 41] = [
                 "fullstripe alert test --array fast",
                 "as if it were of fast",
             ),
+        ],
+    ),
+    (
+        "upgrade",
+        &[
+            (
+                "fullstripe upgrade --check",
+                "after a new package: which arrays the old program serves",
+            ),
+            ("fullstripe upgrade", "switch them, one after another"),
+            ("fullstripe upgrade fast", "only this one"),
         ],
     ),
     (

@@ -24,7 +24,10 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "metadata",
         ],
     ),
-    ("At boot", &["enable", "release", "config", "alert"]),
+    (
+        "At boot",
+        &["enable", "release", "config", "alert", "upgrade"],
+    ),
     ("Drives", &["fail", "remove", "add-spare", "replace"]),
     (
         "Background work",
@@ -166,6 +169,7 @@ mod tests {
           release      Give an array that fullstripe serves at boot back to Linux md
           config       Check or show the settings file: the arrays that this machine serves at boot
           alert        Try the alerts of the settings file: whom this machine tells of a failed drive
+          upgrade      Switch the arrays that systemd serves to this program, while what uses their devices waits
 
         Drives:
           fail         Stop using a drive, as if it had failed

@@ -9,7 +9,7 @@
 pub mod answers;
 pub mod enable;
 mod in_use;
-mod programs;
+pub(super) mod programs;
 pub mod release;
 
 use crate::terminal::print::{print_json, print_text};

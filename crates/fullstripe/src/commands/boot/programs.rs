@@ -1,4 +1,4 @@
-//! The programs of the machine that `enable` and `release` run.
+//! The programs of the machine that `enable`, `release` and `upgrade` run.
 
 use super::{Report, SiteArgs};
 use anyhow::{Result, bail};
@@ -13,7 +13,7 @@ const UPDATE_INITRAMFS: &str = "update-initramfs";
 ///
 /// # Errors
 /// The program fails; the sentence says that the files are changed.
-pub fn renew_initramfs(args: &SiteArgs, report: &mut Report) -> Result<()> {
+pub(super) fn renew_initramfs(args: &SiteArgs, report: &mut Report) -> Result<()> {
     let Some(program) = args.machine().program(UPDATE_INITRAMFS) else {
         report.next.push(
             "if this machine's initramfs has a copy of mdadm's configuration, renew it (like dracut -f).".to_owned(),
@@ -36,7 +36,7 @@ pub fn renew_initramfs(args: &SiteArgs, report: &mut Report) -> Result<()> {
 }
 
 /// The version of mdadm on the machine, if it is there and says it.
-pub fn mdadm_version(machine: &Machine) -> Option<(u32, u32)> {
+pub(super) fn mdadm_version(machine: &Machine) -> Option<(u32, u32)> {
     let program = machine.program("mdadm")?;
     let output = Command::new(program).arg("--version").output().ok()?;
     // mdadm prints its version on standard error.
@@ -59,7 +59,7 @@ fn version_in(text: &str) -> Option<(u32, u32)> {
 ///
 /// # Errors
 /// The program fails; the sentence says that the files are changed.
-pub fn announce(machine: &Machine, paths: &[String], report: &mut Report) -> Result<()> {
+pub(super) fn announce(machine: &Machine, paths: &[String], report: &mut Report) -> Result<()> {
     let Some(program) = machine.program("udevadm") else {
         report
             .notes
@@ -83,18 +83,18 @@ pub fn announce(machine: &Machine, paths: &[String], report: &mut Report) -> Res
     Ok(())
 }
 
-/// Runs a program to its end.
+/// Runs a program to its end, and returns what it printed on standard output.
 ///
 /// # Errors
 /// How it failed, as a part of a sentence, with the last line that it printed on standard error.
-fn run(program: &Path, words: &[&str]) -> Result<(), String> {
+pub fn run(program: &Path, words: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
         .output()
         .map_err(|error| without_error_number(&format!("it cannot be run: {error}")))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());

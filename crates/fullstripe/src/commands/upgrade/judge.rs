@@ -1,0 +1,212 @@
+//! Whether one program serves what another serves.
+//!
+//! Before the change, this program reads the records on the drives, while the other one serves them, and decides how it would
+//! start each volume ([`difference`]). It accepts whatever an orderly stop settles: that volume is dirty now, because it is being
+//! written to. After the change the two states are compared ([`missing`]).
+
+use crate::commands::describe::{self, ContainerReport};
+use anyhow::Result;
+use container::machine::members_of;
+use metadata::imsm::start::StartOptions;
+use server::status::{Status, VolumeStatus};
+use std::time::Duration;
+
+/// How often the records are read, at most: the server may be writing them.
+const TRIES: usize = 5;
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(300);
+
+/// What this program would not serve as the program that serves now, as a part of a sentence.
+///
+/// # Errors
+/// The machine's drives cannot be listed.
+pub fn difference(served: &Status) -> Result<Option<String>> {
+    let accepted = StartOptions {
+        degraded: true,
+        accept_write_hole: true,
+        accept_unsynced: true,
+        trust_returned_drive: true,
+    };
+    let look = || -> Result<Option<String>> {
+        let found = members_of(&served.container_uuid)?;
+        let report = describe::report(&found.members, accepted);
+        Ok(between(served, &report.containers))
+    };
+    for _ in 1..TRIES {
+        if look()?.is_none() {
+            return Ok(None);
+        }
+        std::thread::sleep(TRY_AGAIN_AFTER);
+    }
+    look()
+}
+
+fn between(served: &Status, here: &[ContainerReport]) -> Option<String> {
+    let ours = |one: &&ContainerReport| one.uuid.as_ref() == Some(&served.container_uuid);
+    let Some(container) = here.iter().find(ours) else {
+        let whole = here.iter().find_map(|one| one.refused.clone());
+        return Some(whole.unwrap_or("it finds no record of the array on the drives".to_owned()));
+    };
+    if let Some(refused) = &container.refused {
+        return Some(refused.clone());
+    }
+    let volumes = served.volumes.iter().filter(|volume| is_served(volume));
+    volumes.into_iter().find_map(|volume| {
+        let name = &volume.name;
+        let Some(here) = container.volumes.iter().find(|one| one.uuid == volume.uuid) else {
+            return Some(format!("it does not find volume {name} in the record"));
+        };
+        if (here.level, here.size_bytes) != (volume.level, volume.size_bytes) {
+            return Some(format!(
+                "volume {name} would be a RAID {} of {} bytes instead of a RAID {} of {} bytes",
+                here.level, here.size_bytes, volume.level, volume.size_bytes
+            ));
+        }
+        let writable = volume.read_only || here.start.mode == "read-write";
+        if here.start.mode != "refused" && writable {
+            return None;
+        }
+        let reason = here.start.reason.as_deref().unwrap_or(here.start.mode);
+        Some(format!(
+            "volume {name} would not be started like this: {reason}"
+        ))
+    })
+}
+
+fn is_served(volume: &VolumeStatus) -> bool {
+    volume.not_started.is_none() && volume.state != "failed"
+}
+
+/// What was there `before` and is not there `now`, as a part of a sentence.
+pub fn missing(before: &Status, now: &Status) -> Option<String> {
+    let volumes = before.volumes.iter().filter(|volume| is_served(volume));
+    volumes.into_iter().find_map(|volume| {
+        let name = &volume.name;
+        let there = now.volumes.iter().find(|one| one.uuid == volume.uuid);
+        match there.filter(|one| is_served(one)) {
+            None => Some(format!("volume {name} is not served")),
+            Some(there) if there.device.is_none() && volume.device.is_some() => {
+                Some(format!("volume {name} is no block device"))
+            }
+            Some(there) if there.read_only && !volume.read_only => {
+                Some(format!("volume {name} is read-only"))
+            }
+            Some(_) => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::describe::{StartReport, VolumeReport};
+    use serde_json::json;
+
+    const UUID: &str = "3aaa0122:29827cfa:5331ad66:ca767371";
+
+    /// A served array of two volumes, of which `vol1` is not started.
+    fn served() -> Status {
+        let volume = |name: &str, not_started: Option<&str>| {
+            json!({
+                "name": name, "uuid": format!("uuid of {name}"), "level": 5, "size_bytes": 1 << 30, "chunk_bytes": 65536,
+                "state": "optimal", "not_started": not_started, "dirty": true, "read_only": false, "slots": [], "job": null,
+                "device": {"kind": "ublk", "path": format!("/dev/fullstripe/{name}"), "node": "/dev/ublkb0"},
+            })
+        };
+        serde_json::from_value(json!({
+            "version": 1, "container_uuid": UUID, "generation": 1, "members": [], "exports": [], "rate_bytes_per_s": 0,
+            "shards": 1, "completion": "interrupt", "ring": "", "pid": 1, "counters": {},
+            "volumes": [volume("vol0", None), volume("vol1", Some("drives are missing"))],
+        }))
+        .expect("it is a status")
+    }
+
+    /// The same array as this program finds it.
+    fn found() -> ContainerReport {
+        ContainerReport {
+            uuid: Some(UUID.to_owned()),
+            generation: Some(1),
+            refused: None,
+            members: Vec::new(),
+            spares: Vec::new(),
+            in_use_by: Vec::new(),
+            volumes: vec![VolumeReport {
+                name: "vol0".to_owned(),
+                uuid: "uuid of vol0".to_owned(),
+                level: 5,
+                size_bytes: 1 << 30,
+                chunk_bytes: 65536,
+                state: "optimal",
+                dirty: true,
+                slots: Vec::new(),
+                start: StartReport {
+                    mode: "read-write",
+                    reason: None,
+                    option: None,
+                    work: None,
+                    replay: None,
+                },
+            }],
+            rewrite_needed: false,
+            from_shadows: false,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_served_is_found_again() {
+        assert_eq!(between(&served(), &[found()]), None);
+    }
+
+    #[test]
+    fn each_difference_is_named() {
+        let differs = |change: fn(&mut ContainerReport)| {
+            let mut here = found();
+            change(&mut here);
+            between(&served(), &[here]).unwrap_or_default()
+        };
+        let refused = differs(|here| here.refused = Some("its record has a feature".to_owned()));
+        assert_eq!(refused, "its record has a feature");
+        let other = differs(|here| here.uuid = Some("another".to_owned()));
+        assert_eq!(other, "it finds no record of the array on the drives");
+        let unknown = differs(|here| here.volumes.clear());
+        assert_eq!(unknown, "it does not find volume vol0 in the record");
+        let shape = differs(|here| here.volumes[0].level = 0);
+        assert_eq!(
+            shape,
+            "volume vol0 would be a RAID 0 of 1073741824 bytes instead of a RAID 5 of 1073741824 bytes"
+        );
+        let start = differs(|here| {
+            here.volumes[0].start.mode = "refused";
+            here.volumes[0].start.reason = Some("it is being reshaped".to_owned());
+        });
+        assert_eq!(
+            start,
+            "volume vol0 would not be started like this: it is being reshaped"
+        );
+        let read_only = differs(|here| here.volumes[0].start.mode = "read-only");
+        assert!(read_only.ends_with("like this: read-only"), "{read_only}");
+    }
+
+    #[test]
+    fn an_array_is_back_when_all_of_it_is() {
+        assert_eq!(missing(&served(), &served()), None);
+        let lacks = |change: fn(&mut VolumeStatus)| {
+            let mut now = served();
+            change(&mut now.volumes[0]);
+            missing(&served(), &now).unwrap_or_default()
+        };
+        let failed = lacks(|volume| volume.state = "failed".to_owned());
+        assert_eq!(failed, "volume vol0 is not served");
+        assert_eq!(
+            lacks(|volume| volume.device = None),
+            "volume vol0 is no block device"
+        );
+        assert_eq!(
+            lacks(|volume| volume.read_only = true),
+            "volume vol0 is read-only"
+        );
+        let mut now = served();
+        now.volumes.remove(1);
+        assert_eq!(missing(&served(), &now), None, "vol1 was not served before");
+    }
+}

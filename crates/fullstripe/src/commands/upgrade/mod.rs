@@ -1,0 +1,197 @@
+//! `upgrade`: switches arrays that systemd serves to this program, while what uses their block devices waits.
+//!
+//! A new package leaves the servers that run alone, because a restart that goes wrong leaves a file system waiting. So this
+//! command first finds out, for every array, whether this program can serve what the running one serves ([`judge`]): whether it
+//! reads the settings and the records on the drives, and would start the same volumes. Only then the first array's service is
+//! restarted ([`unit`]). The old server carries out the requests that it has received, marks its volumes clean, and leaves the
+//! block devices that are in use to the new one. The array is switched when every volume and every device that was there before
+//! is there again. The first array with which this fails ends the command, so that the others go on as they are.
+
+mod judge;
+mod unit;
+
+use crate::terminal::print::{print_json, print_text};
+use anyhow::{Result, bail};
+use clap::Args;
+use container::refusal::refused;
+use serde::Serialize;
+use server::api::socket_path::SocketPath;
+use server::client::Client;
+use server::status::Status;
+use settings::{PLACE, Settings};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use unit::{Program, Unit};
+
+/// How long a restarted array may take to come back before the command ends. The new server goes on trying.
+const BACK_WITHIN: Duration = Duration::from_secs(120);
+/// How often it is asked whether it is back.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Arguments of `upgrade`.
+#[derive(Args, Debug)]
+pub struct UpgradeArgs {
+    /// Arrays of the settings file; all of them if none is named.
+    #[arg(value_name = "NAME")]
+    arrays: Vec<String>,
+    /// Only say which arrays another program serves, and whether this one can serve them.
+    #[arg(long)]
+    check: bool,
+    /// The settings file.
+    #[arg(long, value_name = "FILE", default_value = PLACE)]
+    settings: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of the arrays.
+#[derive(Serialize)]
+struct Report {
+    /// Version of this schema: 1.
+    version: u32,
+    arrays: Vec<ArrayReport>,
+}
+
+/// What became of an array.
+#[derive(Serialize)]
+struct ArrayReport {
+    array: String,
+    state: State,
+    /// What used its devices waited no longer than this; if it was switched.
+    waited_ms_max: Option<u64>,
+}
+
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    /// systemd does not serve it.
+    NotServed,
+    /// It was served by this program before.
+    Current,
+    /// It is served by another program, and this one can serve it.
+    Switchable,
+    /// It is served by this program now.
+    Switched,
+}
+
+/// An array that another program serves.
+struct Other {
+    unit: Unit,
+    /// What it serves.
+    status: Status,
+}
+
+/// Runs `upgrade`.
+///
+/// # Errors
+/// This program cannot serve one of the arrays; then nothing is restarted. Or an array does not come back in time.
+pub fn run(args: &UpgradeArgs) -> Result<ExitCode> {
+    let settings = Settings::read(&args.settings)?;
+    let names = match &args.arrays[..] {
+        [] => settings.arrays.keys().cloned().collect(),
+        named => named.to_vec(),
+    };
+    for name in &names {
+        settings.array(name)?;
+    }
+    let this = Program::this()?;
+    let mut reports = Vec::new();
+    let mut others = Vec::new();
+    for name in names {
+        let (state, other) = look(&name, &this)?;
+        others.extend(other.map(|other| (reports.len(), other)));
+        reports.push(ArrayReport {
+            array: name,
+            state,
+            waited_ms_max: None,
+        });
+    }
+    for (at, other) in others.into_iter().filter(|_| !args.check) {
+        let waited = switch(&other)?;
+        reports[at].state = State::Switched;
+        reports[at].waited_ms_max = Some(waited.as_millis() as u64);
+    }
+    match args.json {
+        true => print_json(&Report {
+            version: 1,
+            arrays: reports,
+        })?,
+        false => print_text(&reports.iter().map(in_words).collect::<String>())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How an array is served, and what another program serves. Nothing is changed.
+///
+/// # Errors
+/// This program cannot serve what the other one serves, or it cannot be found out.
+fn look(name: &str, this: &Program) -> Result<(State, Option<Other>)> {
+    let unit = Unit::of_array(name);
+    let Some(pid) = unit.serving()? else {
+        return Ok((State::NotServed, None));
+    };
+    if Program::of_process(pid)? == *this {
+        return Ok((State::Current, None));
+    }
+    unit.check_starts(this)?;
+    let status = status(name)?;
+    match judge::difference(&status)? {
+        None => Ok((State::Switchable, Some(Other { unit, status }))),
+        Some(difference) => Err(refused(format!(
+            "this program cannot serve array {name} as it is served now: {difference}; no array was restarted"
+        ))),
+    }
+}
+
+fn status(name: &str) -> Result<Status> {
+    Client::connect(Some(&SocketPath::of_array(name).path))?.get("/v1/status")
+}
+
+/// Restarts an array, and returns how long that took at most for what uses its devices.
+///
+/// # Errors
+/// It is not back in time.
+fn switch(other: &Other) -> Result<Duration> {
+    let (unit, before) = (&other.unit, &other.status);
+    let started = Instant::now();
+    unit.restart()?;
+    loop {
+        let missing = match status(unit.array()) {
+            Ok(now) if now.pid == before.pid => "the program before still runs".to_owned(),
+            Ok(now) => match judge::missing(before, &now) {
+                None => return Ok(started.elapsed()),
+                Some(missing) => missing,
+            },
+            Err(error) => format!("{error:#}"),
+        };
+        let waited = started.elapsed();
+        let gave_up = unit.has_failed()?;
+        if gave_up || waited > BACK_WITHIN {
+            bail!(
+                "array {} is not as before {} s after the restart of {unit}: {missing}. What uses its devices waits, and goes on \
+                 as soon as a program serves the array: `journalctl -u {unit}` says what is wrong; the package from before, \
+                 installed again, serves it after `systemctl restart {unit}`. Other arrays were not restarted",
+                unit.array(),
+                waited.as_secs(),
+            );
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+fn in_words(report: &ArrayReport) -> String {
+    let array = &report.array;
+    match (report.state, report.waited_ms_max) {
+        (State::NotServed, _) => format!("{array}: systemd does not serve it.\n"),
+        (State::Current, _) => format!("{array}: this program serves it.\n"),
+        (State::Switchable, _) => {
+            format!("{array}: another program serves it; this one can.\n")
+        }
+        (State::Switched, waited) => format!(
+            "{array}: this program serves it now; what uses its devices waited for {:.1} s at most.\n",
+            waited.unwrap_or_default() as f64 / 1000.0
+        ),
+    }
+}
