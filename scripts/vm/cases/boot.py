@@ -104,6 +104,26 @@ def power_cut(bench):
     return "mounted after a power cut"
 
 
+NO_UBLK = "/etc/systemd/system/fullstripe@data.service.d/no-ublk.conf"
+
+
+def without_ublk(bench):
+    """After a change of kernels there is no ublk: the same file system is mounted by the kernel's NBD client, and by ublk again
+    when that is back."""
+    begin(bench)
+    bench.run(f"""
+        mkdir -p $(dirname {NO_UBLK})
+        printf '[Service]\\nExecStartPre=/usr/sbin/rmmod ublk_drv\\n' > {NO_UBLK}""")
+    for ublk, node in (("! [ -e /dev/ublk-control ]", "/dev/nbd"), ("[ -e /dev/ublk-control ]", "/dev/ublkb")):
+        bench.reboot()
+        bench.run(HERE + THERE.format(service=SERVICE) + f"""
+            {ublk} || fail "ublk: $(ls /dev/ublk*; lsmod)"
+            case $(readlink -f {DEVICE}) in {node}*) ;; *) fail "{DEVICE} is $(readlink -f {DEVICE})" ;; esac
+            healthy
+            rm -f {NO_UBLK}""", 150)
+    return "mounted by nbd without ublk, and by ublk again"
+
+
 IS_BACK = """
     tries=0
     until fullstripe status --check; do
@@ -198,5 +218,6 @@ def cases():
         Case("boot", "RAID 1 of 2 with partitions: md leaves it alone", one_owner, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a power cut", power_cut, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a member is missing, and comes late", late_member, reboots=True, way="ublk"),
+        Case("boot", "RAID 5 of 4: a kernel without ublk", without_ublk, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a server that stands still", watched, reboots=True, way="ublk"),
     ]
