@@ -3,9 +3,6 @@
 When the kernel needs memory, it writes file data out to the array's device, and the server has to carry that out without
 needing memory itself. Most of the memory is filled until as little is left as in a machine of 512 MiB. Then a program takes all
 of the rest, again and again, until the kernel ends it. These cases run only when their group is named: --only memory.
-
-The case fails so far: soon after the program that takes memory was ended for the first time, the guest says nothing more. Of the
-server's own code 300 KiB were in memory then; the rest has to be read from the disk again while there is no memory for it.
 """
 from interop.requirement import require
 
