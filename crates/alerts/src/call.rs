@@ -40,6 +40,7 @@ pub fn run(mut command: Command, input: &[u8], at_most: Duration) -> Result<()> 
         .process_group(0)
         .spawn()
         .with_context(|| format!("cannot start {name}"))?;
+    let_kernel_end(&child);
     if let Some(mut pipe) = child.stdin.take() {
         // This cannot block, even if the command does not read it; and it need not read it.
         let _ = pipe.write_all(input);
@@ -49,6 +50,13 @@ pub fn run(mut command: Command, input: &[u8], at_most: Duration) -> Result<()> 
         Some(status) => bail!("{status}"),
         None => bail!("killed, it took longer than {at_most:?}"),
     }
+}
+
+/// A server is never ended when memory runs out, and its children inherit that. A program of the operator is not so important.
+fn let_kernel_end(child: &Child) {
+    const USUAL: &str = "0";
+    // Fails if the program has ended meanwhile.
+    let _ = std::fs::write(format!("/proc/{}/oom_score_adj", child.id()), USUAL);
 }
 
 /// Waits for the end of `child`; `None` when it had to be killed.
@@ -70,5 +78,23 @@ fn wait(child: &mut Child, at_most: Duration) -> Result<Option<ExitStatus>> {
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(LOOK_EVERY_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The program reads its score only after it has been given its input.
+    #[test]
+    fn a_program_may_be_ended_when_memory_runs_out() {
+        const OWN: &str = "/proc/self/oom_score_adj";
+        std::fs::write(OWN, "1").expect("a score may be raised");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("score");
+        let command = format!("read line; cat {OWN} > {}", file.display());
+        run(shell(&command), b"go\n", Duration::from_secs(20)).unwrap();
+        std::fs::write(OWN, "0").expect("the score it had");
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "0\n");
     }
 }
