@@ -1,6 +1,6 @@
 """Serves arrays of emulated NVMe drives in a virtual machine, to the block layer of a real kernel.
 
-usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--binary FILE] [--keep] [--list]
+usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--binary FILE] [--patience N] [--keep] [--list]
 
 Boots Debian's kernel 6.12 in QEMU, without hardware support and without root (kernel.py, image.py, machine.py). In the
 guest fullstripe serves its drives, a volume becomes a block device of the kernel (attach.py), and file systems,
@@ -20,7 +20,7 @@ import time
 from interop.requirement import Failed
 from lane import leave_out, verdict, working_folder
 
-from . import debian, image, kernel
+from . import debian, guest, image, kernel
 from .case import Worker
 from .cases import all_cases, short_cases
 from .machine import Machine
@@ -74,9 +74,12 @@ def main():
     parser.add_argument("--binary", default="target/release/fullstripe", help="the fullstripe program to test")
     parser.add_argument("--long", action="store_true", help="all cases")
     parser.add_argument("--only", help="cases whose group and name contain all of these comma-separated words")
+    parser.add_argument("--patience", type=float, default=1,
+                        help="wait this many times as long for the guest, on a machine that does other work too")
     parser.add_argument("--keep", action="store_true", help="keep the folders of the machines: drives, console, jobs")
     parser.add_argument("--list", action="store_true", help="list the cases and run none")
     options = parser.parse_args()
+    guest.patience = options.patience
     cases = chosen(options)
     if options.list:
         print("\n".join(case.full_name() for case in cases))

@@ -24,6 +24,8 @@ JOB_SECONDS = 50
 END_SECONDS = 10
 REMOVAL_SECONDS = 30
 CONSOLE_BYTES = 3000
+# How many times as long as usual everything may take: more than 1 on a machine that does other work too (--patience).
+patience = 1
 
 
 def failing_node(device):
@@ -48,7 +50,7 @@ class Guest:
         self.line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.connect(self.line, "jobs")
         self.qmp = Qmp(os.path.join(self.place, "qmp"))
-        self.read_until(r"^READY", BOOT_SECONDS, BOOT_SECONDS)
+        self.read_until(r"^READY", BOOT_SECONDS * patience, BOOT_SECONDS * patience)
 
     def connect(self, end, name):
         """Connects to a socket that QEMU makes when it starts."""
@@ -64,11 +66,12 @@ class Guest:
     def do(self, script, seconds=JOB_SECONDS):
         """Runs a job. Returns its exit code and what it printed."""
         self.jobs += 1
+        seconds = round(seconds * patience)
         path = os.path.join(self.place, "host", f"job{self.jobs}")
         with open(path, "w", encoding="utf-8") as file:
             file.write(script)
         self.line.sendall(f"{self.jobs} {seconds}\n".encode())
-        done = self.read_until(rf"^DONE {self.jobs} (\d+)$", seconds + END_SECONDS, SILENCE_SECONDS)
+        done = self.read_until(rf"^DONE {self.jobs} (\d+)$", seconds + END_SECONDS, SILENCE_SECONDS * patience)
         with open(path + ".out", encoding="utf-8", errors="replace") as file:
             return int(done[1]), file.read()
 
@@ -116,7 +119,7 @@ class Guest:
     def unplug(self, device):
         """Has a drive removed in order: the guest is asked to let go of it, and does. Put in again it works again."""
         self.qmp.order("device_del", id=device)
-        self.qmp.wait_for_removal(device, REMOVAL_SECONDS)
+        self.qmp.wait_for_removal(device, REMOVAL_SECONDS * patience)
         if device in self.failing:
             self.qmp.order("blockdev-del", **{"node-name": failing_node(device)})
             self.failing.remove(device)
@@ -127,7 +130,7 @@ class Guest:
     def wait_for_end(self, seconds):
         """Waits until the guest has switched itself off or reset itself, at which QEMU ends."""
         try:
-            self.process.wait(seconds)
+            self.process.wait(seconds * patience)
         except subprocess.TimeoutExpired as error:
             raise Failed(f"the guest has not ended in {seconds} s{self.console()}") from error
 
