@@ -2,27 +2,13 @@
 //! a reason not to use it in an array.
 
 use super::finding::Finding;
-use drives::nvme::{Controller, Health};
+use drives::nvme::{Controller, Health, critical_warnings};
 use words::size;
-
-/// The bits of the critical warning that matter for a member of an array; NVM Express Base
-/// Specification 2.0, figure 207, byte 0.
-const WARNINGS: [(u8, &str); 5] = [
-    (1 << 0, "its spare capacity is used up"),
-    (1 << 1, "its temperature is out of bounds"),
-    (1 << 2, "it has become unreliable"),
-    (1 << 3, "it cannot be written any more"),
-    (1 << 4, "its protection against power loss has failed"),
-];
 
 /// The finding about the drive's health.
 pub fn finding(about: &str, health: &Health) -> Finding {
     let state = state(health);
-    let warned: Vec<&str> = WARNINGS
-        .iter()
-        .filter(|(bit, _)| health.critical_warning & bit != 0)
-        .map(|(_, words)| *words)
-        .collect();
+    let warned = critical_warnings(health);
     if !warned.is_empty() {
         return Finding::warning(
             about,

@@ -5,6 +5,10 @@
 //! Express Base Specification 2.0, figures 275 (Identify Controller) and 207 (SMART / Health Information), named beside
 //! each.
 
+mod warnings;
+
+pub use warnings::critical_warnings;
+
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode};
 use std::ffi::c_void;
