@@ -2,21 +2,31 @@
 //! a reason not to use it in an array.
 
 use super::finding::Finding;
-use drives::nvme::{Controller, Health, critical_warnings};
+use drives::nvme::{Controller, Health, Limits, Warning, judge};
 use words::size;
 
-/// The finding about the drive's health.
+const COOL_IT: &str = "see to its cooling: it slows down when hot";
+
+/// The finding about the drive's health. How hot it is compared with its own limits, [`nature`] says.
 pub fn finding(about: &str, health: &Health) -> Finding {
     let state = state(health);
-    let warned = critical_warnings(health);
-    if !warned.is_empty() {
-        return Finding::warning(
-            about,
-            format!("it reports that {}: {state}", warned.join(" and ")),
-        )
-        .advise("replace it before it fails");
+    let warnings = judge(health, Limits::default(), 0);
+    let has = |warning| warnings.contains(&warning);
+    let reported: Vec<&str> = warnings
+        .iter()
+        .filter(|warning| !matches!(warning, Warning::MediaErrors | Warning::WornOut))
+        .map(|warning| warning.words())
+        .collect();
+    if !reported.is_empty() {
+        let advice = match warnings[..] {
+            [Warning::Hot] => COOL_IT,
+            _ => "replace it before it fails",
+        };
+        let reported = reported.join(" and ");
+        return Finding::warning(about, format!("it reports that {reported}: {state}"))
+            .advise(advice);
     }
-    if health.media_errors > 0 {
+    if has(Warning::MediaErrors) {
         let errors = health.media_errors;
         return Finding::warning(
             about,
@@ -24,12 +34,9 @@ pub fn finding(about: &str, health: &Health) -> Finding {
         )
         .advise("scrub its array, and replace the drive when the number grows");
     }
-    if health.used_percent >= 100 {
-        return Finding::warning(
-            about,
-            format!("it has reached the end of its rated life: {state}"),
-        )
-        .advise("plan its replacement");
+    if has(Warning::WornOut) {
+        let words = Warning::WornOut.words();
+        return Finding::warning(about, format!("{words}: {state}")).advise("plan its replacement");
     }
     Finding::ok(about, state)
 }
@@ -67,7 +74,7 @@ pub fn nature(about: &str, controller: &Controller, health: Option<&Health>) -> 
         let celsius = health.celsius;
         let words =
             format!("{words}; at {celsius} °C it has passed the {limit} °C that it warns of");
-        return Finding::warning(about, words).advise("see to its cooling: it slows down when hot");
+        return Finding::warning(about, words).advise(COOL_IT);
     }
     Finding::ok(about, words)
 }
@@ -76,10 +83,7 @@ pub fn nature(about: &str, controller: &Controller, health: Option<&Health>) -> 
 fn state(health: &Health) -> String {
     let written = u64::try_from(health.written_bytes).unwrap_or(u64::MAX);
     format!(
-        "{} °C, {} % of its life used, {} % of its spare left, {} hours on, {} written",
-        health.celsius,
-        health.used_percent,
-        health.available_spare_percent,
+        "{health}, {} hours on, {} written",
         health.power_on_hours,
         size(written)
     )
@@ -115,6 +119,7 @@ mod tests {
             write_zeroes: true,
             capacity_bytes: 1 << 40,
             warning_celsius: Some(70),
+            critical_celsius: Some(80),
         };
         let line = |controller: &Controller, celsius| {
             let health = Health {
@@ -157,9 +162,19 @@ mod tests {
         let both = line(&|health| health.critical_warning = 0b1001);
         assert!(
             both.starts_with(
-                "warning  nvme0n1: it reports that its spare capacity is used up and it cannot be written any more: 38"
+                "warning  nvme0n1: it reports that its spare capacity is below its threshold and it cannot be written any more: 38"
             ) && both.ends_with("replace it before it fails"),
             "{both}"
+        );
+        let hot = line(&|health| health.critical_warning = 0b10);
+        assert!(
+            hot.contains("its temperature is out of bounds") && hot.ends_with(COOL_IT),
+            "{hot}"
+        );
+        let low = line(&|health| health.available_spare_percent = 9);
+        assert!(
+            low.contains("below its threshold") && low.ends_with("before it fails"),
+            "{low}"
         );
         assert!(line(&|health| health.media_errors = 7).contains("could not correct 7 errors"));
         assert!(line(&|health| health.used_percent = 104).contains("end of its rated life"));

@@ -3,11 +3,11 @@
 //! Both are admin commands. The kernel passes them through on any open file of the controller or of one of its
 //! namespaces; they need `CAP_SYS_ADMIN`. Nothing here is on the data path. Field positions are those of the NVM
 //! Express Base Specification 2.0, figures 275 (Identify Controller) and 207 (SMART / Health Information), named beside
-//! each.
+//! each. What of it is a warning is said in one place, [`judge`].
 
 mod warnings;
 
-pub use warnings::critical_warnings;
+pub use warnings::{Limits, Warning, judge};
 
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode};
@@ -63,6 +63,8 @@ pub struct Controller {
     pub capacity_bytes: u128,
     /// WCTEMP in degrees Celsius; `None` when not reported.
     pub warning_celsius: Option<i32>,
+    /// CCTEMP in degrees Celsius; `None` when not reported.
+    pub critical_celsius: Option<i32>,
 }
 
 /// The SMART / health log.
@@ -133,7 +135,10 @@ impl Controller {
     #[must_use]
     pub fn decode(data: &[u8; IDENTIFY_BYTES]) -> Controller {
         let optional_commands = u16::from_le_bytes([data[520], data[521]]);
-        let warning_kelvin = u16::from_le_bytes([data[266], data[267]]);
+        let limit = |at: usize| {
+            let kelvin = u16::from_le_bytes([data[at], data[at + 1]]);
+            (kelvin != 0).then(|| celsius(kelvin))
+        };
         Controller {
             serial: text(&data[4..24]),
             model: text(&data[24..64]),
@@ -142,8 +147,24 @@ impl Controller {
             deallocate: optional_commands & 1 << 2 != 0,
             write_zeroes: optional_commands & 1 << 3 != 0,
             capacity_bytes: number(&data[280..296]),
-            warning_celsius: (warning_kelvin != 0).then(|| celsius(warning_kelvin)),
+            warning_celsius: limit(266),
+            critical_celsius: limit(268),
         }
+    }
+}
+
+impl std::fmt::Display for Health {
+    /// `38 °C, 3 % of its life used, 98 % of its spare left`.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (celsius, used, spare) = (
+            self.celsius,
+            self.used_percent,
+            self.available_spare_percent,
+        );
+        write!(
+            out,
+            "{celsius} °C, {used} % of its life used, {spare} % of its spare left"
+        )
     }
 }
 
@@ -280,6 +301,7 @@ mod tests {
         data[24..64].copy_from_slice(b"SAMPLE DRIVE 2TB                        ");
         data[64..72].copy_from_slice(b"VDV10131");
         data[266..268].copy_from_slice(&343u16.to_le_bytes());
+        data[268..270].copy_from_slice(&353u16.to_le_bytes());
         data[280..288].copy_from_slice(&2_000_398_934_016u64.to_le_bytes());
         data[520] = 0b1100;
         data[525] = 1;
@@ -292,11 +314,15 @@ mod tests {
             write_zeroes: true,
             capacity_bytes: 2_000_398_934_016,
             warning_celsius: Some(70),
+            critical_celsius: Some(80),
         };
         assert_eq!(Controller::decode(&data), wanted);
         let empty = Controller::decode(&[0; IDENTIFY_BYTES]);
         assert!(!empty.volatile_cache && !empty.deallocate && empty.serial.is_empty());
-        assert_eq!(empty.warning_celsius, None);
+        assert_eq!(
+            (empty.warning_celsius, empty.critical_celsius),
+            (None, None)
+        );
     }
 
     #[test]
