@@ -1,13 +1,14 @@
 //! The state of a serving process: the one set of types that `status`, the API, the metrics
 //! and the web console.
 
+use self::causes::why_failed;
 use super::health::Health;
 use super::scrub::kept::ScrubStatus;
 use super::snapshot::Snapshot;
 use container::persist::Persister;
 use drives::drive::IoPath;
 use engine::control::bad_blocks::BadRange;
-use engine::control::record::{MemberState, SlotRecord, SyncKind, VolumeRecord};
+use engine::control::record::{MemberState, SlotRecord, SyncKind};
 use engine::event::JobName;
 use engine::layout::Level;
 use engine::policy::MemberKind;
@@ -17,7 +18,6 @@ use metadata::imsm::Uuid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
-use words::and;
 
 /// State of a serving process. `version` changes when a field changes its meaning or is removed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -425,42 +425,6 @@ fn volume(snapshot: &Snapshot, facts: &Facts, at: usize) -> VolumeStatus {
     }
 }
 
-/// Which drives a failed volume lacks, grouped by cause, and what to do. Drives that were in use when the volume failed
-/// are still in use on record: their data are valid when they come back.
-fn why_failed(snapshot: &Snapshot, facts: &Facts, volume: &VolumeRecord) -> String {
-    let mut lost: Vec<(&str, Vec<String>)> = Vec::new();
-    let mut needed = Vec::new();
-    let mut lose = |why, name: String| match lost.iter_mut().find(|(other, _)| *other == why) {
-        Some((_, names)) => names.push(name),
-        None => lost.push((why, vec![name])),
-    };
-    for (at, slot) in volume.slots.iter().enumerate() {
-        let drive = slot.member.and_then(|id| facts.drives.get(id.0 as usize));
-        match (slot.member.map(|id| state_of(snapshot, id)), drive) {
-            (Some(MemberState::Failed), Some(drive)) => {
-                let why = drive.failure.as_deref().unwrap_or("on record as failed");
-                lose(why, drive.name.clone());
-                if slot.current {
-                    needed.push(drive.name.clone());
-                }
-            }
-            (None | Some(MemberState::Absent), _) | (_, None) => {
-                lose("no drive", format!("slot {at}"));
-            }
-            (Some(MemberState::Active | MemberState::Spare), Some(_)) => {}
-        }
-    }
-    let lost = lost
-        .iter()
-        .map(|(why, names)| format!("{} ({why})", and(names)));
-    let lost: Vec<String> = lost.collect();
-    format!(
-        "it has lost {}; bring {} back, then `fullstripe stop` and serve again",
-        lost.join(" and "),
-        and(&needed)
-    )
-}
-
 fn job(status: &engine::control::jobs::JobStatus, slots: &[SlotRecord], now: Nanos) -> JobStatus {
     let in_slot = |slot: Slot| slots.get(usize::from(slot.0)).and_then(|slot| slot.member);
     let filled = status.copied_to.or_else(|| in_slot(status.slot?));
@@ -496,4 +460,5 @@ pub fn job_name(name: JobName) -> &'static str {
     }
 }
 
+mod causes;
 mod heard;

@@ -25,6 +25,7 @@ mod metrics;
 pub mod names;
 mod orders;
 mod queries;
+mod replaceable;
 mod routes;
 pub mod schema;
 mod scrubs;
