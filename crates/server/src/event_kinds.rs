@@ -63,6 +63,20 @@ pub enum Kind {
     MemberAnswers,
     /// The file of a drive has been deleted.
     MemberDeleted,
+    /// A drive reports that it is about to fail.
+    DriveFailing,
+    /// A drive reports a temperature that it warns of.
+    DriveHot,
+    /// A drive reports a temperature at which it may stop.
+    DriveTooHot,
+    /// A drive reports that it does not protect its cache against a loss of power any more.
+    DriveUnprotected,
+    /// A drive reports the end of its rated life.
+    DriveWorn,
+    /// A drive reports more errors that it could not correct.
+    DriveMediaErrors,
+    /// A drive no longer reports what it warned of.
+    DriveWarningResolved,
     /// The metadata cannot express a record.
     NotExpressible,
     /// Reports of blocks came too fast.
@@ -87,7 +101,7 @@ struct Facts {
 
 /// In the order of [`Kind`].
 #[rustfmt::skip]
-const FACTS: [Facts; 32] = [
+const FACTS: [Facts; 39] = [
     Facts { kind: Kind::MemberFailed, name: "member-failed", severity: Severity::Critical,
         next: "replace the drive: `fullstripe replace` or `fullstripe add-spare` puts another in its place, and a spare that is there takes it at once" },
     Facts { kind: Kind::CacheTurnedVolatile, name: "cache-turned-volatile", severity: Severity::Warning,
@@ -142,6 +156,20 @@ const FACTS: [Facts; 32] = [
         next: "nothing" },
     Facts { kind: Kind::MemberDeleted, name: "member-deleted", severity: Severity::Critical,
         next: "put another drive in its place before the process ends: `fullstripe replace DRIVE --with OTHER`" },
+    Facts { kind: Kind::DriveFailing, name: "drive-failing", severity: Severity::Critical,
+        next: "replace the drive before it fails: `fullstripe replace VOLUME:SLOT --with OTHER`" },
+    Facts { kind: Kind::DriveHot, name: "drive-hot", severity: Severity::Warning,
+        next: "see to the cooling of the drive, which slows down when it is hot" },
+    Facts { kind: Kind::DriveTooHot, name: "drive-too-hot", severity: Severity::Critical,
+        next: "cool the drive at once, or stop what writes to the array: drives so hot switch themselves off" },
+    Facts { kind: Kind::DriveUnprotected, name: "drive-unprotected", severity: Severity::Warning,
+        next: "plan to replace the drive: a loss of power may cost what was written just before" },
+    Facts { kind: Kind::DriveWorn, name: "drive-worn", severity: Severity::Warning,
+        next: "plan to replace the drive: `fullstripe replace VOLUME:SLOT --with OTHER`" },
+    Facts { kind: Kind::DriveMediaErrors, name: "drive-media-errors", severity: Severity::Warning,
+        next: "scrub the drive's volumes, which repairs what cannot be read: `fullstripe scrub VOLUME`; replace the drive if this comes again" },
+    Facts { kind: Kind::DriveWarningResolved, name: "drive-warning-resolved", severity: Severity::Info,
+        next: "nothing" },
     Facts { kind: Kind::NotExpressible, name: "not-expressible", severity: Severity::Warning,
         next: "report it with what `fullstripe examine` prints" },
     Facts { kind: Kind::ReportsLeftOut, name: "reports-left-out", severity: Severity::Warning,

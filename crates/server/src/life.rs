@@ -1,6 +1,7 @@
 //! The life of a server: prepared, serving, stopped.
 
 use super::alerting::Alerter;
+use super::drive_health;
 use super::ending::Ended;
 use super::events::{Told, tell_start_note};
 use super::exporting::{Exports, Started};
@@ -197,6 +198,7 @@ impl Opening {
         let api = api::serve_api(self.api)?;
         let (options, tell) = (&self.options, &*self.tell);
         add_spares(options, (&shared, &spares), &self.spares, tell);
+        drive_health::start(shared.clone(), self.tell.clone())?;
         if let Some(newcomers) = &options.newcomers {
             newcomers.start(shared.clone(), spares, self.tell.clone())?;
         }

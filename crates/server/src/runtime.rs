@@ -13,7 +13,7 @@ use super::published::Published;
 use super::recorder::Encoders;
 use super::scrub::{Scrubs, keeper};
 use super::snapshot::Snapshot;
-use super::status::{DeviceStatus, DriveName, Facts, Status, describe};
+use super::status::{DeviceStatus, DriveHealth, DriveName, Facts, Status, describe};
 use super::watch;
 use anyhow::{Context, Result, anyhow, bail};
 use container::Container;
@@ -129,6 +129,7 @@ impl Runtime {
             kind: probed.drive.kind(),
             is_deleted: false,
             failure: None,
+            health: DriveHealth::default(),
         };
         let names = container.members.iter().map(name).collect();
         let facts = Facts {
@@ -323,6 +324,13 @@ impl Shared {
         lock(&self.facts).remembered_rate_bytes_per_s = bytes_per_s;
     }
 
+    /// Sets what a drive reports about its health, for the status.
+    pub(super) fn set_drive_health(&self, member: MemberId, health: DriveHealth) {
+        if let Some(drive) = lock(&self.facts).drives.get_mut(usize::from(member.0)) {
+            drive.health = health;
+        }
+    }
+
     /// A new ticket for an order or a query.
     pub(super) fn new_ticket(&self) -> u64 {
         self.next_ticket.fetch_add(1, Ordering::Relaxed)
@@ -402,6 +410,7 @@ impl Shared {
             kind: drive.kind(),
             is_deleted: false,
             failure: None,
+            health: DriveHealth::default(),
         };
         let mut drives = lock(&self.drives);
         let member = MemberId(drives.len() as u8);

@@ -2,6 +2,7 @@
 //! and the web console.
 
 use self::causes::why_failed;
+pub use self::drive_health::DriveHealth;
 use super::health::Health;
 use super::scrub::kept::ScrubStatus;
 use super::snapshot::Snapshot;
@@ -83,6 +84,9 @@ pub struct MemberStatus {
     /// Total length of these ranges.
     #[serde(default)]
     pub bad_block_bytes: u64,
+    /// What it reports about its health, if it is in use.
+    #[serde(default)]
+    pub health: DriveHealth,
 }
 
 /// A range of a drive.
@@ -221,6 +225,8 @@ pub struct DriveName {
     pub is_deleted: bool,
     /// Why it has failed in this process.
     pub failure: Option<String>,
+    /// What it reports about its health.
+    pub health: DriveHealth,
 }
 
 /// Everything that does not change while the array runs, names, and what events have said.
@@ -343,6 +349,10 @@ fn members(snapshot: &Snapshot, facts: &Facts) -> Vec<MemberStatus> {
                 deleted: drive.is_deleted,
                 bad_block_bytes: bad_blocks.iter().map(|range| range.length_bytes).sum(),
                 bad_blocks,
+                health: match is_used {
+                    true => drive.health.clone(),
+                    false => DriveHealth::default(),
+                },
             }
         };
     record
@@ -461,4 +471,5 @@ pub fn job_name(name: JobName) -> &'static str {
 }
 
 mod causes;
+pub mod drive_health;
 mod heard;

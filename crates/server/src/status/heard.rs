@@ -82,7 +82,7 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::DriveName;
+    use crate::status::{DriveHealth, DriveName};
     use drives::drive::IoPath;
     use engine::policy::MemberKind;
 
@@ -96,6 +96,7 @@ mod tests {
             kind: MemberKind::File,
             is_deleted: false,
             failure: None,
+            health: DriveHealth::default(),
         };
         Facts {
             drives: ["d0", "d1"].map(drive).to_vec(),

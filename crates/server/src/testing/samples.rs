@@ -1,6 +1,6 @@
 //! Parts of a status, for tests of code that reads one.
 
-use crate::status::{JobStatus, MemberStatus, SlotStatus, VolumeStatus};
+use crate::status::{DriveHealth, JobStatus, MemberStatus, SlotStatus, VolumeStatus};
 
 /// A drive.
 pub fn member(id: u8, state: &str) -> MemberStatus {
@@ -15,6 +15,7 @@ pub fn member(id: u8, state: &str) -> MemberStatus {
         deleted: false,
         bad_blocks: Vec::new(),
         bad_block_bytes: 0,
+        health: DriveHealth::default(),
     }
 }
 

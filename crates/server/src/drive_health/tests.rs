@@ -1,0 +1,194 @@
+//! A served array whose drives report what the test says.
+
+use super::asking::{ASK_EVERY, Answer, Hope, NotKnown, Report, SILENT_AFTER};
+use super::*;
+use crate::events::Told;
+use crate::status::{DriveHealth, MemberStatus};
+use crate::testing::{PATIENCE, Served};
+use drives::nvme::{HEALTH_BYTES, Health, Limits};
+use metadata::imsm::Level;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
+
+/// What drives report, by their serial; a drive that is not listed reports that it is well.
+type Reports = Arc<Mutex<BTreeMap<String, Answer>>>;
+
+/// An array on memory, its watch, and what the watch has told.
+struct Bench {
+    served: Served,
+    watch: Watch,
+    reports: Reports,
+    told: Arc<Mutex<Vec<Told>>>,
+    now: Instant,
+}
+
+fn report(critical_warning: u8) -> Answer {
+    let mut health = Health::decode(&[0; HEALTH_BYTES]);
+    health.critical_warning = critical_warning;
+    (health.celsius, health.available_spare_percent) = (40, 100);
+    Ok(Report {
+        health,
+        limits: Limits::default(),
+    })
+}
+
+impl Bench {
+    fn new(level: Level, members: usize) -> Bench {
+        let reports = Reports::default();
+        let asked = reports.clone();
+        let ask = move |drive: &Drive, _: Option<Limits>| {
+            let reports = asked.lock().unwrap();
+            reports.get(drive.serial()).cloned().unwrap_or(report(0))
+        };
+        Bench::asking(level, members, Arc::new(ask), reports)
+    }
+
+    fn asking(level: Level, members: usize, ask: Ask, reports: Reports) -> Bench {
+        let served = Served::new(level, members);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = told.clone();
+        let tell = Arc::new(move |event| heard.lock().unwrap().push(event));
+        Bench {
+            watch: Watch::new(served.shared.clone(), tell, ask),
+            served,
+            reports,
+            told,
+            now: Instant::now(),
+        }
+    }
+
+    /// From now on the drive sets these bits of its critical warning.
+    fn warns(&self, serial: &str, bits: u8) {
+        let mut reports = self.reports.lock().unwrap();
+        reports.insert(serial.to_owned(), report(bits));
+    }
+
+    /// Lets a minute pass, and waits until `wanted` holds for the health of this drive.
+    fn pass(&mut self, serial: &str, wanted: impl Fn(&DriveHealth) -> bool) {
+        self.now += ASK_EVERY;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.watch.look(self.now);
+            let health = self.member(serial).health;
+            if wanted(&health) && self.is_answered() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{health:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether no question is open.
+    fn is_answered(&self) -> bool {
+        let drives = self.watch.drives.iter().flatten();
+        drives.into_iter().all(|(asked, _)| !asked.is_open())
+    }
+
+    fn member(&self, serial: &str) -> MemberStatus {
+        let status = self.served.shared.status();
+        let mut members = status.members.iter();
+        members.find(|one| one.serial == serial).unwrap().clone()
+    }
+
+    /// The kinds of events about health so far.
+    fn told(&self) -> Vec<String> {
+        let told = self.told.lock().unwrap();
+        told.iter().map(|told| told.kind.clone()).collect()
+    }
+}
+
+fn is(state: &'static str) -> impl Fn(&DriveHealth) -> bool {
+    move |health| health.state == state
+}
+
+#[test]
+fn a_warning_is_told_once_and_again_when_it_is_gone() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.pass("M1", is("good"));
+    assert_eq!(bench.told(), [""; 0]);
+    bench.warns("M1", 0b10);
+    bench.pass("M1", is("warning"));
+    bench.pass("M1", is("warning"));
+    assert_eq!(bench.told(), ["drive-hot"], "once");
+    assert_eq!(bench.member("M1").health.warnings, ["hot"]);
+    assert_eq!(bench.member("M0").health.state, "good");
+    bench.warns("M1", 0);
+    bench.pass("M1", is("good"));
+    bench.pass("M1", is("good"));
+    assert_eq!(bench.told(), ["drive-hot", "drive-warning-resolved"]);
+    let log = bench.member("M1").health.log.unwrap();
+    assert_eq!((log.celsius, log.available_spare_percent), (40, 100));
+}
+
+#[test]
+fn a_drive_that_is_no_nvme_drive_is_not_known_and_asked_once() {
+    let (asked, questions) = channel();
+    let sender = Mutex::new(asked);
+    let ask = move |drive: &Drive, limits| {
+        sender.lock().unwrap().send(()).unwrap();
+        asking::ask_nvme(drive, limits)
+    };
+    let mut bench = Bench::asking(Level::Raid1, 2, Arc::new(ask), Reports::default());
+    for _ in 0..3 {
+        bench.pass("M1", |health| health.not_known.is_some());
+    }
+    let health = bench.member("M1").health;
+    assert_eq!(health.state, "not known");
+    assert_eq!(health.not_known.as_deref(), Some("it is a file or memory"));
+    assert!(!health.may_report);
+    assert_eq!(questions.try_iter().count(), 2, "each drive once");
+    assert_eq!(bench.told(), [""; 0]);
+}
+
+#[test]
+fn a_drive_without_an_answer_holds_up_no_other_and_is_not_good() {
+    let (release, hold) = channel::<()>();
+    let hold = Mutex::new(hold);
+    let ask = move |drive: &Drive, _| {
+        if drive.serial() == "M1" {
+            // Until the test lets go of it.
+            let _ = hold.lock().unwrap().recv();
+        }
+        report(0)
+    };
+    let mut bench = Bench::asking(Level::Raid1, 2, Arc::new(ask), Reports::default());
+    let look_until = |bench: &mut Bench, what: &dyn Fn(&Bench) -> bool| {
+        let deadline = Instant::now() + PATIENCE;
+        while !what(bench) {
+            assert!(Instant::now() < deadline, "{:?}", bench.member("M1").health);
+            bench.watch.look(bench.now);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    look_until(&mut bench, &|bench| {
+        bench.member("M0").health.state == "good"
+    });
+    assert_eq!(bench.member("M1").health.state, "not known");
+    bench.now += SILENT_AFTER;
+    look_until(&mut bench, &|bench| {
+        bench.member("M1").health.not_known.as_deref() == Some("it has not answered for 30s")
+    });
+    let let_go: Sender<()> = release;
+    drop(let_go);
+    look_until(&mut bench, &|bench| {
+        bench.member("M1").health.state == "good"
+    });
+}
+
+#[test]
+fn a_question_that_fails_is_asked_again() {
+    let mut bench = Bench::new(Level::Raid1, 2);
+    let refusal = NotKnown {
+        why: "the drive refused with NVMe status 0x0002".to_owned(),
+        hope: Hope::AskAgain,
+    };
+    bench
+        .reports
+        .lock()
+        .unwrap()
+        .insert("M0".to_owned(), Err(refusal));
+    bench.pass("M0", |health| health.not_known.is_some());
+    bench.warns("M0", 0);
+    bench.pass("M0", is("good"));
+}
