@@ -25,7 +25,10 @@ const ADMIN_IDENTIFY: u8 = 0x06;
 const IDENTIFY_CONTROLLER: u32 = 1;
 const LOG_HEALTH: u32 = 2;
 const ALL_NAMESPACES: u32 = u32::MAX;
-const TIMEOUT_MS: u32 = 5000;
+/// The kernel's own limit for admin commands: 60 s, unless the parameter `admin_timeout` of its module nvme_core says
+/// otherwise. A command that exceeds its time makes Linux reset the controller, which interrupts the I/O of everybody who uses
+/// the drive, so a drive that is only slow must not be given less.
+const TIMEOUT_MS: u32 = 0;
 
 /// A command to the drive failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
