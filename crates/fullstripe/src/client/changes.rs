@@ -1,5 +1,6 @@
 //! The changes between two statuses, a line each: for logs and pipes, where a panel cannot be redrawn in place.
 
+use super::health::{in_words, is_told};
 use super::panel::{member_state, reached};
 use crate::terminal::Paper;
 use server::status::{JobStatus, Status};
@@ -42,6 +43,12 @@ fn facts(status: &Status) -> BTreeMap<String, String> {
             format!("drive {}", member.name),
             member_state(member, Paper::PLAIN),
         );
+        if is_told(&member.health) {
+            facts.insert(
+                format!("drive {} health", member.name),
+                in_words(&member.health, Paper::PLAIN),
+            );
+        }
     }
     facts
 }

@@ -1,5 +1,6 @@
 //! A status as a small panel of text.
 
+use super::health::health_table;
 use crate::terminal::table::{Give, table};
 use crate::terminal::{Paper, Tone};
 use server::api::names::places;
@@ -14,7 +15,7 @@ const BAR_WIDTH: u64 = 30;
 /// Blanks before the continuation of a folded line.
 const INDENT: usize = 2;
 
-/// The panel: the array's health, volumes with their slots and background work, drives, and the rest.
+/// The panel: the array's health, volumes with their slots and background work, drives and their health, and the rest.
 #[must_use]
 pub fn panel(status: &Status, paper: Paper) -> String {
     let tone = Tone::of_state(&status.health.state);
@@ -26,6 +27,7 @@ pub fn panel(status: &Status, paper: Paper) -> String {
         text.push('\n');
     }
     text += &drives_table(status, paper);
+    text += &health_table(status, paper);
     text.push('\n');
     for export in &status.exports {
         text += &format!("{export}\n");

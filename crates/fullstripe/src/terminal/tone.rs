@@ -27,13 +27,12 @@ impl Tone {
     #[must_use]
     pub fn of_state(state: &str) -> Tone {
         match state {
-            "well" | "optimal" | "active" | "in sync" | "ok" => Tone::Good,
+            "well" | "optimal" | "active" | "in sync" | "ok" | "good" => Tone::Good,
             "at risk" | "degraded" | "rebuilding" | "not protected" | "warning" | "read-only" => {
                 Tone::Warning
             }
-            "failed" | "missing" | "not started" | "writes stopped" | "problem" | "refused" => {
-                Tone::Bad
-            }
+            "failed" | "failing" | "missing" | "not started" | "writes stopped" | "problem"
+            | "refused" => Tone::Bad,
             "note" => Tone::Quiet,
             _ => Tone::Plain,
         }

@@ -5,7 +5,9 @@
 //! can sum a state over time.
 
 use super::hook::Hook;
+use crate::status::drive_health::{FAILING, GOOD, HealthLog, NOT_KNOWN, WARNING};
 use crate::status::{JobStatus, MemberStatus, Status, VolumeStatus};
+use drives::nvme::Warning;
 use engine::stats::Stats;
 use exports::export::Statistics;
 use prometheus_client::encoding::text::encode;
@@ -24,6 +26,7 @@ const VOLUME_STATES: [&str; 6] = [
     "not started",
 ];
 const MEMBER_STATES: [&str; 4] = ["active", "spare", "failed", "removed"];
+const HEALTH_STATES: [&str; 4] = [GOOD, WARNING, FAILING, NOT_KNOWN];
 const SLOT_STATES: [&str; 4] = ["in sync", "rebuilding", "failed", "missing"];
 
 type Labels = Vec<(&'static str, String)>;
@@ -79,6 +82,7 @@ pub fn text(
     register_volumes(&mut registry, &status.volumes);
     register_jobs(&mut registry, &status.volumes);
     register_members(&mut registry, &status.members);
+    register_drive_health(&mut registry, &status.members);
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -243,12 +247,141 @@ fn register_members(registry: &mut Registry, members: &[MemberStatus]) {
     );
     let sizes = family(registry, "member_size_bytes", "Capacity of a drive");
     for member in members {
-        let labels = vec![
-            ("member", member.id.to_string()),
-            ("drive", member.name.clone()),
-            ("serial", member.serial.clone()),
-        ];
+        let labels = labels_of(member);
         set_state(&states, &labels, &MEMBER_STATES, &member.state);
         sizes.get_or_create(&labels).set(member.size_bytes);
+    }
+}
+
+fn labels_of(member: &MemberStatus) -> Labels {
+    vec![
+        ("member", member.id.to_string()),
+        ("drive", member.name.clone()),
+        ("serial", member.serial.clone()),
+    ]
+}
+
+/// What drives in use report about their health. A drive whose health is not known has a state and no numbers, so that no
+/// old number is taken for a new one.
+fn register_drive_health(registry: &mut Registry, members: &[MemberStatus]) {
+    type Value = fn(&HealthLog) -> u64;
+    let numbers: [(&str, &str, Value); 4] = [
+        (
+            "member_life_used_percent",
+            "Rated life that a drive has used; may exceed 100",
+            |log| u64::from(log.used_percent),
+        ),
+        (
+            "member_available_spare_percent",
+            "Spare capacity that a drive has left, of the original",
+            |log| u64::from(log.available_spare_percent),
+        ),
+        (
+            "member_spare_threshold_percent",
+            "Spare capacity below which a drive warns",
+            |log| u64::from(log.spare_threshold_percent),
+        ),
+        (
+            "member_media_errors",
+            "Errors that a drive could not correct since it was made",
+            |log| log.media_errors,
+        ),
+    ];
+    let in_use = members.iter();
+    let in_use = in_use.filter(|member| matches!(member.state.as_str(), "active" | "spare"));
+    let in_use: Vec<&MemberStatus> = in_use.collect();
+    let states = family(
+        registry,
+        "member_health_state",
+        "1 for the health that a drive reports",
+    );
+    for member in &in_use {
+        let labels = labels_of(member);
+        set_state(&states, &labels, &HEALTH_STATES, &member.health.state);
+    }
+    let warnings = family(
+        registry,
+        "member_warning",
+        "1 while a drive reports this warning about its health",
+    );
+    let celsius = Family::<Labels, Gauge>::default();
+    let help = "Temperature that a drive reports";
+    registry.register("member_temperature_celsius", help, celsius.clone());
+    let known = |member: &&MemberStatus| member.health.state != NOT_KNOWN;
+    let logs = in_use.into_iter().filter(known);
+    let logs: Vec<_> = logs
+        .filter_map(|member| Some((member, member.health.log.as_ref()?)))
+        .collect();
+    for (member, log) in &logs {
+        let labels = labels_of(member);
+        celsius.get_or_create(&labels).set(i64::from(log.celsius));
+        for name in Warning::ALL.map(Warning::name) {
+            let labels = [&labels[..], &[("warning", name.to_owned())]].concat();
+            let is_reported = member.health.warnings.iter().any(|one| one == name);
+            warnings.get_or_create(&labels).set(u64::from(is_reported));
+        }
+    }
+    for (name, help, value) in numbers {
+        let gauges = family(registry, name, help);
+        for (member, log) in &logs {
+            gauges.get_or_create(&labels_of(member)).set(value(log));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::DriveHealth;
+    use crate::testing::samples::member;
+
+    #[test]
+    fn a_drive_has_its_numbers_and_one_that_does_not_say_has_none() {
+        let mut status = Status {
+            members: vec![member(0, "active"), member(1, "spare"), member(2, "failed")],
+            ..Status::default()
+        };
+        status.members[0].health = DriveHealth {
+            state: FAILING.to_owned(),
+            not_known: None,
+            may_report: true,
+            log: Some(HealthLog {
+                read_s: 1_700_000_000,
+                celsius: -3,
+                used_percent: 104,
+                available_spare_percent: 9,
+                spare_threshold_percent: 10,
+                media_errors: 7,
+            }),
+            warnings: vec!["spare-low".to_owned(), "worn-out".to_owned()],
+        };
+        let text = text(&status, &[], None).unwrap();
+        let drive =
+            |id: u8| format!("member=\"{id}\",drive=\"/dev/nvme{id}n1\",serial=\"SERIAL{id}\"");
+        for (metric, more, value) in [
+            ("member_temperature_celsius", "", -3),
+            ("member_life_used_percent", "", 104),
+            ("member_available_spare_percent", "", 9),
+            ("member_spare_threshold_percent", "", 10),
+            ("member_media_errors", "", 7),
+            ("member_warning", ",warning=\"spare-low\"", 1),
+            ("member_warning", ",warning=\"hot\"", 0),
+            ("member_health_state", ",state=\"failing\"", 1),
+            ("member_health_state", ",state=\"good\"", 0),
+        ] {
+            let line = format!("fullstripe_{metric}{{{}{more}}} {value}\n", drive(0));
+            assert!(text.contains(&line), "no {line} in {text}");
+        }
+        let unknown = format!(
+            "fullstripe_member_health_state{{{},state=\"not known\"}} 1\n",
+            drive(1)
+        );
+        assert!(text.contains(&unknown), "{text}");
+        let of_spare = text.lines().filter(|line| line.contains(&drive(1)));
+        assert!(
+            !of_spare.clone().any(|line| line.contains("celsius")),
+            "{text}"
+        );
+        assert!(!text.contains(&format!("health_state{{{}", drive(2))));
     }
 }
