@@ -65,6 +65,10 @@ pub enum Kind {
     MemberDeleted,
     /// A drive reports that it is about to fail.
     DriveFailing,
+    /// A drive that reports that it is about to fail is being copied.
+    FailingDriveCopied,
+    /// A drive that reports that it is about to fail cannot be copied to a spare.
+    FailingDriveNotCopied,
     /// A drive reports a temperature that it warns of.
     DriveHot,
     /// A drive reports a temperature at which it may stop.
@@ -101,7 +105,7 @@ struct Facts {
 
 /// In the order of [`Kind`].
 #[rustfmt::skip]
-const FACTS: [Facts; 39] = [
+const FACTS: [Facts; 41] = [
     Facts { kind: Kind::MemberFailed, name: "member-failed", severity: Severity::Critical,
         next: "replace the drive: `fullstripe replace` or `fullstripe add-spare` puts another in its place, and a spare that is there takes it at once" },
     Facts { kind: Kind::CacheTurnedVolatile, name: "cache-turned-volatile", severity: Severity::Warning,
@@ -157,7 +161,11 @@ const FACTS: [Facts; 39] = [
     Facts { kind: Kind::MemberDeleted, name: "member-deleted", severity: Severity::Critical,
         next: "put another drive in its place before the process ends: `fullstripe replace DRIVE --with OTHER`" },
     Facts { kind: Kind::DriveFailing, name: "drive-failing", severity: Severity::Critical,
-        next: "replace the drive before it fails: `fullstripe replace VOLUME:SLOT --with OTHER`" },
+        next: "if the array has a spare and may rebuild, it copies a member by itself and says so; else `fullstripe replace VOLUME:SLOT --with OTHER` copies it before it fails. A spare is removed: `fullstripe remove DRIVE`" },
+    Facts { kind: Kind::FailingDriveCopied, name: "failing-drive-copied", severity: Severity::Warning,
+        next: "pull the drive when it has left the array, and add another spare: `fullstripe add-spare DRIVE`" },
+    Facts { kind: Kind::FailingDriveNotCopied, name: "failing-drive-not-copied", severity: Severity::Critical,
+        next: "copy the drive to one that is large enough before it fails: `fullstripe replace VOLUME:SLOT --with OTHER`" },
     Facts { kind: Kind::DriveHot, name: "drive-hot", severity: Severity::Warning,
         next: "see to the cooling of the drive, which slows down when it is hot" },
     Facts { kind: Kind::DriveTooHot, name: "drive-too-hot", severity: Severity::Critical,

@@ -41,7 +41,10 @@ pub fn health(status: &Status) -> Health {
             .iter()
             .find_map(|volume| lacks_redundancy(status, volume))
     };
-    let endangered = || status.members.iter().find_map(endangers);
+    let endangered = || {
+        let mut members = status.members.iter();
+        members.find_map(|member| endangers(status, member))
+    };
     worst(FAILED, failed())
         .or_else(|| worst(AT_RISK, lacking()))
         .or_else(|| worst(AT_RISK, endangered()))
@@ -150,7 +153,7 @@ fn under_way(name: &str, job: &JobStatus) -> String {
 }
 
 /// Why a drive that is in use is about to lose data or redundancy, or has lost some.
-fn endangers(member: &MemberStatus) -> Option<String> {
+fn endangers(status: &Status, member: &MemberStatus) -> Option<String> {
     let name = &member.name;
     if !matches!(member.state.as_str(), "active" | "spare") {
         // A drive that no volume uses any more endangers nothing.
@@ -162,12 +165,34 @@ fn endangers(member: &MemberStatus) -> Option<String> {
              before that"
         ));
     }
-    (member.bad_block_bytes > 0).then(|| {
-        format!(
+    if member.bad_block_bytes > 0 {
+        return Some(format!(
             "{name} has bad blocks ({}), which other drives hold alone: `fullstripe replace {name} --with DRIVE`",
             size(member.bad_block_bytes)
-        )
-    })
+        ));
+    }
+    reports_its_end(status, member)
+}
+
+/// That a drive reports that it is about to fail, and what to do.
+fn reports_its_end(status: &Status, member: &MemberStatus) -> Option<String> {
+    let (name, why) = (&member.name, member.health.failing()?);
+    if member.state == "spare" {
+        return Some(format!(
+            "the spare {name} reports that {why}: `fullstripe remove {name}`, and `fullstripe add-spare DRIVE` adds another"
+        ));
+    }
+    let copies = |volume: &&VolumeStatus| {
+        let job = volume.job.as_ref().filter(|job| job.kind == "replace");
+        let slot = job.and_then(|job| volume.slots.get(usize::from(job.slot?)));
+        slot.is_some_and(|slot| slot.member == Some(member.id))
+    };
+    let copying = status.volumes.iter().find(copies);
+    let next = match copying.and_then(|volume| Some((&volume.name, volume.job.as_ref()?))) {
+        Some((volume, job)) => format!(", and is being copied: {}", under_way(volume, job)),
+        None => format!(": `fullstripe replace {name} --with DRIVE`"),
+    };
+    Some(format!("{name} reports that {why}{next}"))
 }
 
 /// Advice about a failed drive that is still in the container.

@@ -198,7 +198,8 @@ impl Opening {
         let api = api::serve_api(self.api)?;
         let (options, tell) = (&self.options, &*self.tell);
         add_spares(options, (&shared, &spares), &self.spares, tell);
-        drive_health::start(shared.clone(), self.tell.clone())?;
+        let copies = options.auto_rebuild && !options.read_only;
+        drive_health::start(shared.clone(), self.tell.clone(), copies)?;
         if let Some(newcomers) = &options.newcomers {
             newcomers.start(shared.clone(), spares, self.tell.clone())?;
         }

@@ -38,6 +38,7 @@ mod tests;
 
 pub use event_log::EventLog;
 pub use hook::Hook;
+pub(crate) use replaceable::check_replaceable;
 pub use spare::Spares;
 pub use state::command;
 

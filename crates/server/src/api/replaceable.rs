@@ -5,7 +5,7 @@ use crate::status::{Status, VolumeStatus};
 
 /// Refuses, before a drive is added for a replacement, what the controller would refuse anyway. A drive added to a
 /// degraded array would be taken at once, perhaps for another slot.
-pub(super) fn check_replaceable(
+pub(crate) fn check_replaceable(
     status: &Status,
     volume: &VolumeStatus,
     slot: u8,

@@ -50,7 +50,7 @@ impl Bench {
         let heard = told.clone();
         let tell = Arc::new(move |event| heard.lock().unwrap().push(event));
         Bench {
-            watch: Watch::new(served.shared.clone(), tell, ask),
+            watch: Watch::new(served.shared.clone(), tell, ask, true),
             served,
             reports,
             told,
@@ -191,4 +191,102 @@ fn a_question_that_fails_is_asked_again() {
     bench.pass("M0", |health| health.not_known.is_some());
     bench.warns("M0", 0);
     bench.pass("M0", is("good"));
+}
+
+/// Waits, while the watch looks, until the array has no background work and is whole.
+fn settle(bench: &mut Bench) {
+    let is_settled = |bench: &Bench| {
+        let volume = &bench.served.shared.status().volumes[0];
+        volume.job.is_none() && volume.state == "optimal"
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while !is_settled(bench) {
+        assert!(Instant::now() < deadline, "{:?}", bench.served.status());
+        bench.watch.look(bench.now);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What is in the slots of the volume, by serial.
+fn in_slots(bench: &Bench) -> Vec<String> {
+    let status = bench.served.status();
+    let slots = status.volumes[0].slots.iter();
+    let serial = |id: Option<u8>| status.members[usize::from(id.unwrap())].serial.clone();
+    slots.map(|slot| serial(slot.member)).collect()
+}
+
+#[test]
+fn an_unreliable_drive_is_copied_to_a_spare_and_leaves_the_array() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.served.add_spare("ram:64m,serial=S0", false).unwrap();
+    bench.served.add_spare("ram:64m,serial=S1", false).unwrap();
+    bench.pass("S1", is("good"));
+    bench.warns("M1", 0b100);
+    bench.pass("M1", is("failing"));
+    settle(&mut bench);
+    assert_eq!(bench.told(), ["drive-failing", "failing-drive-copied"]);
+    assert_eq!(in_slots(&bench), ["M0", "S0", "M2"]);
+    assert_eq!(bench.member("M1").state, "removed");
+    let text = bench.told.lock().unwrap()[1].text.clone();
+    assert!(
+        text.contains("reports that it has become unreliable: it is being copied to the spare"),
+        "{text}"
+    );
+    // The next one is copied after that, to the second spare; for a third there is none.
+    bench.warns("M0", 0b1000);
+    bench.pass("M0", |_| true);
+    bench.pass("S0", is("good"));
+    settle(&mut bench);
+    assert_eq!(in_slots(&bench), ["S1", "S0", "M2"]);
+    bench.warns("M2", 0b1);
+    bench.pass("M2", is("failing"));
+    bench.pass("M2", is("failing"));
+    settle(&mut bench);
+    assert_eq!(in_slots(&bench), ["S1", "S0", "M2"]);
+    assert_eq!(bench.told().last().unwrap(), "drive-failing");
+    assert_eq!(bench.told().len(), 5);
+}
+
+#[test]
+fn a_hot_or_worn_drive_stays_where_it_is() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.served.add_spare("ram:64m,serial=S0", false).unwrap();
+    bench.warns("M1", 0b1_0010);
+    bench.pass("M1", is("warning"));
+    bench.pass("M1", is("warning"));
+    settle(&mut bench);
+    assert_eq!(in_slots(&bench), ["M0", "M1", "M2"]);
+    assert_eq!(bench.told(), ["drive-hot", "drive-unprotected"]);
+}
+
+#[test]
+fn a_copy_that_was_cancelled_is_not_begun_again() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.served.add_spare("ram:64m,serial=S0", false).unwrap();
+    let slowly = crate::api::schema::RateRequest { bytes_per_s: 1 };
+    let client = bench.served.client();
+    let put = hyper::Method::PUT;
+    let _: crate::api::schema::Done = client.send(put, "/v1/rate", &slowly).unwrap();
+    bench.warns("M1", 0b100);
+    bench.pass("M1", is("failing"));
+    assert_eq!(bench.served.volume().job.unwrap().kind, "replace");
+    let delete = hyper::Method::DELETE;
+    let _: crate::api::schema::Done = client.order(delete, "/v1/volumes/v/job").unwrap();
+    bench.pass("M1", is("failing"));
+    settle(&mut bench);
+    assert_eq!(in_slots(&bench), ["M0", "M1", "M2"]);
+    assert_eq!(bench.told(), ["drive-failing", "failing-drive-copied"]);
+}
+
+#[test]
+fn no_drive_is_copied_where_rebuilds_wait_for_an_order() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.watch.prefail = None;
+    bench.served.add_spare("ram:64m,serial=S0", false).unwrap();
+    bench.warns("M1", 0b100);
+    bench.pass("M1", is("failing"));
+    bench.pass("M1", is("failing"));
+    settle(&mut bench);
+    assert_eq!(in_slots(&bench), ["M0", "M1", "M2"]);
+    assert_eq!(bench.told(), ["drive-failing"]);
 }

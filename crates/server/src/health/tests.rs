@@ -97,6 +97,30 @@ fn drives_that_are_about_to_be_lost_are_a_risk_and_those_that_nobody_needs_are_n
 }
 
 #[test]
+fn a_drive_that_reports_its_end_is_a_risk_and_a_hot_one_is_none() {
+    let mut status = status_whole();
+    status.members[1].health.warnings = vec!["hot".to_owned(), "worn-out".to_owned()];
+    assert!(said(&status).starts_with("well"));
+    status.members[1].health.warnings = vec!["unreliable".to_owned(), "hot".to_owned()];
+    insta::assert_snapshot!(said(&status), @"at risk: /dev/nvme1n1 reports that it has become unreliable: `fullstripe replace /dev/nvme1n1 --with DRIVE`");
+    status.volumes[0].job = Some(JobStatus {
+        slot: Some(1),
+        ..job("replace")
+    });
+    insta::assert_snapshot!(said(&status), @"at risk: /dev/nvme1n1 reports that it has become unreliable, and is being copied: its replace is at 33 %");
+    status.volumes[0].job.as_mut().unwrap().slot = Some(2);
+    assert!(
+        said(&status).ends_with("--with DRIVE`"),
+        "another is copied"
+    );
+    status.members[1].state = "removed".to_owned();
+    assert!(said(&status).starts_with("well"));
+    status.members.push(member(3, "spare"));
+    status.members[3].health.warnings = vec!["read-only".to_owned()];
+    insta::assert_snapshot!(said(&status), @"at risk: the spare /dev/nvme3n1 reports that it cannot be written any more: `fullstripe remove /dev/nvme3n1`, and `fullstripe add-spare DRIVE` adds another");
+}
+
+#[test]
 fn several_volumes_and_raid_0_are_named_as_what_they_are() {
     let mut status = status_whole();
     status.volumes.push(volume("fast", Vec::new()));
