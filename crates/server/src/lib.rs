@@ -48,3 +48,4 @@ pub use life::{Prepared, Server};
 pub use newcomers::Newcomers;
 pub use options::ServeOptions;
 pub use pulse::Pulse;
+pub use scrub::every::ScrubEvery;

@@ -299,6 +299,7 @@ fn run_options(options: &ServeOptions) -> RunOptions {
         shards: options.shards,
         payload_bytes: options.payload_bytes as usize,
         completion: options.completion,
+        scrub_every: options.scrub_every,
         engine: Options {
             member_deadline: Nanos(options.member_deadline.as_nanos() as u64),
             auto_rebuild: options.auto_rebuild && !options.read_only,

@@ -2,6 +2,7 @@
 
 use super::alerting::AlertOptions;
 use super::newcomers::Newcomers;
+use super::scrub::every::ScrubEvery;
 use drives::completion::CompletionMode;
 use engine::layout::Level;
 use exports::export::Bind;
@@ -36,6 +37,8 @@ pub struct ServeOptions {
     pub auto_rebuild: bool,
     /// Limit of background work on each member; 0 is unlimited. If absent, the limit ordered last applies.
     pub rate_bytes_per_s: Option<u64>,
+    /// How often volumes are scrubbed without an order.
+    pub scrub_every: ScrubEvery,
     /// A member that does not answer for this long is failed.
     pub member_deadline: Duration,
     /// The event hook: run by `sh -c` for every event.

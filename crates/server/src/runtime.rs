@@ -11,6 +11,7 @@ use super::memory::Memory;
 use super::news::{News, news};
 use super::published::Published;
 use super::recorder::Encoders;
+use super::scrub::every::ScrubEvery;
 use super::scrub::{Scrubs, keeper};
 use super::snapshot::Snapshot;
 use super::status::{DeviceStatus, DriveHealth, DriveName, Facts, Status, describe};
@@ -50,6 +51,8 @@ pub struct RunOptions {
     pub completion: CompletionMode,
     /// Options of the engine.
     pub engine: Options,
+    /// How often volumes are scrubbed without an order.
+    pub scrub_every: ScrubEvery,
 }
 
 /// How often a snapshot is taken.
@@ -199,7 +202,7 @@ impl Runtime {
         watch::start(shared.clone(), move |member, notice| {
             events.send(News::Watch(member, notice));
         })?;
-        let scrub_keeper = keeper::start(shared.clone(), mpb)?;
+        let scrub_keeper = keeper::start(shared.clone(), mpb, options.scrub_every)?;
         let runtime = Runtime {
             shared,
             threads,

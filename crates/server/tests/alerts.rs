@@ -8,7 +8,7 @@ use metadata::imsm::start::StartOptions;
 use serde_json::{Value, json};
 use server::client::Client;
 use server::events::Told;
-use server::{AlertOptions, Audience, Hearer, Ping, Prepared, ServeOptions};
+use server::{AlertOptions, Audience, Hearer, Ping, Prepared, ScrubEvery, ServeOptions};
 use std::fmt::Display;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -90,6 +90,7 @@ fn options(folder: &Path, alerts: AlertOptions) -> ServeOptions {
         read_only: false,
         auto_rebuild: true,
         rate_bytes_per_s: None,
+        scrub_every: ScrubEvery::default(),
         member_deadline: Duration::from_secs(30),
         on_event: None,
         newcomers: None,

@@ -45,11 +45,17 @@ const NAME_LENGTH_MAX: usize = 32;
 const SHARDS: RangeInclusive<u64> = 1..=16;
 /// Seconds until a member that does not answer is failed; as `serve --deadline`.
 const DEADLINE_S: RangeInclusive<u64> = 1..=3600;
+/// Seconds from one scrub to the next where nothing else was set or ordered: a month, so that errors on drives are found
+/// before a second drive fails.
+pub const SCRUB_EVERY_S: u64 = 30 * DAY_S;
+/// The longest time between two scrubs: ten years, as for `scrub --every`.
+const SCRUB_EVERY_MAX_S: u64 = 3650 * DAY_S;
+const DAY_S: u64 = 86_400;
 /// Seconds until an array that lacks members is started without them.
 const DEGRADED_AFTER_S: RangeInclusive<u64> = 0..=3600;
 
 /// The keys of a block `[array.NAME]`, in the order in which they are shown.
-pub const KEYS: [&str; 13] = [
+pub const KEYS: [&str; 14] = [
     "uuid",
     "attach",
     "nbd",
@@ -59,6 +65,7 @@ pub const KEYS: [&str; 13] = [
     "memory",
     "completion",
     "rate",
+    "scrub_every",
     "deadline_s",
     "auto_rebuild",
     "on_event",
@@ -96,6 +103,9 @@ pub struct ArraySettings {
     pub completion: CompletionMode,
     /// Limit of background work on each member; 0 is unlimited. If absent, the limit ordered last applies.
     pub rate_bytes_per_s: Option<u64>,
+    /// How often its volumes are scrubbed without an order. If absent, the order given last applies, and
+    /// [`SCRUB_EVERY_S`] where there was none.
+    pub scrub_every: Option<ScrubPeriod>,
     /// A member that does not answer for this long is failed: 1 to 3600 s.
     pub deadline_s: u64,
     /// Spares replace failed members without an order.
@@ -121,10 +131,29 @@ impl ArraySettings {
             memory_bytes: 128 << 20,
             completion: CompletionMode::Interrupt,
             rate_bytes_per_s: None,
+            scrub_every: None,
             deadline_s: 30,
             auto_rebuild: true,
             on_event: None,
             degraded_after_s: 30,
+        }
+    }
+}
+
+/// How often volumes are scrubbed without an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScrubPeriod {
+    /// So many seconds after the end of each scrub: 1 to ten years.
+    Seconds(u64),
+    /// Never.
+    Off,
+}
+
+impl fmt::Display for ScrubPeriod {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScrubPeriod::Seconds(seconds) => out.write_str(&words::typed_duration(*seconds)),
+            ScrubPeriod::Off => out.write_str("off"),
         }
     }
 }

@@ -4,8 +4,8 @@
 //! `FILE:LINE: KEY cannot be VALUE; what to write instead`. Only the first mistake is reported.
 
 use crate::{
-    AlertSettings, ArraySettings, Attach, DEADLINE_S, DEGRADED_AFTER_S, KEYS, SHARDS, Settings,
-    check_name,
+    AlertSettings, ArraySettings, Attach, DEADLINE_S, DEGRADED_AFTER_S, KEYS, SCRUB_EVERY_MAX_S,
+    SHARDS, ScrubPeriod, Settings, check_name,
 };
 use anyhow::{Result, anyhow};
 use drives::spec::{MemberSpec, parse_size};
@@ -189,6 +189,7 @@ impl Field<'_> {
             "memory" => array.memory_bytes = self.size()?,
             "completion" => array.completion = self.parsed(self.text()?, self.value.span())?,
             "rate" => array.rate_bytes_per_s = Some(self.rate()?),
+            "scrub_every" => array.scrub_every = Some(self.scrub_period()?),
             "deadline_s" => array.deadline_s = self.number(&DEADLINE_S)?,
             "auto_rebuild" => array.auto_rebuild = self.truth()?,
             "on_event" => array.on_event = Some(self.command()?),
@@ -254,6 +255,16 @@ impl Field<'_> {
             text => parse_size(text).ok_or_else(|| {
                 self.refused("give bytes per second like \"200m\", or \"0\" for no limit")
             }),
+        }
+    }
+
+    fn scrub_period(&self) -> Result<ScrubPeriod> {
+        match self.text()? {
+            "off" => Ok(ScrubPeriod::Off),
+            text => words::parse_duration(text)
+                .filter(|seconds| *seconds <= SCRUB_EVERY_MAX_S)
+                .map(ScrubPeriod::Seconds)
+                .ok_or_else(|| self.refused("give a period like \"30d\" or \"36h\", or \"off\"")),
         }
     }
 

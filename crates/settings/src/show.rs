@@ -1,7 +1,7 @@
 //! The value of each key of an array and of the alerts, whether the file gives it or not: as TOML that reads as the same settings, and
 //! as data for programs.
 
-use crate::{ALERT_KEYS, AlertSettings, ArraySettings, KEYS, Settings};
+use crate::{ALERT_KEYS, AlertSettings, ArraySettings, KEYS, SCRUB_EVERY_S, ScrubPeriod, Settings};
 use ::alerts::web;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -37,6 +37,7 @@ pub fn value(array: &ArraySettings, key: &str) -> Option<Value> {
         "memory" => Value::Text(typed_size(array.memory_bytes)),
         "completion" => Value::Text(array.completion.to_string()),
         "rate" => Value::Text(typed_size(array.rate_bytes_per_s?)),
+        "scrub_every" => Value::Text(array.scrub_every?.to_string()),
         "deadline_s" => Value::Number(array.deadline_s),
         "auto_rebuild" => Value::Truth(array.auto_rebuild),
         "on_event" => Value::Text(array.on_event.clone()?),
@@ -88,7 +89,7 @@ pub fn as_toml(settings: &Settings) -> String {
     for (name, array) in &settings.arrays {
         let _ = writeln!(text, "[array.{}]", key_as_toml(name));
         for key in KEYS {
-            let line = line(key, value(array, key), meaning_of_none(key));
+            let line = line(key, value(array, key), &meaning_of_none(key));
             add(&mut text, &line, is_default(array, key));
         }
         text.push('\n');
@@ -130,10 +131,14 @@ fn meaning_of_no_alert(key: &str) -> &'static str {
     }
 }
 
-fn meaning_of_none(key: &str) -> &'static str {
+fn meaning_of_none(key: &str) -> String {
     match key {
-        "rate" => "the limit that `fullstripe rate` set last applies",
-        _ => "no command is run",
+        "rate" => "the limit that `fullstripe rate` set last applies".to_owned(),
+        "scrub_every" => format!(
+            "what `fullstripe scrub --every` set last applies, or \"{}\"",
+            ScrubPeriod::Seconds(SCRUB_EVERY_S)
+        ),
+        _ => "no command is run".to_owned(),
     }
 }
 

@@ -35,7 +35,7 @@ fn every_key_is_read() {
     let text = block(
         "attach = 'ublk'\nnbd = ['unix:/run/fast.sock', 'tcp:localhost']\nlisten = true\n\
          spares = ['/dev/sdx', 'ram:8m,serial=S']\nshards = 0x10\nmemory = '1g'\ncompletion = 'hybrid:7'\n\
-         rate = '200m'\ndeadline_s = 3_600\nauto_rebuild = false\non_event = 'logger \"$FULLSTRIPE_TEXT\"'\n\
+         rate = '200m'\nscrub_every = '1d 12h'\ndeadline_s = 3_600\nauto_rebuild = false\non_event = 'logger \"$FULLSTRIPE_TEXT\"'\n\
          degraded_after_s = 0",
     );
     let wanted = ArraySettings {
@@ -51,6 +51,7 @@ fn every_key_is_read() {
         memory_bytes: 1 << 30,
         completion: CompletionMode::Hybrid { poll_ns: 7000 },
         rate_bytes_per_s: Some(200 << 20),
+        scrub_every: Some(ScrubPeriod::Seconds(129_600)),
         deadline_s: 3600,
         auto_rebuild: false,
         on_event: Some("logger \"$FULLSTRIPE_TEXT\"".to_owned()),
@@ -100,6 +101,14 @@ fn a_mistake_is_told_with_line_key_and_what_to_do() {
         (
             "rate = 'fast'",
             "file:3: array.fast.rate cannot be 'fast'; give bytes per second like \"200m\", or \"0\" for no limit",
+        ),
+        (
+            "scrub_every = '30'",
+            "file:3: array.fast.scrub_every cannot be '30'; give a period like \"30d\" or \"36h\", or \"off\"",
+        ),
+        (
+            "scrub_every = '3651d'",
+            "file:3: array.fast.scrub_every cannot be '3651d'; give a period like",
         ),
         (
             "completion = 'luck'",
@@ -168,7 +177,7 @@ fn an_unknown_key_names_the_known_ones_and_the_nearest() {
     assert_eq!(
         found,
         "file:3: array.fast has no key \"sahrds\"; did you mean \"shards\"? The keys are uuid, attach, nbd, listen, \
-         spares, shards, memory, completion, rate, deadline_s, auto_rebuild, on_event and degraded_after_s"
+         spares, shards, memory, completion, rate, scrub_every, deadline_s, auto_rebuild, on_event and degraded_after_s"
     );
     let found = error(&block("colour = 1"));
     assert!(
@@ -256,6 +265,7 @@ fn what_is_shown_has_every_key_and_marks_defaults() {
              listen = false  # default\nspares = []  # default\nshards = 2\nmemory = \"128m\"  # default\n\
              completion = \"interrupt\"  # default\n\
              # rate is not given: the limit that `fullstripe rate` set last applies  # default\n\
+             # scrub_every is not given: what `fullstripe scrub --every` set last applies, or \"30d\"  # default\n\
              deadline_s = 30  # default\nauto_rebuild = true  # default\n\
              # on_event is not given: no command is run  # default\ndegraded_after_s = 30  # default"
         )
@@ -345,11 +355,21 @@ fn any_array() -> impl Strategy<Value = ArraySettings> {
     let spares = prop::collection::vec("/[^,]{0,9}", 0..3);
     let numbers = (1..=16u8, 1..=i64::MAX as u64, 1..=3600u64, 0..=3600u64);
     let rate = prop::option::of(0..=i64::MAX as u64);
+    let scrub_every = prop::option::of(prop_oneof![
+        Just(ScrubPeriod::Off),
+        (1..=SCRUB_EVERY_MAX_S).prop_map(ScrubPeriod::Seconds)
+    ]);
     let on_event = prop::option::of("[^\0]{0,9}x");
     let truths = any::<(bool, bool)>();
     let texts = (uuid, attach, nbd, spares, completion);
-    (texts, numbers, rate, on_event, truths).prop_map(
-        |((uuid, attach, nbd, spares, completion), numbers, rate, on_event, truths)| {
+    (texts, numbers, (rate, scrub_every), on_event, truths).prop_map(
+        |(
+            (uuid, attach, nbd, spares, completion),
+            numbers,
+            (rate, scrub_every),
+            on_event,
+            truths,
+        )| {
             ArraySettings {
                 uuid,
                 attach,
@@ -360,6 +380,7 @@ fn any_array() -> impl Strategy<Value = ArraySettings> {
                 memory_bytes: numbers.1,
                 completion,
                 rate_bytes_per_s: rate,
+                scrub_every,
                 deadline_s: numbers.2,
                 auto_rebuild: truths.1,
                 on_event,
@@ -503,9 +524,11 @@ fn check_arbitrary(text: &str) -> Result<(), TestCaseError> {
         }
         Ok(settings) => {
             for (name, array) in &settings.arrays {
-                prop_assert!(KEYS.iter().all(|key| *key == "rate"
-                    || *key == "on_event"
-                    || value(array, key).is_some()));
+                prop_assert!(
+                    KEYS.iter()
+                        .all(|key| ["rate", "scrub_every", "on_event"].contains(key)
+                            || value(array, key).is_some())
+                );
                 if let Ok(less) = without_array(text, "file", name) {
                     prop_assert!(less.len() < text.len());
                 }

@@ -39,6 +39,17 @@ pub fn parse_duration(text: &str) -> Option<u64> {
     (seconds > 0 && duration.subsec_nanos() == 0).then_some(seconds)
 }
 
+/// Seconds as [`parse_duration`] reads them, exactly: `90s`, `36h`, `7d`, in the largest unit that divides them.
+#[must_use]
+pub fn typed_duration(seconds: u64) -> String {
+    match seconds {
+        days if days % DAY_S == 0 => format!("{}d", days / DAY_S),
+        hours if hours % 3600 == 0 => format!("{}h", hours / 3600),
+        minutes if minutes % 60 == 0 => format!("{}m", minutes / 60),
+        seconds => format!("{seconds}s"),
+    }
+}
+
 /// Seconds since 1970 as a date and time in UTC.
 #[must_use]
 pub fn date(unix_seconds: u64) -> String {
@@ -76,6 +87,22 @@ mod tests {
             (u64::MAX, "7000000d"),
         ] {
             assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn typed_durations_are_read_as_the_same() {
+        for (seconds, text) in [
+            (1, "1s"),
+            (90, "90s"),
+            (120, "2m"),
+            (129_600, "36h"),
+            (604_800, "7d"),
+            (612_001, "612001s"),
+            (315_360_000, "3650d"),
+        ] {
+            assert_eq!(typed_duration(seconds), text);
+            assert_eq!(parse_duration(text), Some(seconds), "{text}");
         }
     }
 

@@ -136,6 +136,7 @@ fn fields(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use settings::{SCRUB_EVERY_S, ScrubPeriod};
 
     const PAGE: &str = include_str!("../../../../docs/settings.md");
 
@@ -160,6 +161,9 @@ mod tests {
                 false => value(&plain, key),
             };
             let wanted = match value {
+                None if *key == "scrub_every" => {
+                    format!("`\"{}\"`", ScrubPeriod::Seconds(SCRUB_EVERY_S))
+                }
                 None => "none".to_owned(),
                 Some(Value::Text(text)) => format!("`\"{text}\"`"),
                 Some(Value::Number(number)) => format!("`{number}`"),

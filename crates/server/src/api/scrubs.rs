@@ -88,19 +88,23 @@ pub async fn schedule(
             since_s: now_s(),
         });
         let scrubs = &app.shared.scrubs;
-        scrubs.with_book(|book| book.set_schedule(usize::from(number), schedule));
+        let is_lasting =
+            scrubs.with_book(|book| book.set_schedule(usize::from(number), schedule));
         if !scrubs.wait_until_saved() {
             return Err(ApiError::internal(format!(
                 "the schedule of {name} holds, but no drive has taken it yet; it may be lost with this process"
             )));
         }
-        let text = match every_s {
+        let mut text = match every_s {
             Some(every_s) => {
                 let doing = if repair { "repaired" } else { "checked" };
                 format!("volume {name} is {doing} {} after the end of each scrub", duration(every_s))
             }
             None => format!("volume {name} is no longer scrubbed on a schedule"),
         };
+        if !is_lasting {
+            text += ", until `serve` ends: `scrub_every` of the settings file takes precedence from the next start on";
+        }
         Ok(Json(Done { text, member: None }))
     })
     .await

@@ -5,6 +5,7 @@
 //! in the same mode and with the counts so far. Findings beyond that position are found again, but counted only
 //! once.
 
+use super::every::ScrubEvery;
 use super::kept::{Kept, Schedule, ScrubStatus, Unfinished};
 use super::report::{Finding, PlaceOutcome, ScrubFindings};
 use engine::control::jobs::JobStatus;
@@ -36,6 +37,10 @@ pub struct VolumeBook {
     /// There were more findings than could be reported.
     missed_some: bool,
     no_order_before_s: u64,
+    /// How often the volume is scrubbed without an order.
+    every: ScrubEvery,
+    /// An operator has given or ended a schedule since this process began.
+    is_ordered_here: bool,
 }
 
 /// What the book is given about the engine's state.
@@ -88,6 +93,8 @@ impl Book {
                 counted_before: 0,
                 missed_some: false,
                 no_order_before_s: 0,
+                every: ScrubEvery::default(),
+                is_ordered_here: false,
             }
         };
         let volumes: Vec<VolumeBook> = record.volumes.iter().zip(uuids).map(volume).collect();
@@ -133,7 +140,10 @@ impl Book {
                 continue;
             };
             let own = &mut volume.kept;
-            own.schedule = own.schedule.or(kept.schedule);
+            if !volume.is_ordered_here {
+                (own.schedule, own.is_ordered_off) = (kept.schedule, kept.is_ordered_off);
+            }
+            own.automatic = kept.automatic;
             if own.report.is_none() {
                 own.report = kept.report;
                 own.unfinished = kept.unfinished;
@@ -343,10 +353,29 @@ impl Book {
             .for_each(|one| one.continuing &= one.runs);
     }
 
-    /// Changes the schedule of a volume's scrubs.
-    pub fn set_schedule(&mut self, volume: usize, schedule: Option<Schedule>) {
-        self.volumes[volume].kept.schedule = schedule;
+    /// Changes the schedule of a volume's scrubs as an operator orders it. Returns whether that also counts for later
+    /// servers; else the settings count again for the next one.
+    pub fn set_schedule(&mut self, volume: usize, schedule: Option<Schedule>) -> bool {
+        let one = &mut self.volumes[volume];
+        one.kept.schedule = schedule;
+        one.kept.is_ordered_off = schedule.is_none();
+        one.is_ordered_here = true;
         self.turn();
+        !matches!(self.volumes[volume].every, ScrubEvery::Set(_))
+    }
+
+    /// Has volumes with redundancy scrubbed so often from now on, unless an operator orders otherwise. It is called after
+    /// [`Book::load`].
+    pub fn set_every(&mut self, every: ScrubEvery, now_s: u64) {
+        let with_redundancy = self.volumes.iter_mut().filter(|one| one.shape.redundant());
+        let mut is_changed = false;
+        for one in with_redundancy {
+            one.every = every;
+            is_changed |= every.apply(&mut one.kept, now_s);
+        }
+        if is_changed {
+            self.turn();
+        }
     }
 }
 
@@ -370,11 +399,9 @@ impl VolumeBook {
         left.min(u64::from(self.shape.band_bytes())) as u32
     }
 
-    fn next_s(&self) -> Option<u64> {
-        let schedule = self.kept.schedule?;
-        let ended_s = self.kept.report.as_ref().and_then(|report| report.ended_s);
-        let since_s = ended_s.unwrap_or(0).max(schedule.since_s);
-        Some(since_s.saturating_add(schedule.every_s))
+    /// The schedule that counts, and when its next scrub is due.
+    fn next(&self) -> Option<(Schedule, u64)> {
+        self.every.next(&self.kept, self.is_ordered_here)
     }
 
     fn give_orders(&mut self, volume: VolumeId, now_s: u64, orders: &mut Vec<Command>) {
@@ -392,8 +419,8 @@ impl VolumeBook {
                     paused: true,
                 });
             }
-        } else if let Some(schedule) = self.kept.schedule
-            && self.next_s().is_some_and(|next_s| now_s >= next_s)
+        } else if let Some((schedule, next_s)) = self.next()
+            && now_s >= next_s
         {
             let repair = schedule.repair;
             orders.push(Command::Scrub { volume, repair });
@@ -407,19 +434,19 @@ impl VolumeBook {
     #[must_use]
     pub fn status(&self) -> Option<ScrubStatus> {
         let Kept {
-            schedule,
-            unfinished,
-            report,
-            ..
+            unfinished, report, ..
         } = &self.kept;
-        if schedule.is_none() && report.is_none() {
+        let next = self.next();
+        if next.is_none() && report.is_none() {
             return None;
         }
         let last = self.kept.last();
         Some(ScrubStatus {
-            every_s: schedule.map(|one| one.every_s),
-            scheduled_repair: schedule.is_some_and(|one| one.repair),
-            next_s: self.next_s().filter(|_| unfinished.is_none()),
+            every_s: next.map(|(schedule, _)| schedule.every_s),
+            scheduled_repair: next.is_some_and(|(schedule, _)| schedule.repair),
+            next_s: next
+                .filter(|_| unfinished.is_none())
+                .map(|(_, next_s)| next_s),
             last_started_s: last.map(|one| one.started_s),
             last_ended_s: last.map(|one| one.ended_s),
             last_complete: last.is_some_and(|one| one.complete),

@@ -5,6 +5,7 @@
 //! hangs blocks only that thread, gets no more notes, and delays no other drive. Failed drives are left out.
 
 use super::book::Look;
+use super::every::ScrubEvery;
 use super::{NOTES_WITHIN, now_s};
 use crate::runtime::{Shared, lock};
 use crate::snapshot::Snapshot;
@@ -27,17 +28,17 @@ const KEEP_EVERY: Duration = Duration::from_millis(200);
 /// How often positions are written to the drives. After a crash, what was scrubbed since is scrubbed again.
 const SAVE_EVERY: Duration = Duration::from_secs(2);
 
-/// Starts the keeper. It ends when the array has been stopped, after writing what is not on the drives yet; a thread
+/// Starts the keeper, with what the settings say about scrubs. It ends when the array has been stopped, after writing what is not on the drives yet; a thread
 /// that waits for its end unparks it first.
 ///
 /// # Errors
 /// The system starts no more threads.
-pub fn start(shared: Arc<Shared>, mpb: Arc<Mpb>) -> io::Result<JoinHandle<()>> {
+pub fn start(shared: Arc<Shared>, mpb: Arc<Mpb>, every: ScrubEvery) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name("scrub-keeper".to_owned())
         .spawn(move || {
             let mut keeper = Keeper::new(mpb);
-            keeper.load(&shared);
+            keeper.load(&shared, every);
             while !shared.is_at_rest() {
                 keeper.keep(&shared);
                 std::thread::park_timeout(KEEP_EVERY);
@@ -78,8 +79,8 @@ impl Keeper {
         }
     }
 
-    /// Loads the newest notes of this container that any drive holds.
-    fn load(&mut self, shared: &Shared) {
+    /// Loads the newest notes of this container that any drive holds; then the settings count too.
+    fn load(&mut self, shared: &Shared, every: ScrubEvery) {
         let drives: Vec<(u8, Arc<Drive>)> = (0u8..)
             .zip(shared.drives())
             .filter_map(|(at, drive)| Some((at, drive?)))
@@ -95,6 +96,7 @@ impl Keeper {
             self.sequence = notes.sequence;
             lock(&shared.scrubs.book).load(&notes.text);
         }
+        lock(&shared.scrubs.book).set_every(every, now_s());
         shared.scrubs.loaded.store(true, Ordering::Release);
     }
 

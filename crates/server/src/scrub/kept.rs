@@ -61,7 +61,7 @@ pub struct Kept {
     pub uuid: String,
     /// Level, members, chunk, first byte and length on each member: positions are not valid for another shape.
     pub shape: [u64; 5],
-    /// When to scrub.
+    /// When to scrub, as an operator has ordered it.
     pub schedule: Option<Schedule>,
     /// The scrub that has not ended.
     pub unfinished: Option<Unfinished>,
@@ -70,6 +70,13 @@ pub struct Kept {
     /// While a scrub is running, the result of the one before. Older versions neither write nor read this field.
     #[serde(default)]
     pub before: Option<Ended>,
+    /// An operator has ended the schedule, which is more than that there is none. Older versions neither write nor read
+    /// this field and the next.
+    #[serde(default)]
+    pub is_ordered_off: bool,
+    /// The schedule that the settings cause.
+    #[serde(default)]
+    pub automatic: Option<Schedule>,
 }
 
 impl Kept {

@@ -3,7 +3,7 @@
 //!
 //! The engine scrubs and reports what it finds; it knows no dates and nothing about earlier processes. Here,
 //! [`book`] is the state, without I/O or a clock: its callers report events, positions and the time to it. [`kept`] is
-//! the part of it that is stored. [`keeper`] is the thread that reads it from the drives when the array starts, writes
+//! the part of it that is stored, and [`every`] says what is due without an order. [`keeper`] is the thread that reads it from the drives when the array starts, writes
 //! it back ([`metadata::imsm::notes`]), and gives the orders that are due. [`report`] puts findings into words, and
 //! [`explain`] reads a stripe from all members while the engine keeps it still.
 //!
@@ -11,6 +11,7 @@
 //! another shape, are dropped.
 
 pub mod book;
+pub mod every;
 pub mod explain;
 pub mod keeper;
 pub mod kept;

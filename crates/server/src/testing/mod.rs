@@ -10,6 +10,7 @@ use crate::client::Client;
 use crate::events::Told;
 use crate::exporting::Exports;
 use crate::runtime::{Clients, RunOptions, Runtime, Shared};
+use crate::scrub::every::ScrubEvery;
 use crate::status::{Status, VolumeStatus};
 use container::Container;
 use container::assemble::assemble;
@@ -90,6 +91,7 @@ impl Served {
             payload_bytes: 8 << 20,
             completion: CompletionMode::Interrupt,
             engine,
+            scrub_every: ScrubEvery::default(),
         };
         let clients = Clients {
             kinds: Vec::new(),

@@ -15,8 +15,8 @@ use exports::ublk::service::{AtStart, UblkExport};
 use metadata::imsm::start::StartOptions;
 use server::api::socket_path::SocketPath;
 use server::status::DeviceKind;
-use server::{AlertOptions, Hearer, Newcomers, Ping, ServeOptions, Server};
-use settings::{AlertSettings, ArraySettings, Attach, Settings};
+use server::{AlertOptions, Hearer, Newcomers, Ping, ScrubEvery, ServeOptions, Server};
+use settings::{AlertSettings, ArraySettings, Attach, SCRUB_EVERY_S, ScrubPeriod, Settings};
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -104,6 +104,7 @@ impl Array {
             read_only: start.read_only,
             auto_rebuild: settings.auto_rebuild,
             rate_bytes_per_s: settings.rate_bytes_per_s,
+            scrub_every: scrub_every(settings),
             member_deadline: deadline,
             on_event: settings.on_event.clone(),
             newcomers: (!start.read_only).then(|| self.newcomers(seen)),
@@ -213,6 +214,15 @@ impl Array {
                 }
             }
         }
+    }
+}
+
+/// How often the array is scrubbed without an order.
+fn scrub_every(settings: &ArraySettings) -> ScrubEvery {
+    match settings.scrub_every {
+        None => ScrubEvery::OrderedElse(SCRUB_EVERY_S),
+        Some(ScrubPeriod::Off) => ScrubEvery::Set(None),
+        Some(ScrubPeriod::Seconds(every_s)) => ScrubEvery::Set(Some(every_s)),
     }
 }
 

@@ -25,7 +25,7 @@ use server::api::event_log::fold;
 use server::event_kinds::severity;
 use server::events::Told;
 use server::status::Status;
-use server::{Audience, Hearer, Prepared, ServeOptions};
+use server::{Audience, Hearer, Prepared, ScrubEvery, ServeOptions};
 use signals::Signals;
 use std::fmt::Display;
 use std::io::IsTerminal;
@@ -170,6 +170,7 @@ impl ServeArgs {
             read_only: self.read_only,
             auto_rebuild: !self.no_auto_rebuild,
             rate_bytes_per_s: self.rate.as_deref().map(parsed_rate).transpose()?,
+            scrub_every: ScrubEvery::Ordered,
             member_deadline: self.member_deadline(),
             on_event: self.on_event.clone(),
             newcomers: None,

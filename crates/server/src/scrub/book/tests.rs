@@ -282,6 +282,115 @@ fn a_schedule_counts_from_the_end_of_the_last_scrub_and_waits_for_better_times()
     assert_eq!(look(&mut next_process(&book), None, true, 99_999), []);
 }
 
+const DAY_S: u64 = 86_400;
+const MONTH_S: u64 = 30 * DAY_S;
+const MONTHLY: ScrubEvery = ScrubEvery::OrderedElse(MONTH_S);
+const NOW_S: u64 = 1_800_000_000;
+
+/// When the next scrub is due, if it is.
+fn next_s(book: &Book) -> Option<u64> {
+    book.volumes[0].status().and_then(|status| status.next_s)
+}
+
+/// The book of the next process, with what the settings say about scrubs.
+fn next_served(book: &Book, every: ScrubEvery, now_s: u64) -> Book {
+    let mut next = next_process(book);
+    next.set_every(every, now_s);
+    next
+}
+
+#[test]
+fn the_settings_have_an_array_scrubbed_a_period_after_it_was_first_served() {
+    let first = next_served(&book(), MONTHLY, NOW_S);
+    let due_s = next_s(&first).unwrap();
+    assert!(
+        (NOW_S + MONTH_S..NOW_S + MONTH_S * 5 / 4).contains(&due_s),
+        "{due_s}"
+    );
+    // Restarts do not postpone it.
+    let mut book = next_served(&first, MONTHLY, NOW_S + 29 * DAY_S);
+    assert_eq!(next_s(&book), Some(due_s));
+    assert_eq!(look(&mut book, None, true, due_s - 1), []);
+    assert_eq!(look(&mut book, None, false, due_s), [], "degraded");
+    assert_eq!(look(&mut book, None, true, due_s), [check()]);
+    begin(&mut book, JobName::Check, due_s);
+    let ended_s = due_s + 5000;
+    end(&mut book, true, 0, ended_s);
+    // Later scrubs count from the end of the one before.
+    let mut book = next_served(&book, MONTHLY, ended_s + 10);
+    assert_eq!(next_s(&book), Some(ended_s + MONTH_S));
+    assert_eq!(look(&mut book, None, true, ended_s + MONTH_S - 1), []);
+    assert_eq!(look(&mut book, None, true, ended_s + MONTH_S), [check()]);
+    // A server that is given drives and no settings leaves the rest as it is.
+    let by_hand = next_served(&book, ScrubEvery::Ordered, ended_s + 20);
+    assert_eq!(next_s(&by_hand), None);
+    let book = next_served(&by_hand, MONTHLY, ended_s + 30);
+    assert_eq!(next_s(&book), Some(ended_s + MONTH_S));
+}
+
+#[test]
+fn an_order_counts_where_the_settings_say_nothing_even_one_to_scrub_never() {
+    let mut book = next_served(&book(), MONTHLY, NOW_S);
+    let weekly = Schedule {
+        every_s: 7 * DAY_S,
+        repair: true,
+        since_s: NOW_S + 5,
+    };
+    assert!(book.set_schedule(0, Some(weekly)), "it lasts");
+    let mut book = next_served(&book, MONTHLY, NOW_S + DAY_S);
+    assert_eq!(next_s(&book), Some(NOW_S + 5 + 7 * DAY_S));
+    assert!(book.volumes[0].status().unwrap().scheduled_repair);
+    assert!(book.set_schedule(0, None));
+    let mut book = next_served(&book, MONTHLY, NOW_S + 2 * DAY_S);
+    assert_eq!(next_s(&book), None);
+    assert_eq!(look(&mut book, None, true, NOW_S + 900 * DAY_S), []);
+}
+
+#[test]
+fn what_the_settings_say_takes_precedence_until_this_server_is_ordered_otherwise() {
+    let mut book = book();
+    let weekly = Schedule {
+        every_s: 7 * DAY_S,
+        repair: false,
+        since_s: NOW_S,
+    };
+    book.set_schedule(0, Some(weekly));
+    let never = ScrubEvery::Set(None);
+    let mut book = next_served(&book, never, NOW_S);
+    assert_eq!(look(&mut book, None, true, NOW_S + 900 * DAY_S), []);
+    assert!(
+        !book.set_schedule(0, Some(weekly)),
+        "the settings say otherwise"
+    );
+    assert_eq!(next_s(&book), Some(NOW_S + 7 * DAY_S));
+    assert_eq!(next_s(&next_served(&book, never, NOW_S)), None);
+    // A new period counts from now on: a restart does not begin a scrub that the old one had not.
+    let daily = ScrubEvery::Set(Some(DAY_S));
+    let later_s = NOW_S + 900 * DAY_S;
+    let book = next_served(&book, daily, later_s);
+    let due_s = next_s(&book).unwrap();
+    assert!(
+        (later_s + DAY_S..later_s + DAY_S * 5 / 4).contains(&due_s),
+        "{due_s}"
+    );
+}
+
+#[test]
+fn volumes_without_redundancy_are_never_due() {
+    let mut record = record(64 << 10);
+    let shape = record.volumes[0].geometry;
+    record.volumes[0].geometry = Geometry::new(Geometry {
+        level: Level::Raid0,
+        size_bytes: 3 * shape.component_bytes,
+        ..shape
+    })
+    .unwrap();
+    let mut book = Book::new(&record, &["uuid".to_owned()], &[]);
+    book.set_every(MONTHLY, NOW_S);
+    assert_eq!((next_s(&book), book.revision), (None, 0));
+    assert_eq!(look(&mut book, None, true, NOW_S + 900 * DAY_S), []);
+}
+
 #[test]
 fn the_last_scrub_is_known_while_another_one_runs() {
     let mut book = book();
@@ -316,7 +425,7 @@ fn the_last_scrub_is_known_while_another_one_runs() {
 
 /// Notes of older versions are read. Older versions read those of this one, since they skip unknown fields.
 #[test]
-fn notes_without_the_scrub_before_are_read() {
+fn notes_without_newer_fields_are_read() {
     let mut book = book();
     begin(&mut book, JobName::Check, 100);
     end(&mut book, true, 0, 105);
@@ -330,7 +439,18 @@ fn notes_without_the_scrub_before_are_read() {
     );
     let mut names: Vec<&str> = fields.keys().map(String::as_str).collect();
     names.sort_unstable();
-    assert_eq!(names, ["report", "schedule", "shape", "unfinished", "uuid"]);
+    let wanted = [
+        "automatic",
+        "is_ordered_off",
+        "report",
+        "schedule",
+        "shape",
+        "unfinished",
+        "uuid",
+    ];
+    assert_eq!(names, wanted);
+    fields.remove("automatic").unwrap();
+    fields.remove("is_ordered_off").unwrap();
     fields.insert("of_a_later_version".to_owned(), 7.into());
     let mut next = self::book();
     next.load(&serde_json::to_vec(&text).unwrap());
