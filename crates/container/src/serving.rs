@@ -20,6 +20,21 @@ pub struct Serving {
 }
 
 impl Serving {
+    /// The arguments after `serve` on its command line.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// The folder to which relative paths on its command line refer.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The path of its socket, if its command line names one.
+    pub fn socket(&self) -> Option<PathBuf> {
+        socket_of(&self.words).map(|path| self.folder.join(path))
+    }
+
     /// Whether its command line names the file or device at `path`.
     pub fn names(&self, path: &Path) -> bool {
         let whole = |path: &Path| path.canonicalize().ok();
@@ -158,5 +173,7 @@ mod tests {
             "{text}"
         );
         assert_eq!(socket_of(&["a".into(), "--socket=/t".into()]), Some("/t"));
+        let sockets: Vec<Option<PathBuf>> = serving(proc).iter().map(Serving::socket).collect();
+        assert_eq!(sockets, [Some(PathBuf::from("/s")), None]);
     }
 }

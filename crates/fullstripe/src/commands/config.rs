@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 use settings::show::{Value, alert_value, as_toml, is_alert_default, is_default, value};
 use settings::{ALERT_KEYS, AlertSettings, ArraySettings, KEYS, PLACE, Settings};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use words::count;
 
@@ -86,16 +86,21 @@ fn show(args: &FileArgs) -> Result<()> {
     if !args.json {
         return print_text(&as_toml(&settings));
     }
+    print_json(&data(&settings, &args.file))
+}
+
+/// What `config show --json` prints about the settings in `file`.
+pub fn data(settings: &Settings, file: &Path) -> Json {
     let arrays = settings.arrays.iter();
     let arrays: Map<String, Json> = arrays
         .map(|(name, array)| (name.clone(), as_json(array)))
         .collect();
-    print_json(&json!({
+    json!({
         "version": 1,
-        "file": args.file.display().to_string(),
+        "file": file.display().to_string(),
         "arrays": arrays,
         "alerts": alerts_as_json(&settings.alerts),
-    }))
+    })
 }
 
 /// The value of each key, and which of them are defaults.

@@ -1,11 +1,14 @@
-//! `doctor`: prints what the crate `doctor` has found out about this machine, and what to change.
+//! `doctor`: prints what the crate `doctor` has found out about this machine, and what to change; or puts it into a
+//! file for somebody who helps ([`bundle`]).
 
+use super::bundle;
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::{Paper, Tone};
 use anyhow::Result;
 use clap::Args;
 use doctor::examine_this_machine;
 use doctor::finding::{Diagnosis, WORD_COLUMNS};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Check whether this machine suits an array, and say what to change.
@@ -18,16 +21,41 @@ pub struct DoctorArgs {
     /// Drives that are meant for an array: PATH[,serial=S][,sector=N]. Without any: every block device.
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
-    /// Print JSON.
+    /// Write a new file with these findings and everything else that helps somebody to find what is wrong: settings,
+    /// events, journal, status of each server, records on each drive. Passwords and tokens of the settings are left out.
+    #[arg(long, value_name = "FILE.tar.gz", value_parser = parse_bundle)]
+    bundle: Option<PathBuf>,
+    /// The settings file that goes into the bundle
+    #[arg(long, value_name = "FILE", requires = "bundle", default_value = settings::PLACE)]
+    settings: PathBuf,
+    /// Print JSON; with --bundle, the list of its files and of what could not be collected.
     #[arg(long)]
     json: bool,
+}
+
+fn parse_bundle(text: &str) -> Result<PathBuf, String> {
+    match text.ends_with(".tar.gz") {
+        true => Ok(PathBuf::from(text)),
+        false => Err(
+            "the bundle is a compressed archive; give it a name that ends with .tar.gz".to_owned(),
+        ),
+    }
 }
 
 /// Runs `doctor`.
 ///
 /// # Errors
-/// A drive's specification is not understood, or standard output cannot be written.
+/// A drive's specification is not understood, the bundle cannot be written, or standard output cannot be written.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    if let Some(file) = &args.bundle {
+        let manifest = bundle::make(file, &args.drives, &args.settings)?;
+        if args.json {
+            print_json(&manifest)?;
+        } else {
+            print_text(&manifest.in_words())?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let report = examine_this_machine(&args.drives)?;
     if args.json {
         print_json(&report)?;

@@ -6,7 +6,7 @@
 //! Nor do [`plan`] and [`predict`], which predict the performance of drives and arrays, and [`claims`], which compares
 //! predictions with published figures. [`config`] checks and shows the settings file of the machine,
 //! [`boot`] changes it, and [`alert`] tries the alerts that it asks for. [`upgrade`] switches arrays that are served to this
-//! program.
+//! program. [`doctor`] examines the machine, and [`bundle`] collects what it and other commands say into one file.
 //!
 //! All of them keep the rules of [`container`]: drives that somebody else uses or claims are left alone; a command
 //! looks for what it would destroy and names it; it destroys that only with `--force` or `--yes`; and before existing
@@ -19,6 +19,7 @@ pub mod assemble;
 pub mod bar;
 pub mod bench;
 pub mod boot;
+mod bundle;
 pub mod claims;
 pub mod config;
 pub mod create;

@@ -298,6 +298,10 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 42] = [
                 "fullstripe doctor /dev/nvme0n1 /dev/nvme1n1",
                 "whether these can be served",
             ),
+            (
+                "fullstripe doctor --bundle fast.tar.gz",
+                "all that somebody needs who helps",
+            ),
         ],
     ),
     (

@@ -4,6 +4,7 @@
 //! Run one module's tests with `cargo test -p fullstripe --test e2e NAME::`.
 
 mod bitmap;
+mod bundle;
 mod common;
 mod counting;
 mod faults;

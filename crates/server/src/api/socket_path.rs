@@ -123,12 +123,26 @@ impl SocketPath {
     }
 }
 
-/// The socket of the only array in `folder` that a process serves. A socket of a process that was killed stays as a file.
-fn only_array(folder: &Path) -> Result<Option<SocketPath>> {
+/// The sockets of servers at the places that need not be named: the default one, and those of the arrays of the settings
+/// file. A socket of a process that was killed stays as a file.
+#[must_use]
+pub fn usual_sockets() -> Vec<PathBuf> {
+    let default = SocketPath::choose(None).path;
+    let mut all = sockets_in(Path::new(FOLDER_OF_ARRAYS));
+    all.extend(default.exists().then_some(default));
+    all
+}
+
+fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let sockets = entries.map(|entry| entry.path().join(SOCKET));
-    let is_served = |path: &PathBuf| UnixStream::connect(path).is_ok();
-    let mut there: Vec<PathBuf> = sockets.filter(is_served).collect();
+    sockets.filter(|path| path.exists()).collect()
+}
+
+/// The socket of the only array in `folder` that a process serves. A socket of a process that was killed stays as a file.
+fn only_array(folder: &Path) -> Result<Option<SocketPath>> {
+    let mut there = sockets_in(folder);
+    there.retain(|path| UnixStream::connect(path).is_ok());
     there.sort();
     match &there[..] {
         [] => Ok(None),
