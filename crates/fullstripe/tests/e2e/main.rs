@@ -3,6 +3,7 @@
 //!
 //! Run one module's tests with `cargo test -p fullstripe --test e2e NAME::`.
 
+mod alerts;
 mod bitmap;
 mod bundle;
 mod common;

@@ -103,6 +103,11 @@ impl Bed {
         Starting::new(self, members)
     }
 
+    /// Prepares to serve the array `name` of a settings file.
+    pub fn serve_array<'a>(&'a self, name: &str, settings: &Path) -> Starting<'a> {
+        Starting::of_array(self, name, settings)
+    }
+
     /// Waits until the kernel has released the drives of a killed process, which happens when the last I/O of that
     /// process has ended.
     pub fn wait_released(&self) {

@@ -8,7 +8,8 @@
 //! - [`ledger`]: random load that records every acknowledged write and checks every sector later;
 //! - [`faulty`]: a drive whose faults the test switches on and off;
 //! - [`checks`]: checks that many tests share;
-//! - [`machine`]: loop devices and mounts, which need root.
+//! - [`machine`]: loop devices and mounts, which need root;
+//! - [`web`]: a web server that keeps what is posted to it.
 //!
 //! No test file uses all of this, hence the `allow`.
 #![allow(dead_code, unused_imports)]
@@ -21,6 +22,7 @@ pub mod machine;
 pub mod nbd;
 pub mod process;
 pub mod serve;
+pub mod web;
 
 pub use bed::Bed;
 pub use faulty::FaultyDrive;
@@ -29,6 +31,7 @@ pub use machine::{Loop, Mount, has_fuse, is_root};
 pub use nbd::Client;
 pub use process::{Said, run, tool};
 pub use serve::{Server, Starting};
+pub use web::WebServer;
 
 /// 1 MiB.
 pub const MIB: u64 = 1 << 20;

@@ -48,6 +48,20 @@ impl<'a> Starting<'a> {
         }
     }
 
+    /// A server of the array `name` of a settings file, whose key `nbd` has to name the file `nbd` in the bed.
+    pub(super) fn of_array(bed: &'a Bed, name: &str, settings: &Path) -> Starting<'a> {
+        let number = NEXT_SOCKET.fetch_add(1, Ordering::Relaxed);
+        let socket = bed.path(&format!("api{number}"));
+        let mut command = bed.fullstripe(&["serve", "--json", "--array", name, "--settings"]);
+        command.arg(settings).arg("--socket").arg(&socket);
+        Starting {
+            bed,
+            command,
+            nbd: bed.path("nbd"),
+            socket,
+        }
+    }
+
     /// Adds an option.
     pub fn option(mut self, words: &[&str]) -> Starting<'a> {
         self.command.args(words);
