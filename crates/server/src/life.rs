@@ -1,6 +1,6 @@
 //! The life of a server: prepared, serving, stopped.
 
-use super::alerting::Alerter;
+use super::alerting::{AlertOptions, Alerter};
 use super::drive_health;
 use super::ending::Ended;
 use super::events::{Told, tell_start_note};
@@ -246,6 +246,15 @@ impl Server {
     #[must_use]
     pub fn attach_all(&self, kind: Option<DeviceKind>) -> Vec<anyhow::Error> {
         self.exports.attach_all(&self.runtime.handle(), kind)
+    }
+
+    /// Sends alerts as `options` say from now on, if the server was started with any.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn change_alerts(&self, options: AlertOptions) -> Result<()> {
+        let alerter = self.alerter.as_ref();
+        alerter.map_or(Ok(()), |alerter| alerter.change(options))
     }
 
     /// Shows whether the data threads work.

@@ -1,9 +1,10 @@
 //! `serve --array` with `[alerts]` in its settings file: whom it tells of what, by a mail program, a webhook and a
-//! command; and what it makes of alerts that did not arrive when it was killed.
+//! command; what it makes of alerts that did not arrive when it was killed; and settings that change while it serves.
 //!
 //! The drives are loop devices, because `serve --array` finds its drives among the machine's block devices.
 
 use crate::common::{Bed, Loop, MIB, Server, Starting, WebServer, is_root};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -189,5 +190,50 @@ fn an_alert_that_a_killed_server_could_not_send_is_sent_by_the_next() {
         .into_iter()
         .find(|body| body["kind"] == "member-failed");
     assert_eq!(body.unwrap()["array"], "fast");
+    server.stop();
+}
+
+#[test]
+fn changed_alerts_count_after_a_reload_and_a_mistake_changes_nothing() {
+    let Some(rig) = Rig::new("changed_alerts_count_after_a_reload_and_a_mistake_changes_nothing")
+    else {
+        return;
+    };
+    rig.settings("", &rig.notes("calls"));
+    let server = rig.serve().start();
+    let file = rig.bed.path("settings.toml");
+    let good = fs::read_to_string(&file).unwrap();
+    fs::write(&file, good.replace("exec = ", "exce = ")).unwrap();
+    server.signal(Signal::HUP);
+    rig.wait_until("the mistake is told", &server, || {
+        server.words().contains("alerts has no key \"exce\"")
+    });
+    assert!(
+        server.words().contains("alerts are sent as before"),
+        "{}",
+        server.words()
+    );
+    server.order(&["fail", "vol:1"]).ok();
+    rig.wait_until("the old command is told", &server, || {
+        rig.noted("calls") == ["member-failed"]
+    });
+
+    rig.settings("shards = 2", &rig.notes("new_calls"));
+    server.signal(Signal::HUP);
+    rig.wait_until("the settings are read", &server, || {
+        server
+            .words()
+            .contains("alerts are sent as the settings say now")
+    });
+    assert!(
+        server.words().contains("from its next start on"),
+        "{}",
+        server.words()
+    );
+    server.order(&["add-spare", rig.device(3)]).ok();
+    rig.wait_until("the new command is told", &server, || {
+        rig.noted("new_calls") == ["resolved"]
+    });
+    assert_eq!(rig.noted("calls"), ["member-failed"]);
     server.stop();
 }

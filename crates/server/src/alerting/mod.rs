@@ -17,6 +17,7 @@ use alerts::{Alert, Severity, Ways};
 use anyhow::{Context, Result};
 use book::{Book, Condition};
 pub use ping::Ping;
+use ping::PingThread;
 use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -55,7 +56,11 @@ type Say = Arc<dyn Fn(&dyn Display) + Send + Sync>;
 
 /// The queue of the thread. Events wait in it until [`Alerter::start`].
 pub(super) struct Alerter {
-    options: AlertOptions,
+    options: Arc<Mutex<AlertOptions>>,
+    /// What the ping needs, once it may begin.
+    shared: Mutex<Option<Arc<Shared>>>,
+    /// Ends the thread of the ping.
+    ping: Mutex<Option<PingThread>>,
     queue: Mutex<Option<SyncSender<Told>>>,
     waiting: Mutex<Option<Receiver<Told>>>,
     dropped: Arc<AtomicU64>,
@@ -71,7 +76,9 @@ impl Alerter {
     ) -> Alerter {
         let (queue, waiting) = sync_channel(QUEUE_MAX);
         Alerter {
-            options,
+            options: Arc::new(Mutex::new(options)),
+            shared: Mutex::default(),
+            ping: Mutex::default(),
             queue: Mutex::new(Some(queue)),
             waiting: Mutex::new(Some(waiting)),
             dropped: Arc::default(),
@@ -82,7 +89,7 @@ impl Alerter {
 
     /// Queues an event that is grave enough. Never blocks.
     pub fn tell(&self, event: &Told) {
-        if severity(event) < self.options.minimum {
+        if severity(event) < lock(&self.options).minimum {
             return;
         }
         if let Some(queue) = &*lock(&self.queue)
@@ -97,9 +104,8 @@ impl Alerter {
     /// # Errors
     /// No thread can be started.
     pub fn start(&self, folder: Option<PathBuf>, shared: Arc<Shared>) -> Result<()> {
-        if let Some(ping) = &self.options.ping {
-            ping.start(shared.clone(), self.say.clone())?;
-        }
+        *lock(&self.shared) = Some(shared.clone());
+        self.start_ping()?;
         let Some(waiting) = lock(&self.waiting).take() else {
             return Ok(());
         };
@@ -109,6 +115,28 @@ impl Alerter {
             .spawn(move || sender.run(&waiting))
             .context("cannot start the thread that sends alerts")?;
         *lock(&self.thread) = Some(thread);
+        Ok(())
+    }
+
+    /// Sends as `options` say from now on. What waits to be sent again goes the ways that these have.
+    ///
+    /// # Errors
+    /// The thread of the ping cannot be started.
+    pub fn change(&self, options: AlertOptions) -> Result<()> {
+        let old = std::mem::replace(&mut *lock(&self.options), options);
+        match lock(&self.options).ping == old.ping {
+            true => return Ok(()),
+            // Dropping it ends its thread.
+            false => *lock(&self.ping) = None,
+        }
+        self.start_ping()
+    }
+
+    fn start_ping(&self) -> Result<()> {
+        let ping = lock(&self.options).ping.clone();
+        if let (Some(ping), Some(shared)) = (ping, lock(&self.shared).clone()) {
+            *lock(&self.ping) = Some(ping.start(shared, self.say.clone())?);
+        }
         Ok(())
     }
 
@@ -137,7 +165,8 @@ fn condition(status: &Status) -> Condition {
 
 /// The state of the thread.
 struct Sender {
-    options: AlertOptions,
+    /// They may change at any time.
+    options: Arc<Mutex<AlertOptions>>,
     host: String,
     book: Book,
     /// The file that has the book, and what it has.
@@ -201,7 +230,7 @@ impl Sender {
     }
 
     fn step(&mut self, events: Vec<Told>, is_last: bool) {
-        let ways = self.options.ways.all();
+        let ways = self.ways().all();
         let condition = (self.condition)();
         let now_s = now_s();
         let mut dropped = self.dropped.swap(0, Ordering::Relaxed);
@@ -224,12 +253,16 @@ impl Sender {
         self.send(now_s);
     }
 
+    fn ways(&self) -> Ways {
+        lock(&self.options).ways.clone()
+    }
+
     /// An alert without kind and text.
     fn plain(&self, condition: &Condition) -> Alert {
         Alert {
             time_s: now_s(),
             host: self.host.clone(),
-            array: self.options.array.clone(),
+            array: lock(&self.options).array.clone(),
             count: 1,
             health: condition.text.clone(),
             ..Alert::default()
@@ -254,7 +287,7 @@ impl Sender {
         while let Some(attempt) = self.book.take_due(due_s) {
             let (way, is_first) = (attempt.way, attempt.is_first());
             let text = attempt.alert.text.clone();
-            if let Err(error) = self.options.ways.send(way, &attempt.alert) {
+            if let Err(error) = self.ways().send(way, &attempt.alert) {
                 let is_kept = self.book.again(attempt, now_s());
                 let error = words::without_error_number(&format!("{error:#}"));
                 match (is_kept, is_first) {

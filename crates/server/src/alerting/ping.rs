@@ -20,14 +20,21 @@ pub struct Ping {
     pub every: Duration,
 }
 
+/// The thread that asks. When this value is dropped, it asks no more.
+pub(super) struct PingThread {
+    _lives: Arc<()>,
+}
+
 impl Ping {
-    /// Starts the thread that asks, until the array has ended.
+    /// Starts the thread that asks, until the array has ended or the returned value is dropped.
     ///
     /// # Errors
     /// No thread can be started.
-    pub(super) fn start(&self, shared: Arc<Shared>, say: Say) -> Result<()> {
+    pub(super) fn start(&self, shared: Arc<Shared>, say: Say) -> Result<PingThread> {
         let (ping, mut pulse) = (self.clone(), Pulse::of(shared.clone()));
-        let ask = move || match shared.has_quit() {
+        let lives = Arc::new(());
+        let wanted = Arc::downgrade(&lives);
+        let ask = move || match shared.has_quit() || wanted.strong_count() == 0 {
             true => None,
             false => Some(pulse.is_felt()),
         };
@@ -35,7 +42,7 @@ impl Ping {
             .name("ping".to_owned())
             .spawn(move || ping.run(ask, &say))
             .context("cannot start the thread of the ping")?;
-        Ok(())
+        Ok(PingThread { _lives: lives })
     }
 
     /// Asks each time that `is_felt` says yes, until it says `None`. Only changes between success and failure are told.

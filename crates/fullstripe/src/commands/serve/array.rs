@@ -126,20 +126,45 @@ impl Array {
 
     /// Whom to tell. An array is served although one of the ways cannot be used, and a sentence says so.
     fn alerts(&self, hearer: &dyn Hearer) -> AlertOptions {
-        let (ways, mistakes) = self.alerts.ways();
-        let ping = self.alerts.ping_address();
-        for mistake in mistakes.iter().chain(ping.as_ref().err()) {
+        let (options, mistakes) = alert_options(&self.name, &self.alerts);
+        for mistake in mistakes {
             hearer.say(&format_args!("{mistake:#}"));
         }
-        AlertOptions {
-            array: self.name.clone(),
-            ways,
-            minimum: self.alerts.minimum,
-            ping: ping.ok().flatten().map(|url| Ping {
-                url,
-                every: Duration::from_secs(self.alerts.ping_every_s),
-            }),
+        options
+    }
+
+    /// Reads `[alerts]` anew for an array that is being served. Where there is a mistake, nothing changes.
+    pub fn reload(&self, server: &Server, hearer: &dyn Hearer) {
+        match self.read_alerts_anew() {
+            Err(error) => hearer.say(&format_args!("alerts are sent as before: {error:#}")),
+            Ok((options, is_more_changed)) => {
+                let more = match is_more_changed {
+                    true => "; what has changed in [array] counts from its next start on",
+                    false => "",
+                };
+                match server.change_alerts(options) {
+                    Err(error) => hearer.say(&format_args!("no ping is sent: {error:#}")),
+                    Ok(()) => {
+                        hearer.say(&format_args!(
+                            "alerts are sent as the settings say now{more}"
+                        ));
+                    }
+                }
+            }
         }
+    }
+
+    /// What the file says about alerts now, and whether it says something else about the array than at the start.
+    fn read_alerts_anew(&self) -> Result<(AlertOptions, bool)> {
+        let settings = Settings::read(&self.place)?;
+        let (options, mut mistakes) = alert_options(&self.name, &settings.alerts);
+        if !mistakes.is_empty() {
+            return Err(mistakes.swap_remove(0));
+        }
+        Ok((
+            options,
+            settings.arrays.get(&self.name) != Some(&self.settings),
+        ))
     }
 
     fn exports(&self, deadline: Duration) -> Vec<Bind> {
@@ -215,6 +240,25 @@ impl Array {
             }
         }
     }
+}
+
+/// What `settings` say for this array, without what cannot be used, and why it cannot.
+fn alert_options(array: &str, settings: &AlertSettings) -> (AlertOptions, Vec<anyhow::Error>) {
+    let (ways, mut mistakes) = settings.ways();
+    let ping = settings.ping_address().unwrap_or_else(|mistake| {
+        mistakes.push(mistake);
+        None
+    });
+    let options = AlertOptions {
+        array: array.to_owned(),
+        ways,
+        minimum: settings.minimum,
+        ping: ping.map(|url| Ping {
+            url,
+            every: Duration::from_secs(settings.ping_every_s),
+        }),
+    };
+    (options, mistakes)
 }
 
 /// How often the array is scrubbed without an order.

@@ -216,12 +216,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
 fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Result<()> {
     let notifier = Notifier::start()?;
     keep_in_memory(args, printer);
+    let mut signals = Signals::new(array.is_some())?;
     let options = match &array {
         Some(array) => array.wait(args.start(), &notifier, &**printer)?,
         None => args.options()?,
     };
     let prepared = Prepared::new(options, printer.clone())?;
-    let signals = Signals::catch()?;
+    signals.catch_end()?;
     let server = prepared.serve()?;
     // Clients and the other volumes are served nevertheless.
     for error in array.iter().flat_map(|array| array.attach(&server)) {
@@ -229,7 +230,12 @@ fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Resu
     }
     notifier.serves(server.pulse());
     printer.ready(&server.status());
-    signals.wait_for_end(server.stop_asked());
+    let reload = || {
+        if let Some(array) = &array {
+            array.reload(&server, &**printer);
+        }
+    };
+    signals.wait_for_end(server.stop_asked(), reload);
     notifier.stops();
     printer.say(&"stopping");
     server.stop()?.check()
