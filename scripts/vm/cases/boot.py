@@ -80,10 +80,25 @@ def begin(bench, what=DEVICE):
     mount(bench, what)
 
 
+# systemd has the server read its settings anew, and the server goes on.
+RELOADED = """
+    before=$(systemctl show -P MainPID {service})
+    printf '[alerts]\\nexec = "true"\\n' >> /etc/fullstripe/fullstripe.toml
+    systemctl reload {service}
+    tries=0
+    until journalctl -b -u {service} -o cat | grep 'alerts are sent as the settings say now$'; do
+        tries=$((tries + 1))
+        [ $tries -lt 60 ] || fail "$(systemctl status {service}; journalctl -b -u {service} -o cat)"
+        sleep 0.5
+    done
+    [ "$(systemctl show -P MainPID {service})" = "$before" ] || fail "the reload has started another server" """
+
+
 def reboot(what):
     """The file system is mounted at boot, and the array was stopped in order before."""
     def run(bench):
         begin(bench, what)
+        bench.run(RELOADED.format(service=SERVICE))
         for _ in range(2):
             bench.reboot()
             bench.run(HERE + THERE.format(service=SERVICE) + "\nhealthy", 150)

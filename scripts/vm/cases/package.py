@@ -116,8 +116,8 @@ def build(bench):
                        env=dict(os.environ, DEB_REVISION=revision), check=True, capture_output=True)
 
 
-def begin(bench):
-    """What the page's first section does, with files on the array."""
+def begin(bench, changed=lambda use: use):
+    """What the page's first section does, with files on the array. `changed` may change how the file system is made."""
     build(bench)
     bench.tree("tree", files=12)
     install, make, use = blocks(TEN_MINUTES)
@@ -125,7 +125,7 @@ def begin(bench):
     run(bench, "cd /host/deb\n" + install.replace("fullstripe doctor", "fullstripe doctor || [ $? = 1 ]"))
     run(bench, "! systemctl list-units --all | grep fullstripe@ || fail 'installing has started a server'")
     run(bench, make)
-    run(bench, use + FILES)
+    run(bench, changed(use) + FILES)
 
 
 def longest_request_s(bench):
@@ -166,6 +166,73 @@ def reboots(bench):
     return "mounted after a replacement, a rebuild, a reboot and a power cut"
 
 
+# Something writes until it gets an error. fsync has every error told at once.
+WRITES = """
+    setsid sh -c 'while dd if=/dev/zero of=/data/other bs=1M count=4 conv=fsync,notrunc; do :; done; echo > /run/wrote' \\
+        > /dev/null 2>&1 &
+    until [ -s /data/other ]; do sleep 0.1; done"""
+HEALTH_IS = """
+    tries=0
+    until code=0; fullstripe status --check > /run/status || code=$?; [ $code = {code} ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 60 ] || fail "the health is not {code}: $(fullstripe status)"
+        sleep 0.5
+    done"""
+# What the page says of a file system whose volume has failed: no file can be made, and the kernel says why.
+GAVE_UP = """
+    tries=0
+    until [ -e /run/wrote ] && ! touch /data/new 2> /run/touch && grep -q '{error}' /run/touch; do
+        tries=$((tries + 1))
+        [ $tries -lt 60 ] || fail "a file is made, or the error is another one: $(cat /run/touch; dmesg | tail -20)"
+        sleep 0.5
+    done
+    dmesg | grep '{kernel}' || fail "the kernel says something else: $(dmesg | tail -20)" """
+IS_BACK = """
+    until (drive {number}) > /run/back 2>&1; do sleep 0.2; done
+    udevadm settle
+    [ "$(cat /run/back)" = {name} ] || fail "{name} has come back as $(cat /run/back)" """
+FAILED_UNDER = "A volume that failed under ext4 or xfs"
+# Of each kind of file system: how it is made, the error of programs, and the kernel's words.
+FILE_SYSTEMS = {
+    "ext4": ("mkfs.ext4 -q", "Read-only file system", "EXT4-fs.*emounting filesystem read-only"),
+    "xfs": ("mkfs.xfs -q -K", "Input/output error", "XFS.*[Ss]hut.*down"),
+}
+
+
+def failed_under(kind, at_once):
+    """Two drives of four give errors under a mounted file system, at once or one after the other, and come back as they were.
+    The way back is that of the page."""
+    def run_case(bench):
+        make, error, kernel = FILE_SYSTEMS[kind]
+        begin(bench, lambda use: use.replace("mkfs.ext4 -q", make).replace(" ext4 ", f" {kind} "))
+        names = ["/dev/nvme1n1", "/dev/nvme2n1"]
+        # The kernel's names are not in the order of the slots.
+        serials = run(bench, "cat /sys/block/nvme1n1/device/serial /sys/block/nvme2n1/device/serial").split()
+        numbers = [int(serial.removeprefix("drive")) for serial in serials]
+        run(bench, WRITES)
+        bench.fail_everything(numbers[0])
+        if not at_once:
+            run(bench, HEALTH_IS.format(code=3))
+        bench.fail_everything(numbers[1])
+        run(bench, HEALTH_IS.format(code=5) + GAVE_UP.format(error=error, kernel=kernel))
+        let_go, start, of_ext4, of_xfs, rebuild = blocks(FAILED_UNDER)
+        run(bench, let_go)
+        for number in numbers:
+            bench.unplug(number)
+        for number, name in zip(numbers, names):
+            bench.plug(number)
+            run(bench, IS_BACK.format(number=number, name=name))
+        # Exit code 3: it starts, without full redundancy.
+        run(bench, start.replace("/dev/nvme3n1\n", "/dev/nvme3n1 || [ $? = 3 ]\n") + HEALTH_IS.format(code=0 if at_once else 3))
+        run(bench, of_ext4 if kind == "ext4" else of_xfs)
+        run(bench, SAME_FILES)
+        if not at_once:
+            run(bench, rebuild)
+        run(bench, HEALTH_IS.format(code=0) + "\nfullstripe scrub vol0 --wait" + SAME_FILES)
+        return f"{kind} gave up, and its files are there again"
+    return run_case
+
+
 def to_md(bench):
     begin(bench)
     run(bench, MD_TAKES_IT + COLDPLUG + "\n" + blocks("Leaving to md")[0] + """
@@ -179,4 +246,6 @@ def cases():
     return [Case("package", f"docs/install.md: {name}", run_case, reboots=True, way="ublk") for name, run_case in (
         ("upgrade and removal", upgraded_and_removed),
         ("rebuilds, reboot, power cut", reboots),
-        ("to md", to_md))]
+        ("to md", to_md),
+        ("ext4, two drives at once", failed_under("ext4", at_once=True)),
+        ("xfs, two drives in turn", failed_under("xfs", at_once=False)))]
