@@ -76,6 +76,17 @@ impl Default for AlertSettings {
 }
 
 impl AlertSettings {
+    /// Whether no way is given in which an alert or a ping could be sent.
+    #[must_use]
+    pub fn tells_nobody(&self) -> bool {
+        let webs = [&self.webhook, &self.ping];
+        let files = [&self.webhook_file, &self.ping_file];
+        self.mail.is_empty()
+            && self.exec.is_none()
+            && webs.into_iter().all(Option::is_none)
+            && files.into_iter().all(Option::is_none)
+    }
+
     /// The ways in which alerts are sent. One whose file cannot be used is left out, and is the reason for one of the
     /// sentences that are returned beside.
     #[must_use]

@@ -11,8 +11,8 @@
 //! default is the same. A table `[alerts]` says whom the machine tells when something is wrong ([`AlertSettings`]). An array
 //! that is not in this file is none of fullstripe's business at boot: it is left to Linux md.
 //!
-//! [`reader`] turns the text into [`Settings`] and refuses every mistake with one sentence that names file, line and
-//! key. [`edit`] adds and removes a block and keeps every other byte. [`show`] prints the value of each key.
+//! [`reader`] turns the text into [`Settings`] and finds every mistake, with one sentence that names file, line and
+//! key. A mistake is an error to who checks or changes the file; who starts arrays uses what is [`sound`]. [`edit`] adds and removes a block and keeps every other byte. [`show`] prints the value of each key.
 
 // `println!` and `eprintln!` panic when nobody reads the output, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -21,12 +21,14 @@ mod alerts;
 pub mod edit;
 mod reader;
 pub mod show;
+pub mod sound;
 
 pub use alerts::{ALERT_KEYS, AlertSettings};
 
 use anyhow::{Context, Result, bail};
 use drives::completion::CompletionMode;
 use exports::nbd::service::Address;
+use sound::Sound;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
@@ -44,7 +46,7 @@ const NAME_LENGTH_MAX: usize = 32;
 /// How many data threads an array may have; as `serve --shards`.
 const SHARDS: RangeInclusive<u64> = 1..=16;
 /// Seconds until a member that does not answer is failed; as `serve --deadline`.
-const DEADLINE_S: RangeInclusive<u64> = 1..=3600;
+pub const DEADLINE_S: RangeInclusive<u64> = 1..=3600;
 /// Seconds from one scrub to the next where nothing else was set or ordered: a month, so that errors on drives are found
 /// before a second drive fails.
 pub const SCRUB_EVERY_S: u64 = 30 * DAY_S;
@@ -193,8 +195,7 @@ impl Settings {
     /// # Errors
     /// The file cannot be read, is longer than 1 MiB, or has a mistake: see [`Settings::parse`].
     pub fn read(path: &Path) -> Result<Settings> {
-        let text = text_of(path)?.unwrap_or_default();
-        Settings::parse(&text, &path.display().to_string())
+        Sound::read(path)?.without_mistake()
     }
 
     /// Reads `text`, the content of the file called `shown_name` in errors.
@@ -202,7 +203,7 @@ impl Settings {
     /// # Errors
     /// One sentence: file, line, key, what is wrong with it, and what to write instead.
     pub fn parse(text: &str, shown_name: &str) -> Result<Settings> {
-        reader::read(text, shown_name)
+        Sound::parse(text, shown_name)?.without_mistake()
     }
 
     /// The settings of the array called `name`.

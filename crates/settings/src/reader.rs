@@ -1,11 +1,13 @@
-//! Turns the text of the settings file into [`Settings`].
+//! Turns the text of the settings file into [`crate::Settings`], as far as it can be used ([`Sound`]).
 //!
 //! The parser of TOML keeps the place of each key and value, so a mistake is reported with its line:
-//! `FILE:LINE: KEY cannot be VALUE; what to write instead`. Only the first mistake is reported.
+//! `FILE:LINE: KEY cannot be VALUE; what to write instead`. The first mistake in a block of an array ends the reading of that
+//! block, and the other blocks are read on.
 
+use crate::sound::{Concerns, Mistake, Sound};
 use crate::{
     AlertSettings, ArraySettings, Attach, DEADLINE_S, DEGRADED_AFTER_S, KEYS, SCRUB_EVERY_MAX_S,
-    SHARDS, ScrubPeriod, Settings, check_name,
+    SHARDS, ScrubPeriod, check_name,
 };
 use anyhow::{Result, anyhow};
 use drives::spec::{MemberSpec, parse_size};
@@ -44,8 +46,8 @@ impl Source<'_> {
     }
 }
 
-/// Reads `text`; see [`Settings::parse`].
-pub fn read(text: &str, shown_name: &str) -> Result<Settings> {
+/// Reads `text`; see [`Sound::parse`].
+pub fn read(text: &str, shown_name: &str) -> Result<Sound> {
     let source = Source { text, shown_name };
     let root = DeTable::parse(text).map_err(|error| {
         let at = error.span().unwrap_or(0..0);
@@ -55,61 +57,73 @@ pub fn read(text: &str, shown_name: &str) -> Result<Settings> {
             format!("this is not TOML ({message}); correct the line"),
         )
     })?;
-    let mut settings = Settings::default();
+    let mut sound = Sound::default();
     for (key, value) in in_order(root.get_ref()) {
         match &**key.get_ref() {
-            ARRAY => settings.arrays = read_arrays(&source, key.span(), value)?,
-            ALERTS => settings.alerts = read_alerts(&source, key.span(), value)?,
+            ARRAY => sound.read_arrays(&source, key.span(), value),
+            ALERTS => sound.read_alerts(&source, key.span(), value),
             other => {
                 let sentence = format!(
                     "\"{}\" is no key of this file; each array has a block that begins with [array.NAME], and alerts have one \
                      that begins with [alerts]",
                     shortened(other)
                 );
-                return Err(source.error(key.span(), sentence));
+                sound.add(Concerns::File, source.error(key.span(), sentence));
             }
         }
     }
-    Ok(settings)
+    Ok(sound)
 }
 
-fn read_arrays(
-    source: &Source<'_>,
-    span: Range<usize>,
-    value: &Spanned<DeValue<'_>>,
-) -> Result<BTreeMap<String, ArraySettings>> {
-    let Some(blocks) = value.get_ref().as_table() else {
-        let sentence = "\"array\" is no table; write a block [array.NAME] for each array";
-        return Err(source.error(span, sentence));
-    };
-    let (mut arrays, mut places) = (BTreeMap::new(), Places::default());
-    for (name, block) in in_order(blocks) {
-        let array = read_block(source, name, block, &mut places)?;
-        arrays.insert(name.get_ref().clone().into_owned(), array);
+impl Sound {
+    fn add(&mut self, concerns: Concerns, error: anyhow::Error) {
+        self.mistakes.push(Mistake { concerns, error });
     }
-    Ok(arrays)
-}
 
-fn read_alerts(
-    source: &Source<'_>,
-    span: Range<usize>,
-    value: &Spanned<DeValue<'_>>,
-) -> Result<AlertSettings> {
-    let Some(table) = value.get_ref().as_table() else {
-        let sentence = "\"alerts\" is no table; write a block [alerts]";
-        return Err(source.error(span, sentence));
-    };
-    let mut alerts = AlertSettings::default();
-    for (key, value) in in_order(table) {
-        let field = Field {
-            source,
-            block: ALERTS.to_owned(),
-            key: key.get_ref(),
-            value,
+    fn read_arrays(
+        &mut self,
+        source: &Source<'_>,
+        span: Range<usize>,
+        value: &Spanned<DeValue<'_>>,
+    ) {
+        let Some(blocks) = value.get_ref().as_table() else {
+            let sentence = "\"array\" is no table; write a block [array.NAME] for each array";
+            return self.add(Concerns::File, source.error(span, sentence));
         };
-        field.read_into_alerts(&mut alerts, key.span())?;
+        let mut places = Places::default();
+        for (name, block) in in_order(blocks) {
+            let called = name.get_ref().clone().into_owned();
+            match read_block(source, name, block, &mut places) {
+                Ok(array) => drop(self.settings.arrays.insert(called, array)),
+                Err(error) => self.add(Concerns::Array(called), error),
+            }
+        }
     }
-    Ok(alerts)
+
+    fn read_alerts(
+        &mut self,
+        source: &Source<'_>,
+        span: Range<usize>,
+        value: &Spanned<DeValue<'_>>,
+    ) {
+        let Some(table) = value.get_ref().as_table() else {
+            let sentence = "\"alerts\" is no table; write a block [alerts]";
+            return self.add(Concerns::Alerts, source.error(span, sentence));
+        };
+        for (key, value) in in_order(table) {
+            let field = Field {
+                source,
+                block: ALERTS.to_owned(),
+                key: key.get_ref(),
+                value,
+            };
+            let mut alerts: AlertSettings = self.settings.alerts.clone();
+            match field.read_into_alerts(&mut alerts, key.span()) {
+                Ok(()) => self.settings.alerts = alerts,
+                Err(error) => self.add(Concerns::Alerts, error),
+            }
+        }
+    }
 }
 
 type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);

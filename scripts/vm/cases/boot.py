@@ -225,6 +225,55 @@ def one_owner(bench):
     return "md took it without settings, and left it alone with them, and its partitions too"
 
 
+# Mistakes everywhere but in the block of the array that is to be served.
+FLAWED = """
+    cat >> /etc/fullstripe/fullstripe.toml << END
+[array.other]
+uuid = "00000000:00000001:00000002:00000003"
+shards = 99
+[alerts]
+mial = ["root"]
+[arary.third]
+END
+    ! fullstripe config check > /run/said 2>&1 || fail "config check finds no mistake"
+    grep -q 'array.other.shards cannot be 99' /run/said || fail "config check says $(cat /run/said)"
+"""
+SERVED_ALL_THE_SAME = """
+    journalctl -b -t fullstripe-generator -o cat > /run/said
+    for words in ':7: array.other.shards cannot be 99' ':9: alerts has no key "mial"' ':10: "arary" is no key of this file'; do
+        grep -qF "$words" /run/said || fail "the generator does not say $words: $(cat /run/said)"
+    done
+    systemctl is-failed fullstripe@other || fail "the unit of the block with the mistake has not failed"
+    journalctl -b -u fullstripe@other -o cat | grep -q ':7: array.other.shards cannot be 99' ||
+        fail "$(journalctl -b -u fullstripe@other -o cat)"
+    ! systemctl list-units --all | grep fullstripe@third || fail "a block with a wrong name was started"
+"""
+# The file is spoilt while the array is served and mounted.
+NO_TOML = """
+    echo '[array' >> /etc/fullstripe/fullstripe.toml
+    systemctl daemon-reload
+    tries=0
+    until journalctl -b -t fullstripe-generator -o cat | grep -q ':11: this is not TOML .*; no array is started'; do
+        tries=$((tries + 1))
+        [ $tries -lt 20 ] || fail "the generator says $(journalctl -b -t fullstripe-generator -o cat)"
+        sleep 1
+    done
+    systemctl is-active mnt.mount {service}
+    echo more > /mnt/more; sync"""
+
+
+def mistakes(bench):
+    """What is wrong elsewhere in the settings file keeps no array from being served at boot."""
+    begin(bench)
+    bench.run(FLAWED)
+    bench.reboot()
+    bench.run(HERE + THERE.format(service=SERVICE) + SERVED_ALL_THE_SAME + "\nhealthy", 150)
+    for words in (":9: alerts has no key", "it sends no alerts", "array data is served all the same"):
+        has(bench, words, there=True)
+    bench.run(NO_TOML.format(service=SERVICE), 60)
+    return "mounted after a reboot with three mistakes, which the journal names with their lines"
+
+
 def cases():
     reboots = [(DEVICE, DEVICE), (BY_UUID, "a UUID")]
     return [
@@ -234,5 +283,6 @@ def cases():
         Case("boot", "RAID 5 of 4: a power cut", power_cut, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a member is missing, and comes late", late_member, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a kernel without ublk", without_ublk, reboots=True, way="ublk"),
+        Case("boot", "RAID 5 of 4: mistakes in the settings", mistakes, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a server that stands still", watched, reboots=True, way="ublk"),
     ]

@@ -1,8 +1,10 @@
 //! What udev and systemd ask at boot: whose a drive is, and which arrays are to be started; and what the scripts of a package ask
 //! when it is installed or removed: which arrays there are, and whether their devices are in use. Not for people, so it is not in
 //! the help.
+//!
+//! A mistake in the settings file concerns the array in whose block it is, and no other ([`settings::sound`]).
 
-use super::in_use;
+use super::{in_use, kernel_log};
 use crate::terminal::print::{print_note, print_text};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
@@ -11,7 +13,8 @@ use container::open::one_to_look;
 use container::probe::Probed;
 use drives::holders::partitions;
 use drives::spec::Target;
-use settings::{ArraySettings, Settings};
+use settings::sound::{Mistake, Sound};
+use settings::{ArraySettings, DEADLINE_S, Settings};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -53,6 +56,9 @@ enum Question {
         normal: PathBuf,
         /// Folders in which nothing is written.
         other: Vec<PathBuf>,
+        /// Where mistakes of the settings are written too, as the kernel's log takes them.
+        #[arg(long, value_name = "FILE")]
+        log: Option<PathBuf>,
     },
     /// Print the names of the arrays of the settings, one a line
     Arrays,
@@ -63,22 +69,35 @@ enum Question {
 /// Runs `boot`.
 ///
 /// # Errors
-/// The settings have a mistake; the drive cannot be read; a file cannot be written. A device that is in use is a refusal.
+/// The settings have a mistake, and what was asked was done for the arrays that it does not concern; the drive cannot be read; a
+/// file cannot be written. A device that is in use is a refusal.
 pub fn run(args: &BootArgs) -> Result<ExitCode> {
     match &args.question {
         Question::Member { device } => print_member(&args.settings, device)?,
-        Question::Units { normal, other: _ } => {
-            write_units(&Settings::read(&args.settings)?, normal)?;
+        Question::Units {
+            normal,
+            other: _,
+            log,
+        } => {
+            let found = Sound::read(&args.settings);
+            kernel_log::write_mistakes(log.as_deref(), &found)?;
+            let found = found?;
+            write_units(&found, normal)?;
+            found.without_mistake()?;
         }
-        Question::Arrays => print_text(&lines(&Settings::read(&args.settings)?))?,
+        Question::Arrays => {
+            let found = Sound::read(&args.settings)?;
+            print_text(&lines(&found))?;
+            found.without_mistake()?;
+        }
         Question::InUse => in_use::refuse_used()?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The names of the arrays, one a line.
-fn lines(settings: &Settings) -> String {
-    let names = settings.arrays.keys();
+/// The names of the arrays, one a line. One whose block has a mistake is among them: it may be being served.
+fn lines(found: &Sound) -> String {
+    let names = found.names().into_iter();
     names.map(|name| format!("{name}\n")).collect()
 }
 
@@ -91,13 +110,16 @@ fn print_member(place: &Path, device: &str) -> Result<()> {
     let probed = one_to_look(device)?;
     let links = std::env::var(LINKS).unwrap_or_default();
     let called: Vec<&str> = [device].into_iter().chain(links.split(' ')).collect();
-    let name = match Settings::parse(&text, &place.display().to_string()) {
-        Ok(settings) => owner(&settings, &probed, &called).map(str::to_owned),
-        Err(mistake) => {
-            print_note(&format!("fullstripe: {mistake:#}"));
-            is_named(&text, &probed).then(|| UNKNOWN.to_owned())
-        }
+    let shown = place.display().to_string();
+    let (found, mistakes) = match Sound::parse(&text, &shown) {
+        Ok(sound) => (sound.settings, words_of(&sound.mistakes)),
+        Err(mistake) => (Settings::default(), vec![format!("{mistake:#}")]),
     };
+    for mistake in &mistakes {
+        print_note(&format!("fullstripe: {mistake}"));
+    }
+    let unknown = || (!mistakes.is_empty() && is_named(&text, &probed)).then_some(UNKNOWN);
+    let name = owner(&found, &probed, &called).or_else(unknown);
     let Some(name) = name else {
         return Ok(());
     };
@@ -108,6 +130,10 @@ fn print_member(place: &Path, device: &str) -> Result<()> {
         _ => "FULLSTRIPE_PARTITIONS=1\n",
     };
     print_text(&format!("FULLSTRIPE_ARRAY={name}\n{seen}"))
+}
+
+fn words_of(mistakes: &[Mistake]) -> Vec<String> {
+    mistakes.iter().map(ToString::to_string).collect()
 }
 
 /// Whether a text has the UUID of a drive's container in it.
@@ -138,14 +164,16 @@ fn has_spare(array: &ArraySettings, called: &[&str]) -> bool {
     })
 }
 
-fn write_units(settings: &Settings, folder: &Path) -> Result<()> {
+/// Has systemd start every array of the file. The unit of an array whose block has a mistake ends at once and says so, and is
+/// then among the failed units, where an operator looks.
+fn write_units(found: &Sound, folder: &Path) -> Result<()> {
     if !folder.is_dir() {
         bail!(
             "{} is not a folder; systemd names the folders for its generators",
             folder.display()
         );
     }
-    for (name, array) in &settings.arrays {
+    for name in found.names() {
         let unit = format!("fullstripe@{name}.service");
         let wants = folder.join(STARTED_WITH);
         make_folder(&wants)?;
@@ -154,7 +182,10 @@ fn write_units(settings: &Settings, folder: &Path) -> Result<()> {
         let more = folder.join(format!("{unit}.d"));
         make_folder(&more)?;
         let file = more.join("deadline.conf");
-        let seconds = array.deadline_s + END_WITHIN_S;
+        // The array of a block that has a mistake by now may be being served with any deadline.
+        let array = found.settings.arrays.get(name);
+        let deadline_s = array.map_or(*DEADLINE_S.end(), |array| array.deadline_s);
+        let seconds = deadline_s + END_WITHIN_S;
         std::fs::write(&file, format!("[Service]\nTimeoutStopSec={seconds}\n"))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
@@ -175,25 +206,31 @@ mod tests {
         Settings::parse(text, "fullstripe.toml").unwrap()
     }
 
+    fn sound(text: &str) -> Sound {
+        Sound::parse(text, "fullstripe.toml").unwrap()
+    }
+
+    fn seconds_to_end(folder: &Path, name: &str) -> String {
+        let file = folder.join(format!("fullstripe@{name}.service.d/deadline.conf"));
+        let text = std::fs::read_to_string(file).unwrap();
+        text.trim_start_matches("[Service]\nTimeoutStopSec=")
+            .trim_end()
+            .to_owned()
+    }
+
     #[test]
     fn systemd_starts_each_array_and_waits_for_its_end() {
         let folder = tempfile::tempdir().unwrap();
-        let settings = settings(&format!(
+        let found = sound(&format!(
             "[array.my-data]\nuuid = \"{UUID}\"\ndeadline_s = 60\n"
         ));
-        write_units(&settings, folder.path()).unwrap();
+        write_units(&found, folder.path()).unwrap();
         let link = folder
             .path()
             .join("local-fs.target.wants/fullstripe@my-data.service");
         assert_eq!(std::fs::read_link(link).unwrap(), Path::new(UNIT));
-        let more = folder
-            .path()
-            .join("fullstripe@my-data.service.d/deadline.conf");
-        assert_eq!(
-            std::fs::read_to_string(more).unwrap(),
-            "[Service]\nTimeoutStopSec=210\n"
-        );
-        let error = write_units(&settings, &folder.path().join("none")).unwrap_err();
+        assert_eq!(seconds_to_end(folder.path(), "my-data"), "210");
+        let error = write_units(&found, &folder.path().join("none")).unwrap_err();
         assert!(error.to_string().contains("is not a folder"), "{error}");
     }
 
@@ -214,15 +251,54 @@ mod tests {
             "[array.b]\nuuid = \"{UUID}\"\n[array.\"a.1\"]\nuuid = \"1{}\"\n",
             &UUID[1..]
         );
-        assert_eq!(lines(&settings(&two)), "a.1\nb\n");
-        assert_eq!(lines(&settings("")), "");
+        assert_eq!(lines(&sound(&two)), "a.1\nb\n");
+        assert_eq!(lines(&sound(&(two + "shards = 99"))), "a.1\nb\n");
+        assert_eq!(lines(&sound("")), "");
     }
 
     #[test]
     fn without_arrays_nothing_is_started() {
         let folder = tempfile::tempdir().unwrap();
-        write_units(&settings(""), folder.path()).unwrap();
+        write_units(&sound(""), folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_mistake_in_one_block_holds_up_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("fullstripe.toml");
+        let [units, log] = ["units", "log"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&units).unwrap();
+        let run_on = |text: &str| {
+            std::fs::write(&place, text).unwrap();
+            std::fs::write(&log, "").unwrap();
+            let question = Question::Units {
+                normal: units.clone(),
+                other: Vec::new(),
+                log: Some(log.clone()),
+            };
+            let settings = place.clone();
+            let error = run(&BootArgs { question, settings }).unwrap_err();
+            (error.to_string(), std::fs::read_to_string(&log).unwrap())
+        };
+        let (error, logged) = run_on(&format!(
+            "[alerts]\nmial = []\n[array.a]\nuuid = \"{UUID}\"\n[array.b]\nshards = 99\n"
+        ));
+        assert!(error.contains(":2: alerts has no key \"mial\""), "{error}");
+        assert_eq!(logged.lines().count(), 2, "{logged}");
+        assert!(
+            logged.contains("fullstripe.toml:6: array.b.shards cannot be 99"),
+            "{logged}"
+        );
+        for (name, seconds) in [("a", "180"), ("b", "3750")] {
+            let link = format!("local-fs.target.wants/fullstripe@{name}.service");
+            assert!(units.join(link).is_symlink());
+            assert_eq!(seconds_to_end(&units, name), seconds);
+        }
+        std::fs::remove_dir_all(&units).unwrap();
+        let (error, logged) = run_on("[array");
+        assert!(error.contains(":1: this is not TOML ("), "{error}");
+        assert!(logged.contains(&error), "{logged}");
     }
 
     #[test]

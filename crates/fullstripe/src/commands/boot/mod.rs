@@ -9,6 +9,7 @@
 pub mod answers;
 pub mod enable;
 mod in_use;
+mod kernel_log;
 pub(super) mod programs;
 pub mod release;
 

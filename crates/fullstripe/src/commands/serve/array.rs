@@ -5,7 +5,7 @@
 //! the array still waits, for its block device.
 
 use super::notify::Notifier;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use container::gather::{Device, Gathering, Here, LOOK_EVERY, Step};
 use container::probe::parse_spec;
 use drives::spec::Target;
@@ -16,6 +16,7 @@ use metadata::imsm::start::StartOptions;
 use server::api::socket_path::SocketPath;
 use server::status::DeviceKind;
 use server::{AlertOptions, Hearer, Newcomers, Ping, ScrubEvery, ServeOptions, Server};
+use settings::sound::{Concerns, Mistake, Sound};
 use settings::{AlertSettings, ArraySettings, Attach, SCRUB_EVERY_S, ScrubPeriod, Settings};
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
@@ -29,6 +30,8 @@ pub(super) struct Array {
     name: String,
     settings: ArraySettings,
     alerts: AlertSettings,
+    /// What is wrong in the file, and does not concern the array's own block.
+    mistakes: Vec<Mistake>,
 }
 
 /// What the command line says about its start.
@@ -51,18 +54,41 @@ struct Gathered {
 }
 
 impl Array {
-    /// Reads the settings of the array called `name` from the file `place`.
+    /// Reads the settings of the array called `name` from the file `place`. What is wrong elsewhere in the file does not matter
+    /// to the array: see [`Array::mistakes`].
     ///
     /// # Errors
-    /// The file has a mistake, or no such array.
+    /// The file is not TOML, or has no such array, or the block of the array has a mistake.
     pub fn read(place: &Path, name: &str) -> Result<Array> {
-        let settings = Settings::read(place)?;
+        let mut found = Sound::read(place)?;
+        found.check_array(name)?;
         Ok(Array {
-            settings: settings.array(name)?.clone(),
-            alerts: settings.alerts,
+            settings: found.settings.array(name)?.clone(),
+            alerts: found.settings.alerts,
+            mistakes: found.mistakes,
             place: place.to_owned(),
             name: name.to_owned(),
         })
+    }
+
+    /// What is wrong elsewhere in the settings file, and what follows from it for this array, a sentence each.
+    pub fn mistakes(&self) -> Vec<String> {
+        let mistakes = self.mistakes.iter();
+        mistakes
+            .map(|mistake| format!("{mistake}; {}", self.follows(mistake)))
+            .collect()
+    }
+
+    fn follows(&self, mistake: &Mistake) -> String {
+        match mistake.concerns {
+            Concerns::Alerts if self.alerts.tells_nobody() => {
+                "until this is corrected and the array started again, it sends no alerts".to_owned()
+            }
+            Concerns::Alerts => "this key is not used, the other keys of [alerts] are".to_owned(),
+            Concerns::Array(_) | Concerns::File => {
+                format!("array {} is served all the same", self.name)
+            }
+        }
     }
 
     /// Waits until the array can be started, and returns how.
@@ -82,7 +108,16 @@ impl Array {
             seen,
         } = gathered;
         // It may have been released to md while its drives were waited for.
-        Settings::read(&self.place)?.array(&self.name)?;
+        if !Sound::read(&self.place)?
+            .names()
+            .contains(&self.name.as_str())
+        {
+            bail!(
+                "{} has no array \"{}\" any more",
+                self.place.display(),
+                self.name
+            );
+        }
         let settings = &self.settings;
         let deadline = Duration::from_secs(settings.deadline_s);
         Ok(ServeOptions {
@@ -350,5 +385,43 @@ mod tests {
         assert!(refused("data").contains("name one of these: logs"));
         let array = Array::read(&place, "logs").unwrap();
         assert_eq!(array.settings.attach, Attach::Off);
+        assert!(array.mistakes().is_empty());
+    }
+
+    #[test]
+    fn an_array_is_served_in_spite_of_what_is_wrong_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("fullstripe.toml");
+        let said = |alerts: &str| {
+            let text = format!(
+                "[array.data]\nuuid = \"3aaa0122:29827cfa:5331ad66:ca767371\"\n[array.logs]\nshards = 0\n[alerts]\n{alerts}"
+            );
+            std::fs::write(&place, text).unwrap();
+            let array = Array::read(&place, "data").unwrap();
+            assert_eq!(array.settings.shards, 1);
+            let ends = array.mistakes().into_iter().map(|mistake| {
+                let (_, follows) = mistake.rsplit_once("; ").unwrap();
+                follows.to_owned()
+            });
+            ends.collect::<Vec<_>>()
+        };
+        let all_the_same = "array data is served all the same";
+        assert_eq!(said("mail = ['root']"), [all_the_same]);
+        assert_eq!(
+            said("mail = ['root']\nminimum = 'all'"),
+            [
+                all_the_same,
+                "this key is not used, the other keys of [alerts] are"
+            ]
+        );
+        assert_eq!(
+            said("mail = 'root'"),
+            [
+                all_the_same,
+                "until this is corrected and the array started again, it sends no alerts"
+            ]
+        );
+        let own = Array::read(&place, "logs").err().unwrap().to_string();
+        assert!(own.contains(":4: array.logs.shards cannot be 0"), "{own}");
     }
 }

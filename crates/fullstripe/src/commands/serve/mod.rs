@@ -8,6 +8,7 @@ mod signals;
 
 use super::arguments::parse_level;
 use super::exit_codes;
+use alerts::Severity;
 use announcer::Announcer;
 use anyhow::{Context, Result};
 use array::{Array, Start};
@@ -217,6 +218,9 @@ fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Resu
     let notifier = Notifier::start()?;
     keep_in_memory(args, printer);
     let mut signals = Signals::new(array.is_some())?;
+    for mistake in array.iter().flat_map(Array::mistakes) {
+        printer.announcer.say_so_grave(Severity::Warning, &mistake);
+    }
     let options = match &array {
         Some(array) => array.wait(args.start(), &notifier, &**printer)?,
         None => args.options()?,
