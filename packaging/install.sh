@@ -19,4 +19,7 @@ for rules in "$here"/udev/*.rules; do
 done
 put 644 "$here/systemd/fullstripe@.service" /usr/lib/systemd/system/fullstripe@.service
 put 755 "$here/systemd/fullstripe-generator" /usr/lib/systemd/system-generators/fullstripe-generator
+for service in hibernate hybrid-sleep suspend-then-hibernate; do
+    put 644 "$here/systemd/hibernate.conf" "/usr/lib/systemd/system/systemd-$service.service.d/fullstripe.conf"
+done
 put 755 "$here/initramfs/hook" /usr/share/initramfs-tools/hooks/fullstripe

@@ -116,6 +116,9 @@ check_files() {
 755 /usr/share/initramfs-tools/hooks/fullstripe"
     is "what can be run" "$(listed -perm 755)" "$wanted"
     wanted="644 /usr/lib/systemd/system/fullstripe@.service
+644 /usr/lib/systemd/system/systemd-hibernate.service.d/fullstripe.conf
+644 /usr/lib/systemd/system/systemd-hybrid-sleep.service.d/fullstripe.conf
+644 /usr/lib/systemd/system/systemd-suspend-then-hibernate.service.d/fullstripe.conf
 644 /usr/lib/udev/rules.d/59-fullstripe-devices.rules
 644 /usr/lib/udev/rules.d/62-fullstripe-members.rules
 644 /usr/share/bash-completion/completions/fullstripe

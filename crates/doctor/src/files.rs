@@ -3,6 +3,7 @@
 //! Every path is given as on a running machine, like `/sys/class/nvme`. A file that cannot be read counts as absent:
 //! kernels differ in the files they have, and a check that finds none says so or reports nothing.
 
+use drives::layers::Layers;
 use std::cmp::Ordering;
 use std::fs;
 use std::path::PathBuf;
@@ -56,6 +57,12 @@ impl Files {
             .collect();
         names.sort_by(|left, right| by_number(left, right));
         names
+    }
+
+    /// What lies on the block devices of this tree.
+    #[must_use]
+    pub fn layers(&self) -> Layers {
+        Layers::below(&self.root)
     }
 
     /// The path with all links followed, relative to the root.

@@ -1,4 +1,4 @@
-//! Memory: how much is free, whether it may be locked, huge pages; and how many files may be open.
+//! Memory: how much is free, whether it may be locked, huge pages, where swap lies; and how many files may be open.
 
 use super::Machine;
 use super::files::{Files, parent};
@@ -18,7 +18,28 @@ pub fn check(machine: &Machine) -> Vec<Finding> {
     findings.extend(transparent_huge_pages(machine));
     findings.extend(reserved_huge_pages(files));
     findings.extend(open_files(files, need));
+    findings.extend(swap_on_arrays(files));
     findings
+}
+
+/// Swap, and the image of hibernation, on devices that a process serves: a process of fullstripe, or another one. The kernel may
+/// need them when that process cannot go on.
+fn swap_on_arrays(files: &Files) -> Vec<Finding> {
+    let layers = files.layers();
+    let above = layers.swaps().into_iter().chain(layers.image());
+    let is_served = |name: &&String| name.starts_with("ublkb") || name.starts_with("nbd");
+    let found = above.filter_map(|layer| {
+        let device = layer.devices.iter().find(is_served)?;
+        let what = format!(
+            "{} lies on /dev/{device}, which a process serves",
+            layer.what
+        );
+        Some(Finding::warning("swap", what).advise(format!(
+            "the machine may stand still when memory runs out or when it hibernates: {}",
+            layer.release
+        )))
+    });
+    found.collect()
 }
 
 /// Memory available without swapping: on the whole machine or in this process's control group, whichever is less.

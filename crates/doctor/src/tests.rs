@@ -335,3 +335,24 @@ fn the_machine_that_runs_the_tests_can_be_examined() {
         report.findings.len() + 1
     );
 }
+
+#[test]
+fn swap_on_an_array_is_told() {
+    let root = build(&[
+        GOOD_HOST,
+        "sys/devices/ublkb0/size = 1\nsys/class/block/ublkb0 -> ../../devices/ublkb0\ndev/ublkb0 = device\n\
+         sys/devices/sda/size = 1\nsys/class/block/sda -> ../../devices/sda\ndev/sda = device\n\
+         proc/swaps = Filename Type Size Used Priority\\n/dev/ublkb0 partition 1 0 -2\\n/dev/sda partition 1 0 -3\n\
+         proc/cmdline = resume=/dev/ublkb0",
+    ]);
+    let report = examine(&machine(&root), &[], &|_| Ok(empty_drive()));
+    let text = report.to_string();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains(" swap: "))
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    warning  swap: swap on /dev/ublkb0 lies on /dev/ublkb0, which a process serves; the machine may stand still when memory runs out or when it hibernates: swapoff /dev/ublkb0
+    warning  swap: the image of hibernation on /dev/ublkb0 lies on /dev/ublkb0, which a process serves; the machine may stand still when memory runs out or when it hibernates: name another device by resume= on the kernel's command line
+    ");
+}

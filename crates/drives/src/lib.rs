@@ -30,6 +30,7 @@ mod flushes;
 mod held;
 pub mod helpers;
 pub mod holders;
+pub mod layers;
 pub mod mailbox;
 pub mod memory;
 pub mod nvme;

@@ -91,6 +91,8 @@ pub enum Kind {
     NotRemembered,
     /// Events came too fast to be written.
     EventsNotKept,
+    /// The machine's swap lies on a volume.
+    SwapOnArray,
 }
 
 /// What holds for every event of a kind.
@@ -105,7 +107,7 @@ struct Facts {
 
 /// In the order of [`Kind`].
 #[rustfmt::skip]
-const FACTS: [Facts; 41] = [
+const FACTS: [Facts; 42] = [
     Facts { kind: Kind::MemberFailed, name: "member-failed", severity: Severity::Critical,
         next: "replace the drive: `fullstripe replace` or `fullstripe add-spare` puts another in its place, and a spare that is there takes it at once" },
     Facts { kind: Kind::CacheTurnedVolatile, name: "cache-turned-volatile", severity: Severity::Warning,
@@ -188,6 +190,8 @@ const FACTS: [Facts; 41] = [
         next: "look whether the disk with the program's state folder is full or failing" },
     Facts { kind: Kind::EventsNotKept, name: "events-not-kept", severity: Severity::Warning,
         next: "nothing; older events are in the journal" },
+    Facts { kind: Kind::SwapOnArray, name: "swap-on-array", severity: Severity::Warning,
+        next: "put swap and the image of hibernation on a drive that the kernel uses without fullstripe" },
 ];
 
 impl Kind {
@@ -244,7 +248,7 @@ mod tests {
                 facts.name
             );
         }
-        let last = Kind::EventsNotKept as usize;
+        let last = Kind::SwapOnArray as usize;
         assert_eq!(FACTS.len(), last + 1);
         let names: BTreeSet<&str> = FACTS.iter().map(|facts| facts.name).collect();
         assert_eq!(names.len(), FACTS.len());

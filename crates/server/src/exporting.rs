@@ -214,6 +214,14 @@ impl Exports {
         Ok(())
     }
 
+    /// The name of each volume that is a block device, and the kernel's device.
+    pub fn nodes(&self) -> Vec<(String, String)> {
+        let devices = self.all().devices().into_iter();
+        devices
+            .map(|(volume, device)| (volume, device.node))
+            .collect()
+    }
+
     /// Makes a volume a block device: in the way of this `kind`, or in the best way that this machine has. Returns what
     /// the volume is like, and how it is attached now.
     ///

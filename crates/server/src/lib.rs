@@ -36,6 +36,7 @@ mod snapshot;
 mod spares;
 mod state_folder;
 pub mod status;
+mod swap_watch;
 mod watch;
 
 #[cfg(any(test, feature = "testing"))]

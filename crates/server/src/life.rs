@@ -14,6 +14,7 @@ use super::runtime::{RunOptions, Runtime, Shared};
 use super::scratch;
 use super::spares::{NamedSpares, add_spares, open_drives};
 use super::status::{DeviceKind, Status};
+use super::swap_watch;
 use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, ApiServer, ApiSocket, EventLog, Hook, Spares};
 use crate::state_folder::keeper::Keeper;
@@ -194,6 +195,7 @@ impl Opening {
             alerter.start(self.alerts_folder, shared.clone())?;
         }
         server.exports.keep_true(shared.clone())?;
+        swap_watch::start(server.exports.clone(), shared.clone(), self.tell.clone())?;
         let spares = self.api.spares.clone();
         let api = api::serve_api(self.api)?;
         let (options, tell) = (&self.options, &*self.tell);

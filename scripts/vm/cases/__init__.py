@@ -2,7 +2,8 @@
 from interop.requirement import require
 
 from ..case import Case
-from . import attach, boot, exerciser, failures, file_systems, health, killed, layers, memory, package, reboots, recovered, stopped
+from . import (attach, boot, exerciser, failures, file_systems, health, killed, layers, memory, package, reboots, recovered, stopped,
+               suspended)
 
 # Groups whose cases are the same whatever makes the block device. The others know what becomes of a device whose server ends.
 BOTH_WAYS = ("device", "files", "failures", "layers")
@@ -31,7 +32,8 @@ def by(way, case):
 
 
 def all_cases():
-    modules = (attach, file_systems, failures, health, layers, exerciser, killed, recovered, stopped, reboots, boot, package, memory)
+    modules = (attach, file_systems, failures, health, layers, exerciser, killed, recovered, stopped, suspended, reboots, boot,
+               package, memory)
     cases = [case for module in modules for case in module.cases()]
     others = [by("ublk", case) for case in cases if case.group in BOTH_WAYS]
     others += [by("kernel_nbd", case) for case in cases if case.group in EVERY_WAY]

@@ -92,10 +92,15 @@ RELOADED = """
         sleep 0.5
     done
     [ "$(systemctl show -P MainPID {service})" = "$before" ] || fail "the reload has started another server" """
+# systemd has the reason from the package's drop-in, and nothing is written to disk.
+NOT_HIBERNATED = """
+    ! systemctl start systemd-hibernate.service 2> /dev/null || fail "the machine hibernates while an array is mounted"
+    journalctl -b -u systemd-hibernate -o cat > /run/said
+    grep -q 'the machine cannot hibernate while volume vol0 is the block device /dev/ublkb0' /run/said || fail "$(cat /run/said)" """
 
 
 def reboot(what):
-    """The file system is mounted at boot, and the array was stopped in order before."""
+    """The file system is mounted at boot, and the array was stopped in order before. The machine does not hibernate meanwhile."""
     def run(bench):
         begin(bench, what)
         bench.run(RELOADED.format(service=SERVICE))
@@ -104,6 +109,7 @@ def reboot(what):
             bench.run(HERE + THERE.format(service=SERVICE) + "\nhealthy", 150)
             for words in ("resync", "corrected parity"):
                 has(bench, words, there=False)
+        bench.run(NOT_HIBERNATED)
         return "mounted and clean after two reboots"
     return run
 

@@ -132,7 +132,7 @@ fn mounts_in(
 }
 
 /// Mount tables write white space as octal, like `\040`.
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {

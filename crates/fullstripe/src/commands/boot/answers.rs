@@ -1,10 +1,11 @@
 //! What udev and systemd ask at boot: whose a drive is, and which arrays are to be started; and what the scripts of a package ask
-//! when it is installed or removed: which arrays there are, and whether their devices are in use. Not for people, so it is not in
+//! when it is installed or removed: which arrays there are, and whether their devices are in use; and whether the machine may
+//! hibernate. Not for people, so it is not in
 //! the help.
 //!
 //! A mistake in the settings file concerns the array in whose block it is, and no other ([`settings::sound`]).
 
-use super::{in_use, kernel_log};
+use super::{hibernation, in_use, kernel_log};
 use crate::terminal::print::{print_note, print_text};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
@@ -64,6 +65,8 @@ enum Question {
     Arrays,
     /// Refuse if a block device of fullstripe is mounted or claimed, and say by whom
     InUse,
+    /// Refuse if there is a block device of fullstripe, because the machine must not hibernate then
+    MayHibernate,
 }
 
 /// Runs `boot`.
@@ -91,6 +94,7 @@ pub fn run(args: &BootArgs) -> Result<ExitCode> {
             found.without_mistake()?;
         }
         Question::InUse => in_use::refuse_used()?,
+        Question::MayHibernate => hibernation::refuse_served()?,
     }
     Ok(ExitCode::SUCCESS)
 }

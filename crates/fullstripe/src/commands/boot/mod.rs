@@ -8,6 +8,7 @@
 
 pub mod answers;
 pub mod enable;
+mod hibernation;
 mod in_use;
 mod kernel_log;
 pub(super) mod programs;
