@@ -5,6 +5,7 @@
 
 use crate::probe::{Probed, in_time, parse_spec, probe, probe_all};
 use crate::refusal::refused;
+use crate::root_drive;
 use anyhow::{Result, bail};
 use drives::drive::{Access, OpenError};
 use drives::holders::holders;
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 ///
 /// # Errors
 /// A drive cannot be opened or has no place for metadata; two have the same serial number. A drive that is
-/// in use is a refusal that names the user.
+/// in use is a refusal that names the user, and so is one that the root file system lies on.
 pub fn for_change(specs: &[String]) -> Result<Vec<Probed>> {
     exclusively(specs, Access::Exclusive)
 }
@@ -30,6 +31,7 @@ pub fn for_reading(specs: &[String]) -> Result<Vec<Probed>> {
 
 fn exclusively(specs: &[String], access: Access) -> Result<Vec<Probed>> {
     refuse_twins(specs)?;
+    root_drive::refuse(specs)?;
     let drives = probe_all(specs, access).map_err(busy_is_refusal)?;
     for probed in &drives {
         let users = probed.path().map(holders).unwrap_or_default();

@@ -231,6 +231,44 @@ def one_owner(bench):
     return "md took it without settings, and left it alone with them, and its partitions too"
 
 
+# What stands beside the array of the settings: an array of md, on the other drives.
+MD_HAS_ITS_OWN = """
+    tries=0
+    until grep -q '^md.* active .*raid5' /proc/mdstat; do
+        tries=$((tries + 1))
+        [ $tries -lt 60 ] || fail "md has not its array: $(cat /proc/mdstat)"
+        sleep 1
+    done
+    for path in $(drive 2 3 4); do
+        grep -q "^md.*${path##*/}" /proc/mdstat || fail "md has not $path: $(cat /proc/mdstat)"
+    done
+    for path in $(drive 0 1); do
+        ! grep -q "${path##*/}" /proc/mdstat || fail "md has $path: $(cat /proc/mdstat)"
+    done"""
+# The drives of md's array, and the drive that the root file system is on, are refused in words that say why.
+REFUSED = """
+    unset FULLSTRIPE_SOCKET
+    ! fullstripe serve $(drive 2 3 4) > /run/said 2>&1 || fail "drives that md has are served"
+    grep -q 'is in use by Linux md array md' /run/said || fail "drives of md are refused with other words: $(cat /run/said)"
+    ! fullstripe create other --level 0 --size 8m /dev/vda $(drive 4) > /run/said 2>&1 || fail "the root's drive was taken"
+    grep -q 'the root file system of this machine lies on /dev/vda, .*leave this array to Linux md' /run/said ||
+        fail "the root's drive is refused with other words: $(cat /run/said)" """
+
+
+def beside_md(bench):
+    """An array that the settings do not name, as that of the root file system, is md's at boot, and the one beside it is not."""
+    install(bench, 1, "0 1")
+    bench.run(MD_TAKES_IT)
+    bench.run(SETTINGS + "\ncreate_named system 5 256m '2 3 4'" + COLDPLUG, 120)
+    mount(bench, DEVICE)
+    for _ in range(2):
+        bench.run(HERE + THERE.format(service=SERVICE) + MD_HAS_ITS_OWN + "\nhealthy", 150)
+        bench.run(REFUSED)
+        bench.reboot()
+    bench.run(HERE + THERE.format(service=SERVICE) + MD_HAS_ITS_OWN + "\nhealthy", 150)
+    return "md has its array and fullstripe has the other, also after two reboots"
+
+
 # Mistakes everywhere but in the block of the array that is to be served.
 FLAWED = """
     cat >> /etc/fullstripe/fullstripe.toml << END
@@ -286,6 +324,7 @@ def cases():
         *(Case("boot", f"RAID 5 of 4, mounted by {shown}: reboots", reboot(what), reboots=True, way="ublk")
           for what, shown in reboots),
         Case("boot", "RAID 1 of 2 with partitions: md leaves it alone", one_owner, reboots=True, way="ublk"),
+        Case("boot", "RAID 1 of 2 beside an array of md", beside_md, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a power cut", power_cut, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a member is missing, and comes late", late_member, reboots=True, way="ublk"),
         Case("boot", "RAID 5 of 4: a kernel without ublk", without_ublk, reboots=True, way="ublk"),
