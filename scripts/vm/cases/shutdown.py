@@ -1,0 +1,69 @@
+"""The machine reboots in order while LVM or LUKS lies between the array and its file system.
+
+Boot cases have a file system directly on the array's device. Here, too, it is mounted at boot, and the array is left clean.
+"""
+from interop.requirement import require
+
+from ..case import Case
+from .boot import DEVICE, HERE, SERVICE, SETTINGS, THERE, has, install
+
+# The rest of this lane has no udev, and says so to LVM.
+BEGIN = HERE + "unset DM_DISABLE_UDEV\n"
+MOUNTED = """
+    mkfs.ext4 -q -E nodiscard {device}
+    udevadm settle
+    mkdir -p /mnt
+    echo "{device} /mnt ext4 defaults 0 2" >> /etc/fstab
+    systemctl daemon-reload
+    systemctl start mnt.mount
+    mkdir /mnt/kept
+    cp /host/tree/* /mnt/kept"""
+# As docs/using.md says: the first member begins as the volume does.
+LVM = """
+    mkdir -p /etc/lvm
+    echo 'devices {{ md_component_checks = "full" }}' > /etc/lvm/lvm.conf
+    pvcreate -q {volume}
+    vgcreate -q group {volume}
+    lvcreate -q -y -W n -L 200m -n data group
+    udevadm settle"""
+LUKS = """
+    echo secret > /etc/key; chmod 600 /etc/key
+    cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {volume} /etc/key
+    echo "safe {volume} /etc/key luks" >> /etc/crypttab
+    systemctl daemon-reload
+    systemctl start systemd-cryptsetup@safe.service"""
+# What the server did when the machine went down.
+BEFORE = """
+    journalctl -b -1 -u {service} -o cat > /host/before""".format(service=SERVICE)
+
+
+def begin(bench):
+    install(bench, 5, "0 1 2 3")
+    bench.run(SETTINGS, 120)
+
+
+def stopped_in_order(bench):
+    """Fails unless the server left the volume clean."""
+    before = bench.read("before").decode(errors="replace")
+    require("marked clean" in before, f"when the machine went down, the server said {before}")
+    for words in ("resync", "corrected parity", "recorded no end"):
+        has(bench, words, there=False)
+
+
+def above(between, device):
+    """The file system lies on what `between` makes of the volume, and is there after reboots."""
+    def run(bench):
+        begin(bench)
+        bench.run(BEGIN + between.format(volume=DEVICE) + MOUNTED.format(device=device), 120)
+        for _ in range(2):
+            bench.reboot()
+            bench.run(BEGIN + THERE.format(service=SERVICE) + BEFORE + "\nhealthy", 200)
+            stopped_in_order(bench)
+        return "mounted and clean after two reboots"
+    return run
+
+
+def cases():
+    return [Case("shutdown", f"RAID 5 of 4: {name}", run, reboots=True, way="ublk") for name, run in (
+        ("LVM on the array", above(LVM, "/dev/group/data")),
+        ("LUKS on the array", above(LUKS, "/dev/mapper/safe")))]
