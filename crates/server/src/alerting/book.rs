@@ -5,6 +5,7 @@
 //! a count. An alert that has not arrived is tried again after growing pauses, by that way alone, and is given up after
 //! [`GIVE_UP_AFTER_S`]. When the array has been unwell and is well again, this is an alert too.
 
+use crate::event_kinds::Kind;
 use alerts::{Alert, Severity, Way};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -21,6 +22,8 @@ const WAITING_MAX: usize = 200;
 const RECENT_MAX: usize = 100;
 /// An array that turns unwell within this time of an alert is what the alert was about.
 const RELATED_S: u64 = 60;
+/// An alert of a failed drive counts as resolved this long after it at the earliest: the status is a little later than events.
+const SETTLED_AFTER_S: u64 = 3;
 
 /// What is kept across restarts.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -65,6 +68,8 @@ impl Book {
     /// Takes an event; `ways` are those that are set. Returns how many older attempts had no room.
     pub fn hear(&mut self, alert: Alert, now_s: u64, ways: &[Way]) -> usize {
         self.alerted_s = now_s;
+        // A small array may be whole again before anybody looks how it is.
+        self.is_unwell |= alert.kind == Kind::MemberFailed.name();
         let is_same = |recent: &&mut Recent| {
             let told = &recent.newest;
             let about = (&told.kind, &told.volume, &told.member);
@@ -131,7 +136,7 @@ impl Book {
                 };
                 return self.put(&alert, now_s, ways);
             }
-            (true, true) => {
+            (true, true) if now_s.saturating_sub(self.alerted_s) >= SETTLED_AFTER_S => {
                 self.is_unwell = false;
                 self.recent.clear();
                 let alert = Alert {
@@ -303,9 +308,17 @@ mod tests {
             book.look(state, Alert::default(), 9000, &WAYS[..1]);
         }
         assert_eq!(due(&mut book, 9000), ["resolved  0 mail"]);
+        // A drive that failed, and whose place a spare had taken before anybody looked.
+        book.hear(event("member-failed", "d1"), 9000, &WAYS[..1]);
+        book.look(&well, Alert::default(), 9001, &WAYS[..1]);
+        assert_eq!(due(&mut book, 9001), ["member-failed d1 1 mail"]);
+        for now_s in [9003, 9004] {
+            book.look(&well, Alert::default(), now_s, &WAYS[..1]);
+        }
+        assert_eq!(due(&mut book, 9004), ["resolved  0 mail"]);
         // A drive that was lost while the array was not served.
-        book.look(&degraded, Alert::default(), 9001, &WAYS[..1]);
-        book.look(&degraded, Alert::default(), 9002, &WAYS[..1]);
-        assert_eq!(due(&mut book, 9100), ["array-unwell  0 mail"]);
+        book.look(&degraded, Alert::default(), 9101, &WAYS[..1]);
+        book.look(&degraded, Alert::default(), 9102, &WAYS[..1]);
+        assert_eq!(due(&mut book, 9200), ["array-unwell  0 mail"]);
     }
 }
