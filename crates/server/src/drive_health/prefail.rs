@@ -40,10 +40,11 @@ impl Prefail {
         let Some(due) = self.due(&status) else {
             return;
         };
-        let member = |id: u8| status.members.iter().find(|member| member.id == id);
-        let (Some(from), Some(to)) = (member(due.from), member(due.to)) else {
-            return;
+        let member = |id: u8| {
+            let found = status.members.iter().find(|member| member.id == id);
+            found.expect("a copy is due between drives of the status")
         };
+        let (from, to) = (member(due.from), member(due.to));
         let order = Command::Replace {
             volume: VolumeId(due.volume),
             slot: Slot(due.slot),

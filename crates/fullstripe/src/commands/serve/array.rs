@@ -17,7 +17,7 @@ use server::api::socket_path::SocketPath;
 use server::status::DeviceKind;
 use server::{AlertOptions, Hearer, Newcomers, Ping, ScrubEvery, ServeOptions, Server};
 use settings::sound::{Concerns, Mistake, Sound};
-use settings::{AlertSettings, ArraySettings, Attach, SCRUB_EVERY_S, ScrubPeriod, Settings};
+use settings::{AlertSettings, ArraySettings, Attach, SCRUB_EVERY_S, ScrubPeriod};
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,8 @@ impl Array {
     fn follows(&self, mistake: &Mistake) -> String {
         match mistake.concerns {
             Concerns::Alerts if self.alerts.tells_nobody() => {
-                "until this is corrected and the array started again, it sends no alerts".to_owned()
+                "until this is corrected and read anew (systemctl reload), the array sends no alerts"
+                    .to_owned()
             }
             Concerns::Alerts => "this key is not used, the other keys of [alerts] are".to_owned(),
             Concerns::Array(_) | Concerns::File => {
@@ -189,17 +190,23 @@ impl Array {
         }
     }
 
-    /// What the file says about alerts now, and whether it says something else about the array than at the start.
+    /// What the file says about alerts now, and whether it says something else about the array than at the start. A mistake in the
+    /// block of an array does not matter to alerts.
     fn read_alerts_anew(&self) -> Result<(AlertOptions, bool)> {
-        let settings = Settings::read(&self.place)?;
-        let (options, mut mistakes) = alert_options(&self.name, &settings.alerts);
-        if !mistakes.is_empty() {
-            return Err(mistakes.swap_remove(0));
+        let found = Sound::read(&self.place)?;
+        let in_alerts = |mistake: &Mistake| mistake.concerns == Concerns::Alerts;
+        if let Some(mistake) = found.mistakes.into_iter().find(in_alerts) {
+            return Err(mistake.error);
         }
-        Ok((
-            options,
-            settings.arrays.get(&self.name) != Some(&self.settings),
-        ))
+        let settings = found.settings;
+        let (options, mistakes) = alert_options(&self.name, &settings.alerts);
+        match mistakes.into_iter().next() {
+            Some(mistake) => Err(mistake),
+            None => Ok((
+                options,
+                settings.arrays.get(&self.name) != Some(&self.settings),
+            )),
+        }
     }
 
     fn exports(&self, deadline: Duration) -> Vec<Bind> {
@@ -418,7 +425,7 @@ mod tests {
             said("mail = 'root'"),
             [
                 all_the_same,
-                "until this is corrected and the array started again, it sends no alerts"
+                "until this is corrected and read anew (systemctl reload), the array sends no alerts"
             ]
         );
         let own = Array::read(&place, "logs").err().unwrap().to_string();

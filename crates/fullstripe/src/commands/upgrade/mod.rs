@@ -60,7 +60,7 @@ struct ArrayReport {
     array: String,
     state: State,
     /// What used its devices waited no longer than this; if it was switched.
-    waited_ms_max: Option<u64>,
+    waited_max_ms: Option<u64>,
 }
 
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,13 +105,13 @@ pub fn run(args: &UpgradeArgs) -> Result<ExitCode> {
         reports.push(ArrayReport {
             array: name,
             state,
-            waited_ms_max: None,
+            waited_max_ms: None,
         });
     }
     for (at, other) in others.into_iter().filter(|_| !args.check) {
         let waited = switch(&other)?;
         reports[at].state = State::Switched;
-        reports[at].waited_ms_max = Some(waited.as_millis() as u64);
+        reports[at].waited_max_ms = Some(waited.as_millis() as u64);
     }
     match args.json {
         true => print_json(&Report {
@@ -183,7 +183,7 @@ fn switch(other: &Other) -> Result<Duration> {
 
 fn in_words(report: &ArrayReport) -> String {
     let array = &report.array;
-    match (report.state, report.waited_ms_max) {
+    match (report.state, report.waited_max_ms) {
         (State::NotServed, _) => format!("{array}: systemd does not serve it.\n"),
         (State::Current, _) => format!("{array}: this program serves it.\n"),
         (State::Switchable, _) => {

@@ -72,8 +72,12 @@ impl Unit {
     /// systemd does not answer.
     pub fn serving(&self) -> Result<Option<u32>> {
         let shown = self.show(&["ActiveState", "MainPID"])?;
-        let pid = shown["MainPID"].parse::<u32>().ok().filter(|pid| *pid != 0);
-        Ok(pid.filter(|_| shown["ActiveState"] == "active"))
+        let said = &shown["MainPID"];
+        let pid: u32 = said
+            .parse()
+            .with_context(|| format!("systemd says that the process of {self} is {said:?}"))?;
+        // Zero is no process.
+        Ok((pid != 0 && shown["ActiveState"] == "active").then_some(pid))
     }
 
     /// Refuses if the service would not start `this` program.
