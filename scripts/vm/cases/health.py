@@ -111,6 +111,8 @@ def is_copied(bench):
     begin(bench)
     bench.run(LOAD.format(mib=MIB, rate=MIB_PER_SECOND))
     try:
+        # The copy must not be finished before the status is looked at.
+        bench.run("fullstripe rate 1m")
         reports(bench, 1, UNRELIABLE)
         name = bench.run("drive 1")
         bench.run(EVENT.format(words=f"{name} reports that it has become unreliable: it is being copied", meanwhile="load_runs"), 150)
@@ -121,7 +123,7 @@ def is_copied(bench):
         alert = alerts_of(bench, "drive-failing")
         require(len(alert) == 1 and alert[0]["severity"] == "critical" and alert[0]["member"] == name, f"the alerts are {alert}")
         require("fullstripe replace" in alert[0]["next"], f"the alert does not say what to do: {alert[0]['next']}")
-        bench.run(COPIED, 150)
+        bench.run("fullstripe rate unlimited" + COPIED, 150)
         bench.run(LOAD_ENDS, 300)
         bench.run(ENDS.format(after=AFTER), 150)
         gone, new = drive_of(bench, 1), drive_of(bench, SPARE)

@@ -14,7 +14,8 @@ from interop.requirement import require
 from ..case import Case
 from .load import LOAD_ENDS, begin, compared
 
-MIB, MIB_PER_SECOND = 16, 2
+# fio catches up after a pause, so it has to have enough for both.
+MIB, MIB_PER_SECOND = 40, 2
 # How long there is no server, for each time that it ends. At once, the kernel may not have noticed yet that it has ended.
 PAUSES_SECONDS = (3, 0)
 # The server's end is put in between.
