@@ -30,11 +30,11 @@ fast: ## the modules' own tests only
 e2e: ## the end-to-end tests only: the built binary with real clients and file systems
 	@scripts/test.sh e2e
 
-test-interop: build ## Linux md in a machine of its own and we go on with each other's arrays (ARGS=--long: more cases)
+test-interop: build ## Linux md in a machine of its own and we go on with each other's arrays (ARGS=--long: more cases; ARGS=--story: an array's first year)
 	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -m interop $(ARGS)
 
-test-vm: build ## a real kernel in a virtual machine uses arrays of NVMe drives as block devices (ARGS=--long: more cases)
-	@scripts/setup.sh $(if $(findstring --long,$(ARGS)),vm-long,vm)
+test-vm: build ## a real kernel in a virtual machine uses arrays of NVMe drives as block devices (ARGS=--long: more cases; ARGS=--story: an array's first year)
+	@scripts/setup.sh $(if $(filter --long --story,$(ARGS)),vm-long,vm)
 	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -m vm $(ARGS)
 
 test-deb: build ## the Debian package is installed, upgraded, removed and purged in fresh Debians 12 and 13; needs root

@@ -30,6 +30,7 @@ LANES = {
     "tests": "make test",
     "interop": "make test-interop ARGS=--long",
     "vm": "make test-vm ARGS=--long",
+    "story": "make test-vm ARGS=--story",
     "faults": "make test-faults COUNT=30000",
     "torture": "make torture ROUNDS=100",
     "cuts": "make test-cuts",

@@ -1,6 +1,6 @@
 """Serves arrays of emulated NVMe drives in a virtual machine, to the block layer of a real kernel.
 
-usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--binary FILE] [--patience N] [--keep] [--list]
+usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--story] [--binary FILE] [--patience N] [--keep] [--list]
 
 Boots Debian's kernel 6.12 in QEMU, without hardware support and without root (kernel.py, image.py, machine.py). In the
 guest fullstripe serves its drives, a volume becomes a block device of the kernel (attach.py), and file systems,
@@ -9,7 +9,7 @@ partitions, LVM and dm-crypt use it, while drives fail and are pulled out (cases
 
 Prints a table, then the failed cases once more; the last line is 'N passed, N failed'. The exit code is 1 if a case
 fails. If the machine lacks a program, the script says which and runs nothing. Without --long only the cases of CI run
-(cases/__init__.py); some long ones only if --only names their group (cases/memory.py).
+(cases/__init__.py); some long ones only if --only names their group (cases/memory.py), or --story (cases/story.py).
 """
 import argparse
 import os
@@ -35,6 +35,8 @@ def line(outcome):
 
 
 def chosen(options):
+    if options.story:
+        return [case for case in all_cases() if case.group == "story"]
     cases = all_cases() if options.long else short_cases()
     words = options.only.split(",") if options.only else []
     cases = [case for case in cases if not case.by_name or any(case.group in word for word in words)]
@@ -74,6 +76,7 @@ def main():
     parser.add_argument("--binary", default="target/release/fullstripe", help="the fullstripe program to test")
     parser.add_argument("--long", action="store_true", help="all cases")
     parser.add_argument("--only", help="cases whose group and name contain all of these comma-separated words")
+    parser.add_argument("--story", action="store_true", help="only the case that tells an array's first year")
     parser.add_argument("--patience", type=float, default=1,
                         help="wait this many times as long for the guest, on a machine that does other work too")
     parser.add_argument("--keep", action="store_true", help="keep the folders of the machines: drives, console, jobs")

@@ -128,6 +128,14 @@ def begin(bench, changed=lambda use: use):
     run(bench, changed(use) + FILES)
 
 
+def put_fio(bench):
+    """Puts fio into this Debian."""
+    root = os.path.join(bench.share, "fio")
+    os.makedirs(os.path.join(root, "sbin"))
+    copy_program("fio", find_program("fio"), root)
+    run(bench, FIO)
+
+
 def longest_request_s(bench):
     """The longest request that fio had, of those that it wrote with and those that it compared with."""
     job = json.loads(bench.read("fio.json"))["jobs"][0]
@@ -137,10 +145,7 @@ def longest_request_s(bench):
 def upgraded_and_removed(bench):
     begin(bench)
     run(bench, REFUSED)
-    root = os.path.join(bench.share, "fio")
-    os.makedirs(os.path.join(root, "sbin"))
-    copy_program("fio", find_program("fio"), root)
-    run(bench, FIO)
+    put_fio(bench)
     upgraded = run(bench, UPGRADED + SAME_FILES, 240)
     longest_s = longest_request_s(bench)
     require(longest_s < 2 * SLOWNESS, f"a request took {longest_s:.1f} s: {upgraded}")
