@@ -19,6 +19,7 @@ for rules in "$here"/udev/*.rules; do
 done
 put 644 "$here/systemd/fullstripe@.service" /usr/lib/systemd/system/fullstripe@.service
 put 755 "$here/systemd/fullstripe-generator" /usr/lib/systemd/system-generators/fullstripe-generator
+put 755 "$here/systemd/fullstripe.shutdown" /usr/lib/systemd/system-shutdown/fullstripe
 for service in hibernate hybrid-sleep suspend-then-hibernate; do
     put 644 "$here/systemd/hibernate.conf" "/usr/lib/systemd/system/systemd-$service.service.d/fullstripe.conf"
 done

@@ -113,6 +113,7 @@ check_files() {
     local wanted
     wanted="755 /usr/bin/fullstripe
 755 /usr/lib/systemd/system-generators/fullstripe-generator
+755 /usr/lib/systemd/system-shutdown/fullstripe
 755 /usr/share/initramfs-tools/hooks/fullstripe"
     is "what can be run" "$(listed -perm 755)" "$wanted"
     wanted="644 /usr/lib/systemd/system/fullstripe@.service

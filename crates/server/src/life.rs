@@ -271,6 +271,12 @@ impl Server {
         self.stop_asked.clone()
     }
 
+    /// From now on events are neither written to files nor told to programs or people. Files of the state folder are closed.
+    pub fn keep_no_more(&self) {
+        finish_telling(&self.hook, &self.keeper);
+        finish_alerting(&self.alerter);
+    }
+
     /// Disconnects clients first, then flushes the volumes and, where nothing is in doubt, marks them clean.
     ///
     /// # Errors
@@ -286,9 +292,7 @@ impl Server {
             hearer.say(&sentence);
         }
         finish_telling(&self.hook, &self.keeper);
-        if let Some(alerter) = &self.alerter {
-            alerter.finish(ALERT_WITHIN);
-        }
+        finish_alerting(&self.alerter);
         drop(self.open);
         self.exports.release();
         result
@@ -302,6 +306,13 @@ fn finish_telling(hook: &Option<Arc<Hook>>, keeper: &Option<Arc<Keeper>>) {
     }
     if let Some(keeper) = keeper {
         keeper.finish(KEEP_WITHIN);
+    }
+}
+
+/// Waits until the alert that is being sent has arrived, but not for the others, which the next start sends.
+fn finish_alerting(alerter: &Option<Arc<Alerter>>) {
+    if let Some(alerter) = alerter {
+        alerter.finish(ALERT_WITHIN);
     }
 }
 

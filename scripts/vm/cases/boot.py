@@ -312,7 +312,7 @@ def mistakes(bench):
     bench.run(FLAWED)
     bench.reboot()
     bench.run(HERE + THERE.format(service=SERVICE) + SERVED_ALL_THE_SAME + "\nhealthy", 150)
-    for words in (":9: alerts has no key", "it sends no alerts", "array data is served all the same"):
+    for words in (":9: alerts has no key", "the array sends no alerts", "array data is served all the same"):
         has(bench, words, there=True)
     bench.run(NO_TOML.format(service=SERVICE), 60)
     return "mounted after a reboot with three mistakes, which the journal names with their lines"

@@ -1,4 +1,4 @@
-"""The machine reboots in order while LVM or LUKS lies between the array and its file system.
+"""The machine reboots in order while LVM or LUKS lies between the array and its file system, or something keeps the mount busy.
 
 Boot cases have a file system directly on the array's device. Here, too, it is mounted at boot, and the array is left clean.
 """
@@ -32,6 +32,18 @@ LUKS = """
     echo "safe {volume} /etc/key luks" >> /etc/crypttab
     systemctl daemon-reload
     systemctl start systemd-cryptsetup@safe.service"""
+# It is no part of any shutdown: only the last thing that systemd does ends it. It writes all the time, so the volume is not clean by
+# itself.
+BUSY = """
+    cat > /etc/systemd/system/busy.service << 'END'
+[Unit]
+DefaultDependencies=no
+[Service]
+ExecStart=/bin/sh -c 'exec 3> /mnt/open; while :; do echo more >&3; sync /mnt/open; sleep 0.2; done'
+END
+    systemctl daemon-reload
+    systemctl start busy.service
+    sync"""
 # What the server did when the machine went down.
 BEFORE = """
     journalctl -b -1 -u {service} -o cat > /host/before""".format(service=SERVICE)
@@ -63,7 +75,26 @@ def above(between, device):
     return run
 
 
+def busy(bench):
+    """The server goes on until systemd has ended what keeps the mount busy, and has unmounted it. By then the journal has ended, so the
+    drives show that the array was left clean: nothing is repaired at the next start."""
+    begin(bench)
+    bench.run(BEGIN + MOUNTED.format(device=DEVICE) + BUSY, 120)
+    bench.reboot()
+    bench.run(BEGIN + THERE.format(service=SERVICE) + BEFORE + "\nhealthy", 200)
+    before = bench.read("before").decode(errors="replace")
+    words = "the machine goes down while volume vol0 (/dev/ublkb0) is in use by the file system mounted at /mnt"
+    require(words in before, f"when the machine went down, the server said {before}")
+    for words in ("resync", "corrected parity"):
+        has(bench, words, there=False)
+    bench.run(BEGIN + """
+        systemctl stop busy.service mnt.mount
+        check_fs ext4 """ + DEVICE, 120)
+    return "mounted again, and the array was left clean"
+
+
 def cases():
     return [Case("shutdown", f"RAID 5 of 4: {name}", run, reboots=True, way="ublk") for name, run in (
         ("LVM on the array", above(LVM, "/dev/group/data")),
-        ("LUKS on the array", above(LUKS, "/dev/mapper/safe")))]
+        ("LUKS on the array", above(LUKS, "/dev/mapper/safe")),
+        ("a mount that stays busy", busy))]

@@ -15,7 +15,7 @@ use container::probe::Probed;
 use drives::holders::partitions;
 use drives::spec::Target;
 use settings::sound::{Mistake, Sound};
-use settings::{ArraySettings, DEADLINE_S, Settings};
+use settings::{ArraySettings, Settings};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,9 +24,6 @@ use std::process::ExitCode;
 const UNIT: &str = "/usr/lib/systemd/system/fullstripe@.service";
 /// What systemd starts at boot. An array's unit orders itself before file systems, so the arrays are part of these.
 const STARTED_WITH: &str = "local-fs.target.wants";
-/// How much longer than a drive may take to answer the end of a server may take: clients have 60 s to go, and so have flushes
-/// and the last records.
-const END_WITHIN_S: u64 = 150;
 /// Where the kernel lists block devices.
 const DEVICES: &str = "/sys/class/block";
 /// The array of a drive whose container is named in a file that has a mistake.
@@ -183,15 +180,6 @@ fn write_units(found: &Sound, folder: &Path) -> Result<()> {
         make_folder(&wants)?;
         let link = wants.join(&unit);
         symlink(UNIT, &link).with_context(|| format!("cannot make the link {}", link.display()))?;
-        let more = folder.join(format!("{unit}.d"));
-        make_folder(&more)?;
-        let file = more.join("deadline.conf");
-        // The array of a block that has a mistake by now may be being served with any deadline.
-        let array = found.settings.arrays.get(name);
-        let deadline_s = array.map_or(*DEADLINE_S.end(), |array| array.deadline_s);
-        let seconds = deadline_s + END_WITHIN_S;
-        std::fs::write(&file, format!("[Service]\nTimeoutStopSec={seconds}\n"))
-            .with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(())
 }
@@ -214,26 +202,15 @@ mod tests {
         Sound::parse(text, "fullstripe.toml").unwrap()
     }
 
-    fn seconds_to_end(folder: &Path, name: &str) -> String {
-        let file = folder.join(format!("fullstripe@{name}.service.d/deadline.conf"));
-        let text = std::fs::read_to_string(file).unwrap();
-        text.trim_start_matches("[Service]\nTimeoutStopSec=")
-            .trim_end()
-            .to_owned()
-    }
-
     #[test]
-    fn systemd_starts_each_array_and_waits_for_its_end() {
+    fn systemd_starts_each_array() {
         let folder = tempfile::tempdir().unwrap();
-        let found = sound(&format!(
-            "[array.my-data]\nuuid = \"{UUID}\"\ndeadline_s = 60\n"
-        ));
+        let found = sound(&format!("[array.my-data]\nuuid = \"{UUID}\"\n"));
         write_units(&found, folder.path()).unwrap();
         let link = folder
             .path()
             .join("local-fs.target.wants/fullstripe@my-data.service");
         assert_eq!(std::fs::read_link(link).unwrap(), Path::new(UNIT));
-        assert_eq!(seconds_to_end(folder.path(), "my-data"), "210");
         let error = write_units(&found, &folder.path().join("none")).unwrap_err();
         assert!(error.to_string().contains("is not a folder"), "{error}");
     }
@@ -294,10 +271,9 @@ mod tests {
             logged.contains("fullstripe.toml:6: array.b.shards cannot be 99"),
             "{logged}"
         );
-        for (name, seconds) in [("a", "180"), ("b", "3750")] {
+        for name in ["a", "b"] {
             let link = format!("local-fs.target.wants/fullstripe@{name}.service");
             assert!(units.join(link).is_symlink());
-            assert_eq!(seconds_to_end(&units, name), seconds);
         }
         std::fs::remove_dir_all(&units).unwrap();
         let (error, logged) = run_on("[array");

@@ -33,6 +33,18 @@ pub fn refuse_used() -> Result<()> {
     }
 }
 
+/// Which of these volumes' devices are in use, and by whom: part of a sentence. `None` if none of them is.
+pub(in crate::commands) fn in_use<'a>(
+    devices: impl Iterator<Item = (&'a str, &'a Path)>,
+) -> Option<String> {
+    let uses: Vec<String> = devices
+        .map(|(volume, node)| (volume, node, users_of(node)))
+        .filter(|(_, _, users)| !users.is_empty())
+        .map(|(volume, node, users)| use_of(volume, node, &users))
+        .collect();
+    (!uses.is_empty()).then(|| words::and(&uses))
+}
+
 /// Who has mounted or claimed the device. A device that the kernel does not have any more is not in use.
 fn users_of(node: &Path) -> Vec<Holder> {
     let listed = users(node);
@@ -64,15 +76,17 @@ fn users_of(node: &Path) -> Vec<Holder> {
     )]
 }
 
+fn use_of(volume: &str, node: &Path, users: &[Holder]) -> String {
+    let who: Vec<&str> = users.iter().map(|user| user.who.as_str()).collect();
+    let node = node.display();
+    format!("volume {volume} ({node}) is in use by {}", words::and(&who))
+}
+
 /// What uses which device, and what releases them.
 fn sentence(used: &[(Given, Vec<Holder>)]) -> String {
     let uses: Vec<String> = used
         .iter()
-        .map(|(device, users)| {
-            let who: Vec<&str> = users.iter().map(|user| user.who.as_str()).collect();
-            let (volume, node) = (&device.volume, device.node.display());
-            format!("volume {volume} ({node}) is in use by {}", words::and(&who))
-        })
+        .map(|(device, users)| use_of(&device.volume, &device.node, users))
         .collect();
     let releases: Vec<&str> = used
         .iter()
@@ -108,6 +122,20 @@ mod tests {
 
     #[test]
     fn a_device_that_is_gone_is_not_in_use() {
-        assert_eq!(users_of(Path::new("/dev/fullstripe-none")), []);
+        let gone = Path::new("/dev/fullstripe-none");
+        assert_eq!(users_of(gone), []);
+        assert_eq!(in_use([("vol0", gone)].into_iter()), None);
+    }
+
+    #[test]
+    fn a_device_that_is_claimed_is_in_use_and_one_that_cannot_be_opened_counts_as_such() {
+        // No device can be claimed here; a file that is no device stands for what cannot be told.
+        let odd = Path::new("/proc/self/mem/none");
+        let used = in_use([("vol0", Path::new("/dev/fullstripe-none")), ("vol1", odd)].into_iter());
+        let used = used.expect("it counts as used");
+        assert!(
+            used.starts_with("volume vol1 (/proc/self/mem/none) is in use by nobody knows what"),
+            "{used}"
+        );
     }
 }

@@ -3,6 +3,7 @@
 
 mod announcer;
 mod array;
+mod going_down;
 mod notify;
 mod signals;
 
@@ -38,6 +39,9 @@ use words::size;
 
 /// How long the process waits at its end for its last messages to be read.
 const PRINT_WITHIN: Duration = Duration::from_secs(2);
+/// How much longer than a drive may take to answer the end of a server may take: clients have 60 s to go, and so have flushes and the
+/// last records.
+const END_MARGIN: Duration = Duration::from_secs(150);
 
 /// Serve an array until SIGTERM, SIGINT or `fullstripe stop`.
 #[derive(Args, Debug)]
@@ -225,6 +229,7 @@ fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Resu
         Some(array) => array.wait(args.start(), &notifier, &**printer)?,
         None => args.options()?,
     };
+    let end_within = options.member_deadline + END_MARGIN;
     let prepared = Prepared::new(options, printer.clone())?;
     signals.catch_end()?;
     let server = prepared.serve()?;
@@ -240,7 +245,11 @@ fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Resu
         }
     };
     signals.wait_for_end(server.stop_asked(), reload);
-    notifier.stops();
+    if array.is_some() {
+        going_down::wait_until_released(&server, |sentence| printer.say(&sentence));
+        going_down::end_within(end_within)?;
+    }
+    notifier.stops(end_within);
     printer.say(&"stopping");
     server.stop()?.check()
 }

@@ -62,9 +62,14 @@ impl Notifier {
         tell(&[NotifyState::Ready, NotifyState::Status(for_what)]);
     }
 
-    /// The array is being stopped.
-    pub fn stops(&self) {
-        tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
+    /// The array is being stopped, and that may take so long.
+    pub fn stops(&self, within: Duration) {
+        let microseconds = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
+        tell(&[
+            NotifyState::Stopping,
+            NotifyState::Status("stopping"),
+            NotifyState::ExtendTimeoutUsec(microseconds),
+        ]);
     }
 }
 
