@@ -28,6 +28,8 @@ use unit::{Program, Unit};
 const BACK_WITHIN: Duration = Duration::from_secs(120);
 /// How often it is asked whether it is back.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often systemd is asked whether it has failed. That takes a process, and systemd's time, both of which the new server needs.
+const ASK_SYSTEMD_EVERY: Duration = Duration::from_secs(1);
 
 /// Arguments of `upgrade`.
 #[derive(Args, Debug)]
@@ -157,6 +159,7 @@ fn switch(other: &Other) -> Result<Duration> {
     let (unit, before) = (&other.unit, &other.status);
     let started = Instant::now();
     unit.restart()?;
+    let mut asked = started;
     loop {
         let missing = match status(unit.array()) {
             Ok(now) if now.pid == before.pid => "the program before still runs".to_owned(),
@@ -167,8 +170,11 @@ fn switch(other: &Other) -> Result<Duration> {
             Err(error) => format!("{error:#}"),
         };
         let waited = started.elapsed();
-        let gave_up = unit.has_failed()?;
-        if gave_up || waited > BACK_WITHIN {
+        let is_due = asked.elapsed() >= ASK_SYSTEMD_EVERY;
+        if is_due {
+            asked = Instant::now();
+        }
+        if waited > BACK_WITHIN || is_due && unit.has_failed()? {
             bail!(
                 "array {} is not as before {} s after the restart of {unit}: {missing}. What uses its devices waits, and goes on \
                  as soon as a program serves the array: `journalctl -u {unit}` says what is wrong; the package from before, \
