@@ -16,7 +16,7 @@ from .boot import COLDPLUG, MD_TAKES_IT
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 # How much slower than a real machine the emulated one may be. Requests of a real one wait for 2 s at most.
-SLOWNESS = 10
+SLOWNESS = 5
 PAGE = os.path.join(ROOT, "docs/install.md")
 TEN_MINUTES = "Ten minutes to an array on real drives"
 # Commands find the socket of the array as they do for a user.

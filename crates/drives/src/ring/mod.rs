@@ -102,6 +102,8 @@ pub struct Ring {
     report: RingReport,
     /// How long a dropped ring waits for operations in flight.
     drain_max: Duration,
+    /// See [`Ring::leave_behind`].
+    left_behind: usize,
     /// Not `Send`: the kernel accepts entries only from the thread that created the ring.
     owner: PhantomData<*const ()>,
 }
@@ -144,6 +146,7 @@ impl Ring {
                 registered_memory,
             },
             drain_max: DRAIN_MAX,
+            left_behind: 0,
             owner: PhantomData,
         })
     }
@@ -379,6 +382,12 @@ impl Ring {
         }
     }
 
+    /// So many operations in flight end only with the process, like a command that waits for the next request of a block
+    /// device that stays. The end of the ring does not wait for them; the kernel keeps their memory.
+    pub fn leave_behind(&mut self, count: usize) {
+        self.left_behind += count;
+    }
+
     /// Cancels all operations and waits for them; false if the kernel still uses memory.
     fn drain(&mut self) -> bool {
         self.submit();
@@ -390,7 +399,7 @@ impl Ring {
         }
         let deadline = Instant::now() + self.drain_max;
         let mut completed = Vec::new();
-        while self.in_flight > 0 && Instant::now() < deadline {
+        while self.in_flight > self.left_behind && Instant::now() < deadline {
             self.wait(Some(Nanos(50 * Nanos::MILLISECOND.0)));
             self.early.clear();
             completed.clear();

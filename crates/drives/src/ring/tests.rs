@@ -300,6 +300,21 @@ fn memory_that_the_kernel_has_not_let_go_of_is_kept() {
 }
 
 #[test]
+fn operations_that_are_left_behind_keep_their_memory_and_are_not_waited_for() {
+    let mut ring = ring(RingOptions::default());
+    let arena = Arc::downgrade(ring.arena());
+    ring.in_flight += 2;
+    ring.leave_behind(2);
+    let before = Instant::now();
+    drop(ring);
+    assert!(before.elapsed() < DRAIN_MAX);
+    assert!(
+        arena.upgrade().is_some(),
+        "the kernel may still write to it"
+    );
+}
+
+#[test]
 fn waiting_ends_in_time() {
     let mut ring = ring(RingOptions::default());
     let before = Instant::now();

@@ -155,6 +155,8 @@ impl Port for UblkPort {
         if self.tags.has_left()
             && let Some(stop) = self.stop.take()
         {
+            // Devices that stay keep their commands. Nothing cancels those but the end of the process.
+            ring.leave_behind(self.tags.with_kernel());
             (stop.ended)();
         }
     }

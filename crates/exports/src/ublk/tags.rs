@@ -332,6 +332,13 @@ impl<M: Memory> Tags<M> {
         self.leaving && all.all(is_quiet)
     }
 
+    /// How many commands the kernel has.
+    #[must_use]
+    pub fn with_kernel(&self) -> usize {
+        let all = self.served.iter().flatten().flat_map(|served| &served.tags);
+        all.filter(|tag| tag.state == State::WithKernel).count()
+    }
+
     /// Whether no queue is served.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -294,6 +294,7 @@ fn requests_that_are_left_are_neither_carried_out_nor_answered() {
     assert!(!bench.tags.has_left());
     assert_eq!(bench.turn()[0].answer, Some(4096));
     assert!(bench.tags.has_left() && !bench.tags.is_empty());
+    assert_eq!(bench.tags.with_kernel(), usize::from(DEPTH) - 1);
 }
 
 #[test]
