@@ -170,6 +170,7 @@ pub struct Attached {
 pub type MakeExportPort = Arc<dyn Fn(Place) -> Result<AnyPort> + Send + Sync>;
 
 /// The way from an export to its ports.
+#[derive(Clone)]
 pub struct Messages {
     mail: Vec<MailSender>,
     number: PortNumber,

@@ -2,6 +2,7 @@
 //!
 //! - [`nbd`]: the network block device protocol, for any host over TCP or a local socket.
 //! - [`ublk`]: block devices of this machine.
+//! - [`vhost_user`]: disks of virtual machines.
 //!
 //! Each is an [`export`] to the process that serves, and a port to a shard's loop; [`ports`] combines all ports of a
 //! shard. `names` names the block devices that volumes become, and `block_device` claims them.
@@ -22,6 +23,7 @@ mod pinned;
 pub mod ports;
 pub mod ublk;
 pub mod unix_socket;
+pub mod vhost_user;
 
 /// Tests of limits count how often a shard allocates memory.
 #[cfg(test)]

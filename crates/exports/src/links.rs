@@ -25,9 +25,14 @@ fn target_of(folder: &Path, device: &Path) -> PathBuf {
     }
 }
 
+/// Whether a volume's name can be that of a file.
+pub(crate) fn is_file_name(volume: &str) -> bool {
+    !(volume.is_empty() || volume.contains('/') || volume == "." || volume == "..")
+}
+
 /// Refuses a name that cannot be that of a file.
 pub(crate) fn check_name(volume: &str) -> Result<()> {
-    if volume.is_empty() || volume.contains('/') || volume == "." || volume == ".." {
+    if !is_file_name(volume) {
         bail!("a volume named \"{volume}\" cannot be a device: its name cannot be that of a file");
     }
     Ok(())

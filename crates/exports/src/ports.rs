@@ -7,6 +7,7 @@
 use crate::export::Statistics;
 use crate::nbd::server::NbdPort;
 use crate::ublk::UblkPort;
+use crate::vhost_user::VhostUserPort;
 use drives::port::{PORTS_MAX, Port, PortNumber};
 use drives::ring::Ring;
 use engine::request::Completion;
@@ -37,6 +38,8 @@ pub enum AnyPort {
     Nbd(NbdPort),
     /// See [`crate::ublk`].
     Ublk(UblkPort),
+    /// See [`crate::vhost_user`].
+    VhostUser(VhostUserPort),
 }
 
 /// Does the same for each kind of port.
@@ -45,6 +48,7 @@ macro_rules! each {
         match $any {
             AnyPort::Nbd($port) => $do,
             AnyPort::Ublk($port) => $do,
+            AnyPort::VhostUser($port) => $do,
         }
     };
 }

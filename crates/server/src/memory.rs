@@ -37,8 +37,8 @@ pub(super) fn refuse_less_than_is_needed(
     }
     let plural = if shards == 1 { "" } else { "s" };
     let beside = match exports {
-        0 | 1 => "",
-        _ => ", for NBD and for ublk",
+        0 | 1 => String::new(),
+        several => format!(" and {several} kinds of clients"),
     };
     bail!(
         "--memory {} is too little for {shards} data thread{plural}{beside}; give at least {}m",

@@ -17,6 +17,7 @@ use engine::units::Buffer;
 use rustix::io::Errno;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use vm_memory::VolatileSlice;
 
 /// Alignment and size unit of arenas: the processor's huge page.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -194,6 +195,19 @@ impl Arena {
         let to = self.pointer(to, u64::from(length_bytes));
         // SAFETY: `pointer` has checked both ranges; they may overlap.
         unsafe { std::ptr::copy(from, to, length_bytes as usize) }
+    }
+
+    /// A range as memory that others may change at any time, to copy from and to the memory of a guest.
+    ///
+    /// # Panics
+    ///
+    /// As [`Arena::read`].
+    #[must_use]
+    pub fn shared(&self, buffer: Buffer, length_bytes: u32) -> VolatileSlice<'_> {
+        let address = self.pointer(buffer, u64::from(length_bytes));
+        // SAFETY: `pointer` has checked the range, and it stays mapped as long as the arena lives. A `VolatileSlice` is,
+        // like the arena, accessed only by copies through raw pointers.
+        unsafe { VolatileSlice::new(address, length_bytes as usize) }
     }
 
     /// Sets bytes in the arena to `byte`.

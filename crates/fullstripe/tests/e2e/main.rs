@@ -23,5 +23,6 @@ mod serve;
 mod shadow;
 mod sim;
 mod troubleshooting;
+mod vhost_user;
 mod watching;
 mod year;

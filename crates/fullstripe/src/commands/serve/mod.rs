@@ -20,6 +20,7 @@ use engine::layout::Level;
 use exports::export::Bind;
 use exports::nbd::service::{Address, NbdExport};
 use exports::ublk::service::{AtStart, UblkExport};
+use exports::vhost_user::service::VhostUserExport;
 use metadata::imsm::start::StartOptions;
 use notify::Notifier;
 use serde::Serialize;
@@ -52,8 +53,8 @@ pub struct ServeArgs {
     /// Serve this array of the settings file instead, with the options that the file gives it. Its drives are found by what
     /// is on them, and waited for. systemd starts arrays so at boot.
     #[arg(long, value_name = "NAME", conflicts_with_all = [
-        "drives", "scratch", "spare", "nbd", "listen", "ublk", "shards", "memory", "completion", "no_auto_rebuild", "rate",
-        "deadline", "on_event", "backup",
+        "drives", "scratch", "spare", "nbd", "listen", "ublk", "vhost_user", "shards", "memory", "completion", "no_auto_rebuild",
+        "rate", "deadline", "on_event", "backup",
     ])]
     array: Option<String>,
     /// The settings file.
@@ -78,13 +79,18 @@ pub struct ServeArgs {
     /// wait for the next serve, which takes them over with or without this option.
     #[arg(long)]
     ublk: bool,
+    /// Let virtual machines use each volume as a virtio disk: QEMU, Cloud Hypervisor, Firecracker and others connect to the
+    /// vhost-user socket FOLDER/VOLUME.sock. Whoever may open this socket is trusted as the guest's hypervisor is.
+    #[arg(long, value_name = "FOLDER")]
+    vhost_user: Option<PathBuf>,
     /// Socket on which the API listens.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Data threads, each with a core of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     shards: u8,
-    /// Memory for the data of requests. Where this process can use ublk, half of it is for ublk's devices.
+    /// Memory for the data of requests. It is divided equally among NBD, ublk's devices where this process can use ublk,
+    /// and virtual machines with --vhost-user.
     #[arg(long, default_value = "128m", value_name = "SIZE")]
     memory: String,
     /// How data threads learn of completed I/O: interrupt, polling (a core each), or hybrid:MICROSECONDS
@@ -137,7 +143,8 @@ impl ServeArgs {
             true => AtStart::All,
             false => AtStart::LeftOver,
         });
-        vec![nbd, ublk]
+        let vhost_user = self.vhost_user.clone().map(VhostUserExport::bind);
+        [nbd, ublk].into_iter().chain(vhost_user).collect()
     }
 
     fn accepted(&self) -> StartOptions {

@@ -7,6 +7,7 @@
 //! - [`nbd`]: an NBD client that writes the protocol's bytes itself;
 //! - [`ledger`]: random load that records every acknowledged write and checks every sector later;
 //! - [`faulty`]: a drive whose faults the test switches on and off;
+//! - [`guest`]: a virtual machine that uses a volume through vhost-user;
 //! - [`checks`]: checks that many tests share;
 //! - [`machine`]: loop devices and mounts, which need root;
 //! - [`web`]: a web server that keeps what is posted to it.
@@ -17,6 +18,7 @@
 pub mod bed;
 pub mod checks;
 pub mod faulty;
+pub mod guest;
 pub mod ledger;
 pub mod machine;
 pub mod nbd;

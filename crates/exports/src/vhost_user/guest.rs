@@ -1,0 +1,266 @@
+//! The memory of a guest, and copies between it and payload memory.
+//!
+//! The guest may change its memory at any time. So everything that decides is read once, and payload is copied: a hung
+//! drive may use payload memory long after the guest is gone, but never the guest's own.
+
+use drives::arena::Arena;
+use engine::units::Buffer;
+use std::fmt;
+use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryMmap, Permissions};
+
+/// The mapped memory of a guest.
+pub type Guest = GuestMemoryMmap<()>;
+
+/// A part of a guest's memory that a descriptor names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// First byte.
+    pub address: u64,
+    /// Length; not 0.
+    pub length_bytes: u32,
+}
+
+/// Why a queue cannot go on: its rings or chains make no sense. The guest has to reset the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// These bytes are not the guest's memory.
+    NotMemory(u64),
+    /// A ring does not begin at a multiple of its elements' size.
+    Unaligned(u64),
+    /// The queue's size is no power of two, or is too large.
+    Size(u32),
+    /// The guest says that it has made more chains available than the queue has room for.
+    TooMany(u16),
+    /// A chain begins or goes on at a descriptor that does not exist.
+    Index(u32),
+    /// A chain goes round in circles.
+    Endless,
+    /// An indirect table is empty, is not made of whole descriptors, is too long, or is not the last of its chain.
+    Indirect,
+    /// A chain has parts to read behind parts to write.
+    Order,
+    /// A chain is too short for a request.
+    NoRequest,
+    /// The chain is being carried out already.
+    Twice(u16),
+    /// The area of requests in flight was made for queues of another size, or by another version.
+    InFlightArea(u16),
+    /// The descriptor by which the guest tells of new requests is none.
+    Kick(i32),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Broken::NotMemory(at) => write!(out, "{at:#x} is not memory of the guest"),
+            Broken::Unaligned(at) => write!(out, "a ring begins at {at:#x}, which is not aligned"),
+            Broken::Size(size) => write!(out, "a queue cannot have {size} descriptors"),
+            Broken::TooMany(count) => write!(out, "{count} chains do not fit into the queue"),
+            Broken::Index(index) => write!(out, "there is no descriptor {index}"),
+            Broken::Endless => write!(out, "a chain of descriptors has no end"),
+            Broken::Indirect => write!(out, "an indirect table of descriptors is malformed"),
+            Broken::Order => write!(out, "a chain has parts to read behind parts to write"),
+            Broken::NoRequest => write!(out, "a chain is too short for a request"),
+            Broken::Twice(head) => write!(out, "chain {head} is made available twice"),
+            Broken::InFlightArea(size) => write!(
+                out,
+                "the area of requests in flight is for queues of {size}, or of another version"
+            ),
+            Broken::Kick(errno) => write!(out, "its kicks cannot be read (errno {errno})"),
+        }
+    }
+}
+
+/// Whether this is memory of the guest.
+pub fn is_memory(guest: &Guest, segment: Segment) -> bool {
+    let count = segment.length_bytes as usize;
+    GuestMemory::check_range(
+        guest,
+        GuestAddress(segment.address),
+        count,
+        Permissions::ReadWrite,
+    )
+}
+
+/// Reads bytes.
+///
+/// # Errors
+/// [`Broken::NotMemory`].
+pub fn read(guest: &Guest, address: u64, into: &mut [u8]) -> Result<(), Broken> {
+    let read = guest.read_slice(into, GuestAddress(address));
+    read.map_err(|_| Broken::NotMemory(address))
+}
+
+/// Writes bytes.
+///
+/// # Errors
+/// [`Broken::NotMemory`].
+pub fn write(guest: &Guest, address: u64, bytes: &[u8]) -> Result<(), Broken> {
+    let written = guest.write_slice(bytes, GuestAddress(address));
+    written.map_err(|_| Broken::NotMemory(address))
+}
+
+/// Calls `each` with every part of the `length_bytes` that lie `skip_bytes` behind the beginning of `segments`, and with
+/// the place of the part in them.
+fn parts(
+    segments: &[Segment],
+    mut skip_bytes: u64,
+    length_bytes: u32,
+    mut each: impl FnMut(Segment, u32) -> Result<(), Broken>,
+) -> Result<(), Broken> {
+    let mut done_bytes = 0;
+    for segment in segments {
+        let segment_bytes = u64::from(segment.length_bytes);
+        if skip_bytes >= segment_bytes {
+            skip_bytes -= segment_bytes;
+            continue;
+        }
+        let left_bytes = u64::from(length_bytes - done_bytes);
+        let part = Segment {
+            address: segment.address + skip_bytes,
+            length_bytes: left_bytes.min(segment_bytes - skip_bytes) as u32,
+        };
+        skip_bytes = 0;
+        if part.length_bytes == 0 {
+            break;
+        }
+        each(part, done_bytes)?;
+        done_bytes += part.length_bytes;
+    }
+    match done_bytes == length_bytes {
+        true => Ok(()),
+        false => Err(Broken::NoRequest),
+    }
+}
+
+/// Reads bytes that lie `skip_bytes` behind the beginning of `segments`.
+///
+/// # Errors
+/// [`Broken`] if there are not so many.
+pub fn gather(
+    guest: &Guest,
+    segments: &[Segment],
+    skip_bytes: u64,
+    into: &mut [u8],
+) -> Result<(), Broken> {
+    parts(segments, skip_bytes, into.len() as u32, |part, at| {
+        let (from, length) = (at as usize, part.length_bytes as usize);
+        read(guest, part.address, &mut into[from..from + length])
+    })
+}
+
+/// Writes bytes to the beginning of `segments`.
+///
+/// # Errors
+/// [`Broken`] if there is not enough room.
+pub fn scatter(guest: &Guest, segments: &[Segment], bytes: &[u8]) -> Result<(), Broken> {
+    parts(segments, 0, bytes.len() as u32, |part, at| {
+        let (from, length) = (at as usize, part.length_bytes as usize);
+        write(guest, part.address, &bytes[from..from + length])
+    })
+}
+
+/// Which way payload goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A write.
+    FromGuest,
+    /// A read.
+    ToGuest,
+}
+
+/// Copies payload between a guest and `buffer`.
+///
+/// # Errors
+/// [`Broken`] if the segments are not memory of the guest, or too short.
+pub fn copy(
+    guest: &Guest,
+    way: Way,
+    (segments, skip_bytes): (&[Segment], u64),
+    arena: &Arena,
+    (buffer, length_bytes): (Buffer, u32),
+) -> Result<(), Broken> {
+    parts(segments, skip_bytes, length_bytes, |part, at| {
+        let refused = Broken::NotMemory(part.address);
+        let (address, count) = (GuestAddress(part.address), part.length_bytes as usize);
+        let slices = GuestMemory::get_slices(guest, address, count, Permissions::ReadWrite);
+        let mut to = buffer.at(at);
+        for slice in slices.map_err(|_| refused)? {
+            let slice = slice.map_err(|_| refused)?;
+            let length_bytes = slice.len() as u32;
+            let ours = arena.shared(to, length_bytes);
+            match way {
+                Way::FromGuest => slice.copy_to_volatile_slice(ours),
+                Way::ToGuest => ours.copy_to_volatile_slice(slice),
+            }
+            to = to.at(length_bytes);
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use drives::arena::ArenaOptions;
+
+    const PAGE: u64 = 4096;
+
+    /// Two regions that lie side by side for the guest, and nothing else.
+    fn guest() -> Guest {
+        let ranges = [
+            (GuestAddress(0), PAGE as usize),
+            (GuestAddress(PAGE), PAGE as usize),
+        ];
+        Guest::from_ranges(&ranges).unwrap()
+    }
+
+    fn segment(address: u64, length_bytes: u32) -> Segment {
+        Segment {
+            address,
+            length_bytes,
+        }
+    }
+
+    #[test]
+    fn payload_goes_both_ways_through_segments_and_regions() {
+        let guest = guest();
+        let options = ArenaOptions {
+            length_bytes: 1 << 16,
+            prefault: false,
+            lock: false,
+        };
+        let arena = Arena::new(options).unwrap();
+        let bytes: Vec<u8> = (0..600u32).map(|at| at as u8).collect();
+        // The second segment lies across both regions.
+        let segments = [segment(100, 50), segment(PAGE - 200, 500), segment(0, 50)];
+        scatter(&guest, &segments, &bytes).unwrap();
+        let at = arena.start().at(4096);
+        copy(&guest, Way::FromGuest, (&segments, 20), &arena, (at, 570)).unwrap();
+        let mut read_back = vec![0; 570];
+        arena.read(at, &mut read_back);
+        assert_eq!(read_back, bytes[20..590]);
+        arena.fill(at, 100, 9);
+        copy(&guest, Way::ToGuest, (&segments, 520), &arena, (at, 80)).unwrap();
+        let mut all = vec![0; 600];
+        gather(&guest, &segments, 0, &mut all).unwrap();
+        assert_eq!(all[..520], bytes[..520]);
+        assert_eq!(all[520..], [9; 80]);
+    }
+
+    #[test]
+    fn what_is_not_memory_is_refused() {
+        let guest = guest();
+        assert!(is_memory(&guest, segment(0, 8192)));
+        assert!(!is_memory(&guest, segment(1, 8192)));
+        assert!(!is_memory(&guest, segment(u64::MAX - 5, 8192)));
+        let mut bytes = [0; 10];
+        let outside = [segment(8190, 10)];
+        assert_eq!(
+            gather(&guest, &outside, 0, &mut bytes),
+            Err(Broken::NotMemory(8190))
+        );
+        let short = [segment(0, 9)];
+        assert_eq!(scatter(&guest, &short, &bytes), Err(Broken::NoRequest));
+    }
+}
