@@ -170,17 +170,14 @@ impl Queue {
         if self.is_ending {
             return Ok(None);
         }
-        loop {
-            if let Some(head) = self.ring.take(&self.guest)? {
-                if let Some(area) = &mut self.in_flight {
-                    area.taken(head)?;
-                }
-                return Ok(Some(head));
-            }
-            if !self.ring.await_more(&self.guest)? {
-                return Ok(None);
-            }
+        let mut head = self.ring.take(&self.guest)?;
+        if head.is_none() && self.ring.await_more(&self.guest)? {
+            head = self.ring.take(&self.guest)?;
         }
+        if let (Some(head), Some(area)) = (head, &mut self.in_flight) {
+            area.taken(head)?;
+        }
+        Ok(head)
     }
 
     /// Whether another request can be taken.

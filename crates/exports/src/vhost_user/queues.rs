@@ -9,7 +9,7 @@
 //! at once. Memory that a hung drive may still use (`pinned`) is replaced by other memory before the next piece.
 
 use super::guest::{Broken, Way};
-use super::queue::{Opening, Queue, Taken};
+use super::queue::{Opening, Queue, REQUESTS_MAX, Taken};
 use super::request::{Order, failure_status};
 use super::wire::STATUS_OK;
 use crate::export::Statistics;
@@ -179,11 +179,14 @@ impl Queues {
         }
     }
 
-    /// Takes chains of one queue until there are no more, no slot is free, or there is no memory. In the last two cases
-    /// the queue stays behind.
+    /// Takes chains of one queue until there are no more, no slot is free, or there is no memory. A queue that may have more
+    /// stays behind: a guest that sends ever more requests which are refused must not keep the shard from its other work.
     #[inline]
     fn take(&mut self, place: u16) {
-        while self.queue(place).has_room() {
+        for _ in 0..REQUESTS_MAX {
+            if !self.queue(place).has_room() {
+                return;
+            }
             match self.queue(place).take() {
                 Ok(Taken::Nothing) => return,
                 Ok(Taken::Answered(refusal)) => {
@@ -205,6 +208,7 @@ impl Queues {
                 Err(broken) => return self.break_off(place, broken),
             }
         }
+        self.kicked(place);
     }
 
     /// Whether a request has memory for its next piece, or needs none. If it can it gets some.
