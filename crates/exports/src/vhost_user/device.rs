@@ -23,6 +23,7 @@ pub fn protocol_features() -> Protocol {
         | Protocol::CONFIG
         | Protocol::INFLIGHT_SHMFD
         | Protocol::RESET_DEVICE
+        | Protocol::CONFIGURE_MEM_SLOTS
 }
 
 /// The features of the device. `VIRTIO_F_IN_ORDER` is not among them: requests are answered as they are done, and the area

@@ -1,6 +1,7 @@
 //! The messages of the vhost-user protocol, from crate `vhost` to the session. What the device has not offered is refused.
 
 use super::device::{QUEUES_MAX, protocol_features};
+use super::regions::REGIONS_MAX;
 use super::session::Session;
 use std::fs::File;
 use vhost::vhost_user::message::*;
@@ -124,20 +125,20 @@ impl VhostUserBackendReqHandlerMut for Session {
     }
 
     fn get_max_mem_slots(&mut self) -> Result<u64> {
-        not_offered()
+        Ok(REGIONS_MAX as u64)
     }
 
     fn add_mem_region(
         &mut self,
-        _: &VhostUserSingleMemoryRegion,
-        _: File,
+        region: &VhostUserSingleMemoryRegion,
+        file: File,
         _: Option<bool>,
     ) -> Result<Option<u64>> {
-        not_offered()
+        self.map_more(region, file).map(|()| None)
     }
 
-    fn remove_mem_region(&mut self, _: &VhostUserSingleMemoryRegion) -> Result<()> {
-        not_offered()
+    fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
+        self.unmap((region.user_addr, region.guest_phys_addr, region.memory_size))
     }
 
     fn set_device_state_fd(

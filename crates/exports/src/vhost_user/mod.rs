@@ -10,7 +10,7 @@
 //!   engine, or is refused. `queue`, `queues`: the requests of a queue, and of a shard, with their memory. No I/O.
 //! - `device`: features and configuration of a volume's device.
 //! - `port`: queues on the shard's ring.
-//! - `session`, `messages`: the control socket of a connection.
+//! - `session`, `messages`: the control socket of a connection. `regions`: the memory that it describes.
 //! - `exercise`: histories of a queue from any bytes, for fuzzing.
 //! - [`service`]: the export.
 //!
@@ -37,6 +37,7 @@ mod messages;
 mod port;
 mod queue;
 mod queues;
+mod regions;
 mod request;
 pub mod service;
 mod session;

@@ -10,6 +10,7 @@ use super::guest::{Broken, Guest};
 use super::in_flight::{InFlight, area_bytes};
 use super::port::{End, NewCall, NewQueue, QueueId};
 use super::queue::Opening;
+use super::regions::{Regions, map_file};
 use super::split_ring::{Places, SplitRing};
 use super::wire::*;
 use crate::export::{Messages, Offer, Say};
@@ -23,7 +24,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use vhost::vhost_user::Error;
 use vhost::vhost_user::message::{VhostUserInflight, VhostUserMemoryRegion, VhostUserVringState};
-use vm_memory::{FileOffset, GuestAddress, GuestMemoryRegion, GuestRegionMmap, MmapRegion};
+use vm_memory::{GuestAddress, GuestRegionMmap};
 
 /// How often a wait for a shard looks whether the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -49,14 +50,6 @@ struct Vring {
     served: Option<QueueId>,
 }
 
-/// A part of the guest's memory, as the front end knows it.
-struct Region {
-    /// The front end's own address.
-    user: u64,
-    guest: u64,
-    length_bytes: u64,
-}
-
 /// See the module's documentation.
 pub(super) struct Session {
     offer: Offer,
@@ -67,7 +60,7 @@ pub(super) struct Session {
     accepted: u64,
     /// Whether features were accepted: nothing is served before.
     is_accepted: bool,
-    regions: Vec<Region>,
+    regions: Regions,
     guest: Option<Arc<Guest>>,
     in_flight: Option<(Arc<Guest>, VhostUserInflight)>,
     vrings: Vec<Vring>,
@@ -88,7 +81,7 @@ impl Session {
             is_stopping,
             accepted: 0,
             is_accepted: false,
-            regions: Vec::new(),
+            regions: Regions::default(),
             guest: None,
             in_flight: None,
             vrings: (0..QUEUES_MAX).map(|_| Vring::default()).collect(),
@@ -179,7 +172,7 @@ impl Session {
         places: [u64; 3],
     ) -> Result<Opening, Broken> {
         let vring = &self.vrings[index];
-        let [table, available, used] = places.map(|user| self.address(user));
+        let [table, available, used] = places.map(|user| self.regions.address(user));
         let places = Places {
             table: table?,
             available: available?,
@@ -214,16 +207,6 @@ impl Session {
         })
     }
 
-    /// The guest's address of what the front end has at `user`.
-    fn address(&self, user: u64) -> Result<u64, Broken> {
-        let mut regions = self.regions.iter();
-        let found = regions.find_map(|region| {
-            let offset = user.checked_sub(region.user)?;
-            (offset < region.length_bytes).then(|| region.guest + offset)
-        });
-        found.ok_or(Broken::NotMemory(user))
-    }
-
     pub fn features(&self) -> u64 {
         device::features(&self.offer)
     }
@@ -250,31 +233,31 @@ impl Session {
 
     /// The memory of the guest, in the place of all that was known before.
     pub fn map(&mut self, table: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<(), Error> {
-        let mut regions = Vec::new();
-        let mut mapped = Vec::new();
+        let mut regions = Regions::default();
         for (one, file) in table.iter().zip(files) {
-            let map = map_file(file, one.mmap_offset, one.memory_size);
-            let at = GuestAddress(one.guest_phys_addr);
-            let region = map.and_then(|map| {
-                GuestRegionMmap::new(map, at).ok_or_else(|| "it wraps around".to_owned())
-            });
-            mapped.push(region.map_err(|reason| {
-                let at = at.0;
-                refused(format!(
-                    "the guest's memory at {at:#x} cannot be mapped: {reason}"
-                ))
-            })?);
-            regions.push(Region {
-                user: one.user_addr,
-                guest: one.guest_phys_addr,
-                length_bytes: one.memory_size,
-            });
+            regions.add(one, file).map_err(refused)?;
         }
-        mapped.sort_by_key(|region| region.start_addr().0);
-        let guest = Guest::from_regions(mapped);
-        let guest = guest.map_err(|error| refused(format!("the guest's memory: {error}")))?;
+        self.use_regions(regions)
+    }
+
+    /// The guest gets more memory.
+    pub fn map_more(&mut self, region: &VhostUserMemoryRegion, file: File) -> Result<(), Error> {
+        let mut regions = self.regions.clone();
+        regions.add(region, file).map_err(refused)?;
+        self.use_regions(regions)
+    }
+
+    /// Memory is taken away from the guest.
+    pub fn unmap(&mut self, region: (u64, u64, u64)) -> Result<(), Error> {
+        let mut regions = self.regions.clone();
+        regions.remove(region).map_err(refused)?;
+        self.use_regions(regions)
+    }
+
+    fn use_regions(&mut self, regions: Regions) -> Result<(), Error> {
+        let guest = regions.guest().map_err(refused)?;
         self.end_all()?;
-        (self.regions, self.guest) = (regions, Some(Arc::new(guest)));
+        (self.regions, self.guest) = (regions, guest);
         self.begin_all()
     }
 
@@ -426,13 +409,6 @@ fn in_flight_bytes(layout: &VhostUserInflight) -> Result<u64, Error> {
         )));
     }
     Ok(area_bytes(layout.queue_size) * u64::from(layout.num_queues))
-}
-
-/// Maps a part of a file that the front end has sent.
-fn map_file(file: File, offset: u64, length_bytes: u64) -> Result<MmapRegion<()>, String> {
-    let length = usize::try_from(length_bytes).map_err(|_| "it is too long".to_owned())?;
-    let map = MmapRegion::from_file(FileOffset::new(file, offset), length);
-    map.map_err(|error| error.to_string())
 }
 
 /// A data thread must never wait for an eventfd of the front end.
