@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build prebuilt deb demo test fast e2e test-interop test-vm test-faults test-planted test-mutants test-cuts test-real-cuts test-concurrency test-deb test-fresh torture keep-images whole fuzz bench bench-gate scorecard lint dependencies clean
+.PHONY: help setup build prebuilt deb demo test fast e2e test-interop test-blkio test-vm test-faults test-planted test-mutants test-cuts test-real-cuts test-concurrency test-deb test-fresh torture keep-images whole fuzz bench bench-gate scorecard lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -30,8 +30,11 @@ fast: ## the modules' own tests only
 e2e: ## the end-to-end tests only: the built binary with real clients and file systems
 	@scripts/test.sh e2e
 
-test-interop: build ## Linux md in a machine of its own and we go on with each other's arrays (ARGS=--long: more cases; ARGS=--story: an array's first year)
+test-interop: build ## Linux md in a machine of its own and we go on with each other's arrays (ARGS=--long: more cases)
 	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -m interop $(ARGS)
+
+test-blkio: build ## another project's vhost-user client, libblkio, uses a volume
+	@scripts/blkio.sh
 
 test-vm: build ## a real kernel in a virtual machine uses arrays of NVMe drives as block devices (ARGS=--long: more cases; ARGS=--story: an array's first year)
 	@scripts/setup.sh $(if $(filter --long --story,$(ARGS)),vm-long,vm)
