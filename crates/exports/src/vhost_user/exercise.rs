@@ -471,6 +471,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vhost_user::guest::Broken;
     use proptest::prelude::*;
 
     proptest! {
@@ -508,5 +509,38 @@ mod tests {
         }
         assert!(history.asked.iter().all(Option::is_none));
         history.finish();
+    }
+
+    #[test]
+    fn a_chain_that_is_made_available_twice_breaks_its_queue() {
+        let mut history = History::begin(2, true);
+        history.ask(0, &mut [0, 1, 0].into_iter());
+        history.turn();
+        history.publish(0);
+        let mut inputs = Vec::new();
+        history.queues.go_on(&mut inputs);
+        assert!(inputs.is_empty());
+        let mut broken = None;
+        history
+            .queues
+            .publish(|_, published| broken = published.err());
+        assert_eq!(broken, Some(Broken::Twice(0)));
+        history.finish();
+    }
+
+    #[test]
+    fn a_queue_that_ends_takes_nothing_more() {
+        let mut history = History::begin(2, false);
+        history.ask(0, &mut [0, 1, 0].into_iter());
+        history.turn();
+        history.ask(1, &mut [0, 1, 0].into_iter());
+        history.queues.end(0);
+        history.turn();
+        assert_eq!(history.in_engine.len(), 1);
+        assert!(!history.queues.is_quiet(0), "a request is in the engine");
+        history.complete(0);
+        history.turn();
+        assert!(history.queues.is_quiet(0));
+        assert_eq!(history.queues.remove(0), 1);
     }
 }

@@ -11,7 +11,7 @@
 //! - `device`: features and configuration of a volume's device.
 //! - `port`: queues on the shard's ring.
 //! - `session`, `messages`: the control socket of a connection. `regions`: the memory that it describes.
-//! - `exercise`: histories of a queue from any bytes, for fuzzing.
+//! - `exercise`, `session_exercise`: histories of a queue and of a control socket from any bytes, for fuzzing.
 //! - [`service`]: the export.
 //!
 //! # Whom we trust
@@ -41,8 +41,10 @@ mod regions;
 mod request;
 pub mod service;
 mod session;
+mod session_exercise;
 mod split_ring;
 mod wire;
 
 pub use exercise::fuzz_one;
 pub use port::VhostUserPort;
+pub use session_exercise::fuzz_messages;

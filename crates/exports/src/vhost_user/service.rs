@@ -1,7 +1,7 @@
 //! vhost-user as an export: a socket for each volume, and a thread that serves the front end which is connected there.
 
 use super::port::{Stop, VhostUserPort};
-use super::session::Session;
+use super::session::{Session, Shards};
 use crate::export::{Bind, Export, MakeExportPort, Messages, Offer, Place, Say, Surroundings};
 use crate::links::is_file_name;
 use crate::ports::AnyPort;
@@ -232,9 +232,14 @@ impl Server {
                 ));
             }
         }
+        let messages = self.messages.clone();
+        let shards = Shards {
+            count: messages.shards(),
+            send: Box::new(move |shard, message| messages.to(shard, message)),
+        };
         let session = Session::new(
             lock(&self.offer).clone(),
-            self.messages.clone(),
+            shards,
             self.say.clone(),
             self.is_stopping.clone(),
         );

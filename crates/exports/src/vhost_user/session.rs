@@ -13,9 +13,10 @@ use super::queue::Opening;
 use super::regions::{Regions, map_file};
 use super::split_ring::{Places, SplitRing};
 use super::wire::*;
-use crate::export::{Messages, Offer, Say};
+use crate::export::{Offer, Say};
 use engine::units::ShardId;
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, ftruncate, memfd_create};
+use std::any::Any;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -36,6 +37,16 @@ fn refused(sentence: impl Into<String>) -> Error {
     Error::ReqHandlerError(io::Error::other(sentence.into()))
 }
 
+/// The shards that serve queues.
+pub(super) struct Shards {
+    pub count: u8,
+    /// Sends a message to the port of one.
+    pub send: SendTo,
+}
+
+/// Sends a message to the port of a shard.
+pub(super) type SendTo = Box<dyn Fn(ShardId, Box<dyn Any + Send>) + Send>;
+
 /// What the front end has said of a queue.
 #[derive(Default)]
 struct Vring {
@@ -53,7 +64,7 @@ struct Vring {
 /// See the module's documentation.
 pub(super) struct Session {
     offer: Offer,
-    messages: Arc<Messages>,
+    shards: Shards,
     say: Say,
     /// Whether the server ends, so that a shard may not answer any more.
     is_stopping: Arc<AtomicBool>,
@@ -68,15 +79,10 @@ pub(super) struct Session {
 
 impl Session {
     /// A front end has connected that wants to use the volume of this offer.
-    pub fn new(
-        offer: Offer,
-        messages: Arc<Messages>,
-        say: Say,
-        is_stopping: Arc<AtomicBool>,
-    ) -> Session {
+    pub fn new(offer: Offer, shards: Shards, say: Say, is_stopping: Arc<AtomicBool>) -> Session {
         Session {
             offer,
-            messages,
+            shards,
             say,
             is_stopping,
             accepted: 0,
@@ -89,7 +95,7 @@ impl Session {
     }
 
     fn shard(&self, index: usize) -> ShardId {
-        ShardId((index % usize::from(self.messages.shards())) as u8)
+        ShardId((index % usize::from(self.shards.count)) as u8)
     }
 
     fn vring(&mut self, index: usize) -> Result<&mut Vring, Error> {
@@ -108,8 +114,7 @@ impl Session {
             return Ok(());
         };
         let (next_available, answer) = channel();
-        self.messages
-            .to(shard, Box::new(End { id, next_available }));
+        (self.shards.send)(shard, Box::new(End { id, next_available }));
         loop {
             match answer.recv_timeout(LOOK_EVERY) {
                 Ok(next) => {
@@ -156,7 +161,7 @@ impl Session {
             error: copy(&vring.error).map_err(io)?,
         };
         self.vrings[index].served = Some(new.id);
-        self.messages.to(self.shard(index), Box::new(new));
+        (self.shards.send)(self.shard(index), Box::new(new));
         Ok(())
     }
 
@@ -317,8 +322,7 @@ impl Session {
             return Ok(());
         };
         let call = call.map_err(Error::ReqHandlerError)?;
-        self.messages
-            .to(self.shard(index), Box::new(NewCall { id, call }));
+        (self.shards.send)(self.shard(index), Box::new(NewCall { id, call }));
         Ok(())
     }
 

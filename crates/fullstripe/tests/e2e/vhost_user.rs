@@ -6,6 +6,9 @@ use crate::common::guest::{
 };
 use crate::common::{Bed, MIB, Server};
 use serde_json::Value;
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vhost::VhostBackend;
@@ -40,6 +43,19 @@ fn pattern(seed: u8, length: usize) -> Vec<u8> {
     (0..length)
         .map(|at| (at / 512) as u8 ^ at as u8 ^ seed)
         .collect()
+}
+
+/// Waits until the server has said this.
+fn wait_words(server: &Server, words: &str) {
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while !server.words().contains(words) {
+        assert!(
+            Instant::now() < give_up,
+            "nobody says {words}: {}",
+            server.words()
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn connect(bed: &Bed, queues: usize) -> (Guest, Connected) {
@@ -128,17 +144,6 @@ fn a_request_may_be_longer_than_the_memory_for_one() {
 fn a_guest_that_writes_nonsense_loses_its_queue_and_nothing_else() {
     let bed = bed();
     let server = serve(&bed);
-    let said = |words: &str| {
-        let give_up = Instant::now() + Duration::from_secs(20);
-        while !server.words().contains(words) {
-            assert!(
-                Instant::now() < give_up,
-                "nobody says {words}: {}",
-                server.words()
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    };
     let good = [(0x4000, 16, 1), (0x4020, 512, 3), (0x4010, 1, 2)];
     let nonsense = [
         ("there is no descriptor", vec![(0x4000, 16, 1); 128]),
@@ -164,8 +169,11 @@ fn a_guest_that_writes_nonsense_loses_its_queue_and_nothing_else() {
             guest.put(0, 16 + 14, &0u16.to_le_bytes());
         }
         guest.publish(0, 0);
-        said("queue 0 of volume vol0 is not served until its guest resets the device: ");
-        said(words);
+        wait_words(
+            &server,
+            "queue 0 of volume vol0 is not served until its guest resets the device: ",
+        );
+        wait_words(&server, words);
         assert_eq!(guest.answers(0), 0);
         // The other queue is served all the same.
         let data = pattern(index as u8, 4096);
@@ -349,4 +357,58 @@ fn what_cannot_be_a_folder_of_sockets_is_refused() {
     let folder = bed.path("").display().to_string();
     let starting = bed.serve(bed.drives()).option(&["--vhost-user", &folder]);
     starting.refused("exists and is not a socket; name another path with --vhost-user");
+}
+
+#[test]
+fn a_front_end_that_speaks_nonsense_is_disconnected_and_the_next_one_is_served() {
+    let bed = bed();
+    let server = serve(&bed);
+    let messages: [&[u8]; 4] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0xff; 300],
+        // A message of type 5 (SET_MEM_TABLE) with four bytes of content, and one that announces more than may be.
+        &[5, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4],
+        &[5, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x7f],
+    ];
+    for message in messages {
+        let mut stream = UnixStream::connect(socket(&bed)).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        stream.write_all(message).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        // It is closed, or reset where it has not read everything.
+        if let Err(error) = stream.read_to_end(&mut answer) {
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{message:?}");
+        }
+        assert_eq!(answer, b"", "{message:?}");
+    }
+    wait_words(
+        &server,
+        "a vhost-user front end of volume vol0 was disconnected: ",
+    );
+    let (mut guest, connected) = connect(&bed, 1);
+    assert_eq!(guest.ask(0, WRITE, 0, &[7; 512], 0), OK);
+    drop(connected);
+    server.stop();
+}
+
+/// The memory of a front end has to be what it says: touching what is behind the end of a file would end the server.
+#[test]
+fn memory_that_is_shorter_than_it_was_said_is_refused() {
+    let bed = bed();
+    let server = serve(&bed);
+    let mut guest = Guest::new(1);
+    let connected = guest.connect(&socket(&bed), FEATURES);
+    let refused = guest.give_memory(&connected, 17 << 20);
+    assert!(refused.is_err(), "memory that is not there was taken");
+    drop(connected);
+    let connected = guest.connect(&socket(&bed), FEATURES);
+    assert_eq!(guest.ask(0, WRITE, 0, &[7; 512], 0), OK);
+    // The same memory again, while a queue is served.
+    guest.give_memory(&connected, 16 << 20).unwrap();
+    assert_eq!(guest.read(0, 0, 512), [7; 512]);
+    drop(connected);
+    server.stop();
 }

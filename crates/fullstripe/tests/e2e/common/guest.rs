@@ -97,17 +97,22 @@ impl Guest {
             let given = frontend.set_inflight_fd(layout, file.as_raw_fd());
             given.expect("the area is taken");
         }
+        let mut connected = Connected { frontend };
+        self.give_memory(&connected, MEMORY_BYTES).expect("memory");
+        (0..queues).for_each(|queue| self.start(&mut connected, queue, QUEUE_SIZE));
+        connected
+    }
+
+    /// Says that the guest has so much memory.
+    pub fn give_memory(&self, connected: &Connected, length_bytes: u64) -> vhost::Result<()> {
         let region = VhostUserMemoryRegionInfo {
             guest_phys_addr: 0,
-            memory_size: MEMORY_BYTES,
+            memory_size: length_bytes,
             userspace_addr: USER,
             mmap_offset: 0,
             mmap_handle: self.memory.as_raw_fd(),
         };
-        frontend.set_mem_table(&[region]).expect("memory");
-        let mut connected = Connected { frontend };
-        (0..queues).for_each(|queue| self.start(&mut connected, queue, QUEUE_SIZE));
-        connected
+        connected.frontend.set_mem_table(&[region]).map(drop)
     }
 
     /// Starts a queue.
