@@ -35,6 +35,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::path::PathBuf;
 
 /// Where the settings of a machine are.
 pub const PLACE: &str = "/etc/fullstripe/fullstripe.toml";
@@ -57,11 +58,12 @@ const DAY_S: u64 = 86_400;
 const DEGRADED_AFTER_S: RangeInclusive<u64> = 0..=3600;
 
 /// The keys of a block `[array.NAME]`, in the order in which they are shown.
-pub const KEYS: [&str; 14] = [
+pub const KEYS: [&str; 15] = [
     "uuid",
     "attach",
     "nbd",
     "listen",
+    "vhost_user",
     "spares",
     "shards",
     "memory",
@@ -95,6 +97,8 @@ pub struct ArraySettings {
     pub nbd: Vec<Address>,
     /// Allow TCP addresses that other machines can reach.
     pub listen: bool,
+    /// The folder of sockets for virtual machines, if they may use the volumes: an absolute path.
+    pub vhost_user: Option<PathBuf>,
     /// Specifications of spare drives, as `serve --spare` takes them. Each one can be parsed.
     pub spares: Vec<String>,
     /// Number of data threads, 1 to 16.
@@ -128,6 +132,7 @@ impl ArraySettings {
             attach: Attach::Auto,
             nbd: Vec::new(),
             listen: false,
+            vhost_user: None,
             spares: Vec::new(),
             shards: 1,
             memory_bytes: 128 << 20,

@@ -16,6 +16,7 @@ use models::nearest::mistyped;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -195,6 +196,7 @@ impl Field<'_> {
             "attach" => array.attach = self.attach()?,
             "nbd" => array.nbd = self.addresses(places)?,
             "listen" => array.listen = self.truth()?,
+            "vhost_user" => array.vhost_user = Some(self.folder()?),
             "spares" => array.spares = self.spares()?,
             "shards" => {
                 let count = self.number(&SHARDS)?;
@@ -241,6 +243,16 @@ impl Field<'_> {
     pub(crate) fn text(&self) -> Result<&str> {
         let text = self.value.get_ref().as_str();
         text.ok_or_else(|| self.refused("give a text in quotation marks"))
+    }
+
+    fn folder(&self) -> Result<PathBuf> {
+        let path = PathBuf::from(self.text()?);
+        match path.is_absolute() {
+            true => Ok(path),
+            false => {
+                Err(self.refused("give the path of a folder from the root, like \"/run/vms\""))
+            }
+        }
     }
 
     fn truth(&self) -> Result<bool> {

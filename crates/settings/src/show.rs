@@ -32,6 +32,7 @@ pub fn value(array: &ArraySettings, key: &str) -> Option<Value> {
         "attach" => Value::Text(array.attach.to_string()),
         "nbd" => list(array.nbd.iter().map(ToString::to_string).collect()),
         "listen" => Value::Truth(array.listen),
+        "vhost_user" => Value::Text(array.vhost_user.as_ref()?.display().to_string()),
         "spares" => list(array.spares.clone()),
         "shards" => Value::Number(array.shards.into()),
         "memory" => Value::Text(typed_size(array.memory_bytes)),
@@ -138,6 +139,7 @@ fn meaning_of_none(key: &str) -> String {
             "what `fullstripe scrub --every` set last applies, or \"{}\"",
             ScrubPeriod::Seconds(SCRUB_EVERY_S)
         ),
+        "vhost_user" => "there are no sockets for virtual machines".to_owned(),
         _ => "no command is run".to_owned(),
     }
 }

@@ -34,6 +34,7 @@ fn only_the_uuid_is_needed() {
 fn every_key_is_read() {
     let text = block(
         "attach = 'ublk'\nnbd = ['unix:/run/fast.sock', 'tcp:localhost']\nlisten = true\n\
+         vhost_user = '/run/vms'\n\
          spares = ['/dev/sdx', 'ram:8m,serial=S']\nshards = 0x10\nmemory = '1g'\ncompletion = 'hybrid:7'\n\
          rate = '200m'\nscrub_every = '1d 12h'\ndeadline_s = 3_600\nauto_rebuild = false\non_event = 'logger \"$FULLSTRIPE_TEXT\"'\n\
          degraded_after_s = 0",
@@ -46,6 +47,7 @@ fn every_key_is_read() {
             Address::Tcp("localhost:10809".to_owned()),
         ],
         listen: true,
+        vhost_user: Some("/run/vms".into()),
         spares: vec!["/dev/sdx".to_owned(), "ram:8m,serial=S".to_owned()],
         shards: 16,
         memory_bytes: 1 << 30,
@@ -69,6 +71,10 @@ fn a_mistake_is_told_with_line_key_and_what_to_do() {
         (
             "shards = 17",
             "file:3: array.fast.shards cannot be 17; give a whole number from 1 to 16",
+        ),
+        (
+            "vhost_user = 'vms'",
+            "file:3: array.fast.vhost_user cannot be 'vms'; give the path of a folder from the root, like \"/run/vms\"",
         ),
         (
             "# more\nshards = '2'",
@@ -176,7 +182,7 @@ fn an_unknown_key_names_the_known_ones_and_the_nearest() {
     let found = error(&block("sahrds = 1"));
     assert_eq!(
         found,
-        "file:3: array.fast has no key \"sahrds\"; did you mean \"shards\"? The keys are uuid, attach, nbd, listen, \
+        "file:3: array.fast has no key \"sahrds\"; did you mean \"shards\"? The keys are uuid, attach, nbd, listen, vhost_user, \
          spares, shards, memory, completion, rate, scrub_every, deadline_s, auto_rebuild, on_event and degraded_after_s"
     );
     let found = error(&block("colour = 1"));
@@ -262,7 +268,8 @@ fn what_is_shown_has_every_key_and_marks_defaults() {
         array,
         format!(
             "[array.fast]\nuuid = \"{UUID}\"\nattach = \"auto\"  # default\nnbd = [\"unix:/s\"]\n\
-             listen = false  # default\nspares = []  # default\nshards = 2\nmemory = \"128m\"  # default\n\
+             listen = false  # default\n# vhost_user is not given: there are no sockets for virtual machines  # default\n\
+             spares = []  # default\nshards = 2\nmemory = \"128m\"  # default\n\
              completion = \"interrupt\"  # default\n\
              # rate is not given: the limit that `fullstripe rate` set last applies  # default\n\
              # scrub_every is not given: what `fullstripe scrub --every` set last applies, or \"30d\"  # default\n\
@@ -360,34 +367,43 @@ fn any_array() -> impl Strategy<Value = ArraySettings> {
         (1..=SCRUB_EVERY_MAX_S).prop_map(ScrubPeriod::Seconds)
     ]);
     let on_event = prop::option::of("[^\0]{0,9}x");
+    let vhost_user = prop::option::of("/[a-z \"\\\\é]{0,9}");
     let truths = any::<(bool, bool)>();
     let texts = (uuid, attach, nbd, spares, completion);
-    (texts, numbers, (rate, scrub_every), on_event, truths).prop_map(
-        |(
-            (uuid, attach, nbd, spares, completion),
-            numbers,
-            (rate, scrub_every),
-            on_event,
-            truths,
-        )| {
-            ArraySettings {
-                uuid,
-                attach,
-                nbd: nbd.iter().map(|text| text.parse().unwrap()).collect(),
-                listen: truths.0,
-                spares,
-                shards: numbers.0,
-                memory_bytes: numbers.1,
-                completion,
-                rate_bytes_per_s: rate,
-                scrub_every,
-                deadline_s: numbers.2,
-                auto_rebuild: truths.1,
-                on_event,
-                degraded_after_s: numbers.3,
-            }
-        },
+    (
+        texts,
+        numbers,
+        (rate, scrub_every, vhost_user),
+        on_event,
+        truths,
     )
+        .prop_map(
+            |(
+                (uuid, attach, nbd, spares, completion),
+                numbers,
+                (rate, scrub_every, vhost_user),
+                on_event,
+                truths,
+            )| {
+                ArraySettings {
+                    uuid,
+                    attach,
+                    nbd: nbd.iter().map(|text| text.parse().unwrap()).collect(),
+                    listen: truths.0,
+                    vhost_user: vhost_user.map(Into::into),
+                    spares,
+                    shards: numbers.0,
+                    memory_bytes: numbers.1,
+                    completion,
+                    rate_bytes_per_s: rate,
+                    scrub_every,
+                    deadline_s: numbers.2,
+                    auto_rebuild: truths.1,
+                    on_event,
+                    degraded_after_s: numbers.3,
+                }
+            },
+        )
 }
 
 #[test]
@@ -524,10 +540,10 @@ fn check_arbitrary(text: &str) -> Result<(), TestCaseError> {
         }
         Ok(settings) => {
             for (name, array) in &settings.arrays {
+                let may_lack = ["rate", "scrub_every", "on_event", "vhost_user"];
                 prop_assert!(
                     KEYS.iter()
-                        .all(|key| ["rate", "scrub_every", "on_event"].contains(key)
-                            || value(array, key).is_some())
+                        .all(|key| may_lack.contains(key) || value(array, key).is_some())
                 );
                 if let Ok(less) = without_array(text, "file", name) {
                     prop_assert!(less.len() < text.len());

@@ -272,7 +272,7 @@ impl History<'_> {
             }
             7 => {
                 let index = self.index();
-                let is_enabled = self.next() % 4 > 0;
+                let is_enabled = !self.next().is_multiple_of(4);
                 self.session.set_vring_enable(index, is_enabled)
             }
             8 => {

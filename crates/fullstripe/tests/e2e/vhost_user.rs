@@ -4,7 +4,7 @@
 use crate::common::guest::{
     Connected, DISCARD, FEATURES, FLUSH, Guest, IDENTITY, QUEUE_SIZE, READ, WRITE, ZEROES, range,
 };
-use crate::common::{Bed, MIB, Server};
+use crate::common::{Bed, Loop, MIB, Server, is_root};
 use serde_json::Value;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -409,6 +409,33 @@ fn memory_that_is_shorter_than_it_was_said_is_refused() {
     // The same memory again, while a queue is served.
     guest.give_memory(&connected, 16 << 20).unwrap();
     assert_eq!(guest.read(0, 0, 512), [7; 512]);
+    drop(connected);
+    server.stop();
+}
+
+/// The settings file lets virtual machines use the volumes of an array, in a folder that a boot has removed.
+#[test]
+fn an_array_of_the_settings_file_has_sockets_too() {
+    if !is_root("an array of the settings file with vhost-user") {
+        return;
+    }
+    let bed = Bed::new(3, 64 * MIB);
+    let loops: Vec<Loop> = (0..3).map(|at| Loop::over(bed.drive(at), &[])).collect();
+    let devices: Vec<PathBuf> = loops.iter().map(|one| one.device().to_owned()).collect();
+    let made = bed.create("vol0", 5, &devices, &["--json"]);
+    let made: Value = serde_json::from_str(&made.out).unwrap();
+    let (settings, folder) = (bed.path("settings.toml"), bed.path("run/vms"));
+    let text = format!(
+        "[array.fast]\nuuid = {}\nattach = 'off'\nmemory = '48m'\nnbd = ['unix:{}']\nvhost_user = '{}'\n",
+        made["container_uuid"],
+        bed.path("nbd").display(),
+        folder.display()
+    );
+    std::fs::write(&settings, text).unwrap();
+    let server = bed.serve_array("fast", &settings).start();
+    let mut guest = Guest::new(1);
+    let connected = guest.connect(&folder.join("vol0.sock"), FEATURES);
+    assert_eq!(guest.ask(0, WRITE, 0, &[7; 512], 0), OK);
     drop(connected);
     server.stop();
 }

@@ -12,6 +12,7 @@ use drives::spec::Target;
 use exports::export::Bind;
 use exports::nbd::service::NbdExport;
 use exports::ublk::service::{AtStart, UblkExport};
+use exports::vhost_user::service::VhostUserExport;
 use metadata::imsm::start::StartOptions;
 use server::api::socket_path::SocketPath;
 use server::status::DeviceKind;
@@ -125,7 +126,7 @@ impl Array {
             spares: without(&settings.spares, &drives),
             drives,
             scratch: None,
-            exports: self.exports(deadline),
+            exports: self.exports(deadline)?,
             socket: Some(match start.socket {
                 Some(path) => path,
                 None => self.socket()?,
@@ -209,20 +210,22 @@ impl Array {
         }
     }
 
-    fn exports(&self, deadline: Duration) -> Vec<Bind> {
+    fn exports(&self, deadline: Duration) -> Result<Vec<Bind>> {
         let nbd = NbdExport::bind(self.settings.nbd.clone(), self.settings.listen, deadline);
-        vec![nbd, UblkExport::bind(AtStart::LeftOver)]
+        let mut binds = vec![nbd, UblkExport::bind(AtStart::LeftOver)];
+        if let Some(folder) = &self.settings.vhost_user {
+            // It may be in /run, which is empty after a boot.
+            make_folder(folder)?;
+            binds.push(VhostUserExport::bind(folder.clone()));
+        }
+        Ok(binds)
     }
 
     /// The array's own socket.
     fn socket(&self) -> Result<PathBuf> {
         let path = SocketPath::of_array(&self.name).path;
         let folder = path.parent().expect("the socket is in a folder");
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        make_folder(folder)?;
         Ok(path)
     }
 
@@ -310,6 +313,15 @@ fn scrub_every(settings: &ArraySettings) -> ScrubEvery {
         Some(ScrubPeriod::Off) => ScrubEvery::Set(None),
         Some(ScrubPeriod::Seconds(every_s)) => ScrubEvery::Set(Some(every_s)),
     }
+}
+
+/// Makes a folder for sockets, and those above it, if they are missing.
+fn make_folder(folder: &Path) -> Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o755)
+        .create(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))
 }
 
 /// The spares that are not among the drives: one that has taken a failed member's place is found by its record too.
