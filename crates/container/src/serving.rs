@@ -105,7 +105,8 @@ pub fn elsewhere(found: &[Serving]) -> String {
     )
 }
 
-fn user_in_words(user: u32) -> String {
+/// A user by number, as a word in a sentence.
+pub fn user_in_words(user: u32) -> String {
     match user {
         0 => "root".to_owned(),
         user => format!("user {user}"),
@@ -117,7 +118,11 @@ pub fn owner_in_words(socket: &Path) -> String {
     match fs::metadata(socket) {
         Ok(file) => {
             let owner = user_in_words(file.uid());
-            format!("the socket belongs to {owner}: ask as {owner}")
+            let group = match file.mode() & 0o060 {
+                0 => "",
+                _ => ", or, to look only, as a member of its group",
+            };
+            format!("the socket belongs to {owner}: ask as {owner}{group}")
         }
         Err(_) => "its folder belongs to another user: ask as the one who serves".to_owned(),
     }

@@ -6,11 +6,11 @@
 //! the folder. The lock ends with its process and leaves no file behind.
 
 use anyhow::{Context, Result, anyhow, bail};
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::{ErrorKind, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -63,6 +63,31 @@ impl ClaimedSocket {
             file: (metadata.dev(), metadata.ino()),
         };
         Ok((claimed, listener))
+    }
+
+    /// Lets the members of this group connect, too: the file's group becomes `group`, its mode 0660. Until now the file
+    /// was its owner's alone, so nobody has connected whom this keeps out.
+    ///
+    /// # Errors
+    /// The file is not the one that was claimed any more, or the system refuses.
+    pub fn admit_group(&self, group: u32) -> Result<()> {
+        let shown = self.path.display();
+        let what = || format!("cannot let group {group} use the socket {shown}");
+        // In a folder of other users, the path could be made to lead to another file. The descriptor cannot.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&self.path, flags, Mode::empty()).with_context(what)?;
+        let stat = rustix::fs::fstat(&file).with_context(what)?;
+        if (stat.st_dev, stat.st_ino) != self.file {
+            bail!(
+                "{shown} is not the socket that this process has made; put the socket into a folder of your own"
+            );
+        }
+        let group = Gid::from_raw(group);
+        rustix::fs::chownat(&file, "", None, Some(group), AtFlags::EMPTY_PATH)
+            .with_context(what)?;
+        let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
+        rustix::fs::chmod(descriptor, mode).with_context(what)
     }
 
     /// The absolute path.
@@ -210,6 +235,31 @@ mod tests {
         assert!(error.contains("another process answers on"), "{error}");
         drop((claimed, listener));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_group_is_let_in_only_through_the_claimed_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("api.sock");
+        let (claimed, _listener) = claim(&path).unwrap();
+        // Everybody may give a file to his own group.
+        let group = rustix::process::getegid().as_raw();
+        claimed.admit_group(group).unwrap();
+        let file = path.metadata().unwrap();
+        assert_eq!((file.mode() & 0o777, file.gid()), (0o660, group));
+        let other = folder.path().join("other.sock");
+        let (_other, _listener) = claim(&other).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        for lead in [std::os::unix::fs::symlink, std::fs::hard_link] {
+            lead(&other, &path).unwrap();
+            let error = claimed.admit_group(group).unwrap_err().to_string();
+            assert!(
+                error.contains("is not the socket that this process has made"),
+                "{error}"
+            );
+            assert_eq!(other.metadata().unwrap().mode() & 0o777, 0o600);
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 
     /// The socket's mode is right from the beginning: nothing changes it after the file has been made.

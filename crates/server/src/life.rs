@@ -15,6 +15,7 @@ use super::scratch;
 use super::spares::{NamedSpares, add_spares, open_drives};
 use super::status::{DeviceKind, Status};
 use super::swap_watch;
+use crate::api::access::READERS;
 use crate::api::socket_path::SocketPath;
 use crate::api::{self, ApiOptions, ApiServer, ApiSocket, EventLog, Hook, Spares};
 use crate::state_folder::keeper::Keeper;
@@ -58,6 +59,12 @@ impl Prepared {
         // been started. A client that connects early waits until the array is served.
         let path = SocketPath::choose(options.socket.as_deref());
         let api = ApiSocket::claim(&path)?;
+        if let Err(error) = api.admit_readers() {
+            // Data is served all the same, and root can still look.
+            hearer.say(&format_args!(
+                "the members of group {READERS} cannot look at this array: {error:#}"
+            ));
+        }
         let binds = std::mem::take(&mut options.exports);
         let exports = Exports::bind(binds, &path.path, &hearer)?;
         memory::refuse_less_than_is_needed(options.payload_bytes, options.shards, exports.count())?;

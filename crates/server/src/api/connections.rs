@@ -3,7 +3,13 @@
 //! Each connection needs a file descriptor and a task, and the process also needs descriptors for its drives. While
 //! [`CONNECTIONS_MAX`] clients are connected, further clients wait in the kernel's accept queue, and once that is full
 //! in their `connect`, until a client disconnects.
+//!
+//! Those who may only look share [`READERS_MAX`] of these connections, so that they never keep out who gives orders: a
+//! further one of them is closed at once.
 
+use super::access::Peer;
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
 use axum::serve::Listener;
 use std::io;
 use std::pin::Pin;
@@ -16,12 +22,36 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Maximum number of connections: enough for many consoles that listen to events, and for orders beside them.
 pub(super) const CONNECTIONS_MAX: usize = 128;
+/// Of these, the connections of users who may only look.
+pub(super) const READERS_MAX: usize = 64;
 
 /// A listener that accepts at most [`CONNECTIONS_MAX`] connections at once.
 pub(super) struct Limited {
     pub listener: UnixListener,
     /// One permit for each further connection that is allowed.
     pub free: Arc<Semaphore>,
+    /// One permit for each further connection of those who may only look.
+    pub free_for_readers: Arc<Semaphore>,
+}
+
+impl Limited {
+    pub fn new(listener: UnixListener, free: Arc<Semaphore>) -> Limited {
+        Limited {
+            listener,
+            free,
+            free_for_readers: Arc::new(Semaphore::new(READERS_MAX)),
+        }
+    }
+
+    /// A permit for a client who may only look; nothing for who may give orders. `None` if there is no room.
+    fn reader(&self, peer: Peer) -> Option<Option<OwnedSemaphorePermit>> {
+        match peer.may_order() {
+            true => Some(None),
+            false => {
+                Some(self.free_for_readers.clone().try_acquire_owned().ok()).filter(Option::is_some)
+            }
+        }
+    }
 }
 
 impl Listener for Limited {
@@ -31,12 +61,19 @@ impl Listener for Limited {
     async fn accept(&mut self) -> (Counted, SocketAddr) {
         // The semaphore is never closed, so a permit is obtained sooner or later.
         let permit = self.free.clone().acquire_owned().await.ok();
-        let (stream, address) = Listener::accept(&mut self.listener).await;
-        let counted = Counted {
-            stream,
-            _permit: permit,
-        };
-        (counted, address)
+        loop {
+            let (stream, address) = Listener::accept(&mut self.listener).await;
+            let peer = Peer::of(&stream);
+            let Some(reader) = self.reader(peer) else {
+                continue;
+            };
+            let counted = Counted {
+                stream,
+                peer,
+                _permits: (permit, reader),
+            };
+            return (counted, address);
+        }
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -44,10 +81,17 @@ impl Listener for Limited {
     }
 }
 
-/// A connection, which holds its permit until it is closed.
+/// A connection, which holds its permits until it is closed.
 pub(super) struct Counted {
     stream: UnixStream,
-    _permit: Option<OwnedSemaphorePermit>,
+    peer: Peer,
+    _permits: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
+}
+
+impl Connected<IncomingStream<'_, Limited>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Limited>) -> Peer {
+        stream.io().peer
+    }
 }
 
 impl AsyncRead for Counted {

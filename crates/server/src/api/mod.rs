@@ -1,8 +1,8 @@
 //! The HTTP interface of a serving process, on a Unix socket.
 //!
 //! The command line, a web console and monitoring all use this interface. [`socket_path`] says where
-//! the socket is and [`socket`] claims it: one process answers on a path, and only the owner of the socket may
-//! connect. [`connections`] limits how many clients are connected at once. An [`App`](state::App) holds what the
+//! the socket is and [`ApiSocket`] claims it: one process answers on a path. [`access`] says who may connect, who may
+//! look, and who may give orders. [`connections`] limits how many clients are connected at once. An [`App`](state::App) holds what the
 //! handlers need; [`routes`] lists every path once, for both the router and the description at `/v1/openapi.json`.
 //! Queries are answered from the published status ([`queries`], [`metrics`], [`stream`]). [`devices`] makes volumes block
 //! devices of the machine. Orders ([`orders`], [`spare`]) go to the controller, and are answered when the published status
@@ -14,6 +14,7 @@
 //! [`event_log`] keeps the newest events for readers that ask later; [`hook`] runs a command for each event;
 //! [`letting_go`] releases drives that have left the array.
 
+pub mod access;
 mod busy;
 mod connections;
 mod devices;
@@ -50,6 +51,7 @@ use connections::{CONNECTIONS_MAX, Limited};
 use exports::unix_socket::ClaimedSocket;
 use socket_path::SocketPath;
 use state::App;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
@@ -99,6 +101,22 @@ impl ApiSocket {
         let (claimed, listener) = ClaimedSocket::claim(&path.path, "--socket")?;
         listener.set_nonblocking(true)?;
         Ok(ApiSocket { claimed, listener })
+    }
+
+    /// Lets the members of the group [`access::READERS`] look, if this process is root's and the machine has the group.
+    ///
+    /// # Errors
+    /// The group exists, and the socket cannot be opened to it.
+    pub fn admit_readers(&self) -> Result<()> {
+        match access::readers(Path::new(access::GROUPS)) {
+            Some(group) if rustix::process::geteuid().is_root() => self.admit_group(group),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the members of the group with this number look.
+    pub(crate) fn admit_group(&self, group: u32) -> Result<()> {
+        self.claimed.admit_group(group)
     }
 }
 
@@ -178,13 +196,14 @@ fn run(
     };
     runtime.block_on(async {
         let listener = match tokio::net::UnixListener::from_std(listener) {
-            Ok(listener) => Limited { listener, free },
+            Ok(listener) => Limited::new(listener, free),
             Err(error) => return drop(ready.send(Err(error))),
         };
         let _ = ready.send(Ok(()));
         tokio::spawn(letting_go::run(app.shared.clone()));
-        let server = axum::serve(listener, routes::router(app))
-            .with_graceful_shutdown(stopped(stopping.clone()));
+        let router = routes::router(app).into_make_service_with_connect_info::<access::Peer>();
+        let server =
+            axum::serve(listener, router).with_graceful_shutdown(stopped(stopping.clone()));
         let deadline = async {
             stopped(stopping).await;
             tokio::time::sleep(LINGER).await;

@@ -2,7 +2,7 @@
 
 use super::errors::ApiError;
 use super::state::App;
-use super::{devices, orders, queries, scrubs};
+use super::{access, devices, orders, queries, scrubs};
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};
 use axum::routing::{MethodRouter, delete, get, post, put};
@@ -18,7 +18,8 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 #[openapi(
     info(
         title = "fullstripe",
-        description = "A running array, on a Unix socket. Whoever may open the socket may do everything."
+        description = "A running array, on a Unix socket. Root and the user of the serving process may do everything, others \
+                       whom the mode of the socket lets in may only look."
     ),
     paths(
         queries::status,
@@ -85,6 +86,7 @@ pub fn router(app: Arc<App>) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(axum::middleware::from_fn(access::judge))
         .with_state(app)
 }
 

@@ -6,7 +6,8 @@
 //! and both server and client check that, because in `/tmp` anybody can make a folder of any name.
 //!
 //! An array of the settings file has a folder of its own, `/run/fullstripe/arrays/NAME`, because a machine may have several. A client
-//! that is told no socket finds it there if only one such array is served, and root's default socket does not exist.
+//! that is told no socket finds it there if only one such array is served, and its own default socket does not exist. A user who
+//! has no server finds root's servers in this way, as far as root's group for readers lets him in ([`super::access`]).
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FileType, Mode};
@@ -20,7 +21,7 @@ pub const VARIABLE: &str = "FULLSTRIPE_SOCKET";
 /// Root's folder.
 const FOLDER_OF_ROOT: &str = "/run/fullstripe";
 /// Below it, the folders of the arrays of the settings file.
-const FOLDER_OF_ARRAYS: &str = "/run/fullstripe/arrays";
+const ARRAYS: &str = "arrays";
 /// The name of a socket.
 const SOCKET: &str = "api.sock";
 
@@ -57,20 +58,20 @@ impl SocketPath {
     #[must_use]
     pub fn of_array(name: &str) -> SocketPath {
         SocketPath {
-            path: Path::new(FOLDER_OF_ARRAYS).join(name).join(SOCKET),
+            path: folder_of_arrays().join(name).join(SOCKET),
             is_default: false,
         }
     }
 
-    /// Where a client finds a server: as [`SocketPath::choose`]; but if nothing serves at root's default place, where the
-    /// only array of the settings file that is served has its socket.
+    /// Where a client finds a server: as [`SocketPath::choose`]; but if nothing serves at the user's default place, at the
+    /// socket of the only server of root that the user may connect to.
     ///
     /// # Errors
-    /// Several such arrays are served.
+    /// There are several such servers.
     pub fn find(given: Option<&Path>) -> Result<SocketPath> {
         let chosen = SocketPath::choose(given);
         match chosen.is_default && !chosen.path.exists() {
-            true => Ok(only_array(Path::new(FOLDER_OF_ARRAYS))?.unwrap_or(chosen)),
+            true => Ok(only_server(Path::new(FOLDER_OF_ROOT))?.unwrap_or(chosen)),
             false => Ok(chosen),
         }
     }
@@ -84,7 +85,12 @@ impl SocketPath {
         let Some(folder) = self.own_folder() else {
             return Ok(());
         };
-        match rustix::fs::mkdir(folder, Mode::RWXU) {
+        // Each socket in root's folder has its own mode; systemd makes this folder with the same one.
+        let mode = match folder == Path::new(FOLDER_OF_ROOT) {
+            true => Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH,
+            false => Mode::RWXU,
+        };
+        match rustix::fs::mkdir(folder, mode) {
             Ok(()) | Err(Errno::EXIST) => self.check_folder(),
             Err(error) => Err(error).with_context(|| {
                 format!(
@@ -128,9 +134,13 @@ impl SocketPath {
 #[must_use]
 pub fn usual_sockets() -> Vec<PathBuf> {
     let default = SocketPath::choose(None).path;
-    let mut all = sockets_in(Path::new(FOLDER_OF_ARRAYS));
+    let mut all = sockets_in(&folder_of_arrays());
     all.extend(default.exists().then_some(default));
     all
+}
+
+fn folder_of_arrays() -> PathBuf {
+    Path::new(FOLDER_OF_ROOT).join(ARRAYS)
 }
 
 fn sockets_in(folder: &Path) -> Vec<PathBuf> {
@@ -139,9 +149,11 @@ fn sockets_in(folder: &Path) -> Vec<PathBuf> {
     sockets.filter(|path| path.exists()).collect()
 }
 
-/// The socket of the only array in `folder` that a process serves. A socket of a process that was killed stays as a file.
-fn only_array(folder: &Path) -> Result<Option<SocketPath>> {
-    let mut there = sockets_in(folder);
+/// The socket of the only server of root, whose folder is `folder`, to which this user may connect. A socket of a process that
+/// was killed stays as a file.
+fn only_server(folder: &Path) -> Result<Option<SocketPath>> {
+    let mut there = sockets_in(&folder.join(ARRAYS));
+    there.push(folder.join(SOCKET));
     there.retain(|path| UnixStream::connect(path).is_ok());
     there.sort();
     match &there[..] {
@@ -223,16 +235,21 @@ mod tests {
     #[test]
     fn the_only_array_is_found_and_of_several_none_is_chosen() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(only_array(folder.path()).unwrap(), None);
+        let arrays = folder.path().join(ARRAYS);
+        let only = || only_server(folder.path());
+        assert_eq!(only().unwrap(), None);
         for name in ["data", "killed", "logs"] {
-            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::create_dir_all(arrays.join(name)).unwrap();
         }
-        let [data, logs] = ["data", "logs"].map(|name| folder.path().join(name).join(SOCKET));
-        std::fs::write(folder.path().join("killed").join(SOCKET), "").unwrap();
+        let [data, logs] = ["data", "logs"].map(|name| arrays.join(name).join(SOCKET));
+        std::fs::write(arrays.join("killed").join(SOCKET), "").unwrap();
+        let by_hand = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
+        assert_eq!(only().unwrap().unwrap().path, folder.path().join(SOCKET));
+        drop(by_hand);
         let _data = UnixListener::bind(&data).unwrap();
-        assert_eq!(only_array(folder.path()).unwrap().unwrap().path, data);
+        assert_eq!(only().unwrap().unwrap().path, data);
         let _logs = UnixListener::bind(&logs).unwrap();
-        let error = only_array(folder.path()).unwrap_err().to_string();
+        let error = only().unwrap_err().to_string();
         let (data, logs) = (data.display(), logs.display());
         assert_eq!(
             error,

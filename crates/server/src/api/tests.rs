@@ -7,6 +7,7 @@ mod letting_go;
 mod life;
 mod limits;
 mod listening;
+mod readers;
 mod refusals;
 mod work;
 

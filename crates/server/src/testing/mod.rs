@@ -81,6 +81,15 @@ impl Served {
 
     /// Serves `container` with these options of the engine.
     pub fn container(container: Container, engine: Options) -> Served {
+        Served::for_readers(container, engine, None)
+    }
+
+    /// The same; the members of the group with the number `readers` may look.
+    pub(crate) fn for_readers(
+        container: Container,
+        engine: Options,
+        readers: Option<u32>,
+    ) -> Served {
         let folder = TempDir::new().unwrap();
         let backups = folder.path().join("backups");
         let spares = Arc::new(Spares::of(&container, Some(backups)));
@@ -101,15 +110,19 @@ impl Served {
         let runtime = runtime.unwrap();
         let stop_asked = Arc::new(AtomicBool::new(false));
         let asked = stop_asked.clone();
+        let socket = ApiSocket::claim(&SocketPath {
+            path: folder.path().join("api.sock"),
+            is_default: false,
+        });
+        let socket = socket.unwrap();
+        if let Some(group) = readers {
+            socket.admit_group(group).unwrap();
+        }
         let server = serve_api(ApiOptions {
             shared: runtime.handle(),
             events: events.clone(),
             spares: spares.clone(),
-            socket: ApiSocket::claim(&SocketPath {
-                path: folder.path().join("api.sock"),
-                is_default: false,
-            })
-            .unwrap(),
+            socket,
             on_stop: Box::new(move || asked.store(true, Ordering::Release)),
             hook: Some(Arc::new(Hook::new("true", |_| ()).unwrap())),
             keeper: None,

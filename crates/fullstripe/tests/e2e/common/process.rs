@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Programs that tests call and the Debian packages they come in.
-const PACKAGES: [(&str, &str); 20] = [
+const PACKAGES: [(&str, &str); 21] = [
     ("blockdev", "util-linux"),
     ("fio", "fio"),
     ("nbdinfo", "libnbd-bin"),
@@ -28,6 +28,7 @@ const PACKAGES: [(&str, &str); 20] = [
     ("setpriv", "util-linux"),
     ("sync", "coreutils"),
     ("tar", "tar"),
+    ("unshare", "util-linux"),
     ("valgrind", "valgrind"),
 ];
 

@@ -225,6 +225,11 @@ fullstripe create raid0 --level 0 d0.img d1.img d2.img > made.txt; up --degraded
         "other $REAL status --socket $PWD/api",
     ),
     only_provoked(
+        "No permission to give orders",
+        "root; need other $REAL --version; chmod 755 .; made; up $all; chgrp 65534 api; chmod 660 api",
+        "other $REAL status --socket $PWD/api > read.txt; other $REAL fail d2.img --socket $PWD/api",
+    ),
+    only_provoked(
         "No permission on the drives",
         "root; need other $REAL --version; chmod 755 .; made; chmod 600 $all; mkdir -m 777 free",
         "other $REAL serve $PWD/d0.img $PWD/d1.img $PWD/d2.img $PWD/d3.img --socket $PWD/free/api",
