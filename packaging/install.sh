@@ -18,6 +18,7 @@ for rules in "$here"/udev/*.rules; do
     put 644 "$rules" "/usr/lib/udev/rules.d/$(basename "$rules")"
 done
 put 644 "$here/systemd/fullstripe@.service" /usr/lib/systemd/system/fullstripe@.service
+put 644 "$here/sysusers/fullstripe.conf" /usr/lib/sysusers.d/fullstripe.conf
 put 755 "$here/systemd/fullstripe-generator" /usr/lib/systemd/system-generators/fullstripe-generator
 put 755 "$here/systemd/fullstripe.shutdown" /usr/lib/systemd/system-shutdown/fullstripe
 for service in hibernate hybrid-sleep suspend-then-hibernate; do

@@ -120,6 +120,7 @@ check_files() {
 644 /usr/lib/systemd/system/systemd-hibernate.service.d/fullstripe.conf
 644 /usr/lib/systemd/system/systemd-hybrid-sleep.service.d/fullstripe.conf
 644 /usr/lib/systemd/system/systemd-suspend-then-hibernate.service.d/fullstripe.conf
+644 /usr/lib/sysusers.d/fullstripe.conf
 644 /usr/lib/udev/rules.d/59-fullstripe-devices.rules
 644 /usr/lib/udev/rules.d/62-fullstripe-members.rules
 644 /usr/share/bash-completion/completions/fullstripe
@@ -182,6 +183,7 @@ check_install() {
     is "systemd and udev read what is new, no more" "$(calls)" "systemctl daemon-reload
 udevadm control --reload"
     nothing_runs
+    is "there is a group for those who may look, without members" "$(within getent group fullstripe | cut -d : -f 1,4)" "fullstripe:"
     is "no settings are made" "$(within find /etc/fullstripe /var/lib/fullstripe 2>/dev/null)" ""
 }
 
