@@ -42,6 +42,7 @@ test   gdisk       sgdisk
 test   jq          jq
 test   libnbd-bin  nbdfuse
 test   nbdkit      nbdkit
+test   openssl     openssl
 test   procps      pgrep
 test   qemu-utils  qemu-io
 test   user-mode-linux linux.uml

@@ -34,8 +34,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::ops::RangeInclusive;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the settings of a machine are.
 pub const PLACE: &str = "/etc/fullstripe/fullstripe.toml";
@@ -58,11 +57,12 @@ const DAY_S: u64 = 86_400;
 const DEGRADED_AFTER_S: RangeInclusive<u64> = 0..=3600;
 
 /// The keys of a block `[array.NAME]`, in the order in which they are shown.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 16] = [
     "uuid",
     "attach",
     "nbd",
-    "listen",
+    "tls",
+    "insecure",
     "vhost_user",
     "spares",
     "shards",
@@ -95,8 +95,10 @@ pub struct ArraySettings {
     pub attach: Attach,
     /// Where NBD clients connect; the usual socket if empty.
     pub nbd: Vec<Address>,
-    /// Allow TCP addresses that other machines can reach.
-    pub listen: bool,
+    /// The folder with the certificates by which clients of TCP addresses are known.
+    pub tls: Option<PathBuf>,
+    /// Everybody who can reach a TCP address may read and write.
+    pub insecure: bool,
     /// The folder of sockets for virtual machines, if they may use the volumes: an absolute path.
     pub vhost_user: Option<PathBuf>,
     /// Specifications of spare drives, as `serve --spare` takes them. Each one can be parsed.
@@ -131,7 +133,8 @@ impl ArraySettings {
             uuid: uuid.into(),
             attach: Attach::Auto,
             nbd: Vec::new(),
-            listen: false,
+            tls: None,
+            insecure: false,
             vhost_user: None,
             spares: Vec::new(),
             shards: 1,

@@ -11,12 +11,11 @@ use crate::{
 };
 use anyhow::{Result, anyhow};
 use drives::spec::{MemberSpec, parse_size};
-use exports::nbd::service::Address;
+use exports::nbd::service::{Address, TcpClients};
 use models::nearest::mistyped;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
-use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -156,7 +155,11 @@ fn read_block(
         return Err(source.error(name.span(), sentence));
     };
     let mut array = ArraySettings::with_defaults("");
+    let mut addresses = name.span();
     for (key, value) in in_order(table) {
+        if &**key.get_ref() == "nbd" {
+            addresses = key.span();
+        }
         let field = Field {
             source,
             block: format!("array.{shown}"),
@@ -172,7 +175,27 @@ fn read_block(
         );
         return Err(source.error(name.span(), sentence));
     }
+    check_clients(&array)
+        .map_err(|wrong| source.error(addresses, format!("array.{shown}.{wrong}")))?;
     Ok(array)
+}
+
+/// Checks that it is said who may connect to TCP addresses.
+fn check_clients(array: &ArraySettings) -> Result<(), &'static str> {
+    let has_tcp = array
+        .nbd
+        .iter()
+        .any(|address| matches!(address, Address::Tcp(_)));
+    match TcpClients::chosen(array.tls.clone(), array.insecure) {
+        TcpClients::WithTls(_) if array.insecure => {
+            Err("tls and insecure = true contradict each other; keep one of the two")
+        }
+        TcpClients::Nobody if has_tcp => Err(
+            "nbd has a TCP address, through which whoever can connect could read and write everything; add tls = \"FOLDER\", \
+             so that clients need a certificate, or insecure = true",
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// A key of a block with its value.
@@ -195,8 +218,10 @@ impl Field<'_> {
             "uuid" => array.uuid = self.uuid(places)?,
             "attach" => array.attach = self.attach()?,
             "nbd" => array.nbd = self.addresses(places)?,
-            "listen" => array.listen = self.truth()?,
-            "vhost_user" => array.vhost_user = Some(self.folder()?),
+            "tls" => array.tls = Some(self.absolute_path()?),
+            // "listen" is the name that this key had before there was TLS.
+            "insecure" | "listen" => array.insecure = self.truth()?,
+            "vhost_user" => array.vhost_user = Some(self.absolute_path()?),
             "spares" => array.spares = self.spares()?,
             "shards" => {
                 let count = self.number(&SHARDS)?;
@@ -243,16 +268,6 @@ impl Field<'_> {
     pub(crate) fn text(&self) -> Result<&str> {
         let text = self.value.get_ref().as_str();
         text.ok_or_else(|| self.refused("give a text in quotation marks"))
-    }
-
-    fn folder(&self) -> Result<PathBuf> {
-        let path = PathBuf::from(self.text()?);
-        match path.is_absolute() {
-            true => Ok(path),
-            false => {
-                Err(self.refused("give the path of a folder from the root, like \"/run/vms\""))
-            }
-        }
     }
 
     fn truth(&self) -> Result<bool> {

@@ -31,7 +31,8 @@ pub fn value(array: &ArraySettings, key: &str) -> Option<Value> {
         "uuid" => Value::Text(array.uuid.clone()),
         "attach" => Value::Text(array.attach.to_string()),
         "nbd" => list(array.nbd.iter().map(ToString::to_string).collect()),
-        "listen" => Value::Truth(array.listen),
+        "tls" => Value::Text(array.tls.as_ref()?.display().to_string()),
+        "insecure" => Value::Truth(array.insecure),
         "vhost_user" => Value::Text(array.vhost_user.as_ref()?.display().to_string()),
         "spares" => list(array.spares.clone()),
         "shards" => Value::Number(array.shards.into()),
@@ -140,6 +141,7 @@ fn meaning_of_none(key: &str) -> String {
             ScrubPeriod::Seconds(SCRUB_EVERY_S)
         ),
         "vhost_user" => "there are no sockets for virtual machines".to_owned(),
+        "tls" => "a TCP address needs \"insecure\"".to_owned(),
         _ => "no command is run".to_owned(),
     }
 }

@@ -31,9 +31,20 @@ fn only_the_uuid_is_needed() {
 }
 
 #[test]
+fn who_may_use_tcp_is_told_by_the_old_name_too() {
+    let array = |lines: &str| parse(&block(lines)).unwrap().arrays.remove("fast").unwrap();
+    let everybody = array("nbd = ['tcp:localhost']\nlisten = true");
+    assert!(everybody.insecure && everybody.tls.is_none());
+    let with_tls = array("nbd = ['tcp:localhost']\ntls = '/etc/tls'");
+    assert_eq!(with_tls.tls, Some("/etc/tls".into()));
+    // Without a TCP address there is nothing to say.
+    assert!(!array("listen = false\nnbd = ['unix:/s']").insecure);
+}
+
+#[test]
 fn every_key_is_read() {
     let text = block(
-        "attach = 'ublk'\nnbd = ['unix:/run/fast.sock', 'tcp:localhost']\nlisten = true\n\
+        "attach = 'ublk'\nnbd = ['unix:/run/fast.sock', 'tcp:localhost']\ninsecure = true\n\
          vhost_user = '/run/vms'\n\
          spares = ['/dev/sdx', 'ram:8m,serial=S']\nshards = 0x10\nmemory = '1g'\ncompletion = 'hybrid:7'\n\
          rate = '200m'\nscrub_every = '1d 12h'\ndeadline_s = 3_600\nauto_rebuild = false\non_event = 'logger \"$FULLSTRIPE_TEXT\"'\n\
@@ -46,7 +57,8 @@ fn every_key_is_read() {
             Address::Unix("/run/fast.sock".into()),
             Address::Tcp("localhost:10809".to_owned()),
         ],
-        listen: true,
+        tls: None,
+        insecure: true,
         vhost_user: Some("/run/vms".into()),
         spares: vec!["/dev/sdx".to_owned(), "ram:8m,serial=S".to_owned()],
         shards: 16,
@@ -60,7 +72,9 @@ fn every_key_is_read() {
         degraded_after_s: 0,
     };
     assert_eq!(parse(&text).unwrap().array("fast").unwrap(), &wanted);
-    assert!(KEYS.iter().all(|key| !is_default(&wanted, key)));
+    // "tls" and "insecure" exclude each other.
+    let mut given = KEYS.iter().filter(|key| **key != "tls");
+    assert!(given.all(|key| !is_default(&wanted, key)));
     let none = parse(&block("rate = '0'")).unwrap();
     assert_eq!(none.arrays["fast"].rate_bytes_per_s, Some(0));
 }
@@ -74,7 +88,7 @@ fn a_mistake_is_told_with_line_key_and_what_to_do() {
         ),
         (
             "vhost_user = 'vms'",
-            "file:3: array.fast.vhost_user cannot be 'vms'; give the path of a folder from the root, like \"/run/vms\"",
+            "file:3: array.fast.vhost_user cannot be 'vms'; give a path that begins with '/'",
         ),
         (
             "# more\nshards = '2'",
@@ -89,8 +103,8 @@ fn a_mistake_is_told_with_line_key_and_what_to_do() {
             "file:3: array.fast.degraded_after_s cannot be -1; give a whole number from 0 to 3600",
         ),
         (
-            "listen = 'yes'",
-            "file:3: array.fast.listen cannot be 'yes'; give true or false, without quotation marks",
+            "insecure = 'yes'",
+            "file:3: array.fast.insecure cannot be 'yes'; give true or false, without quotation marks",
         ),
         (
             "attach = 'iscsi'",
@@ -145,6 +159,19 @@ fn a_mistake_is_told_with_line_key_and_what_to_do() {
              the keys are serial, sector, read-iops, write-iops, bandwidth, latency, model and state",
         ),
         (
+            "shards = 2\nnbd = ['unix:/s', 'tcp:localhost']\nmemory = '1g'",
+            "file:4: array.fast.nbd has a TCP address, through which whoever can connect could read and write everything; \
+             add tls = \"FOLDER\", so that clients need a certificate, or insecure = true",
+        ),
+        (
+            "nbd = ['tcp:localhost']\ntls = 'certificates'",
+            "file:4: array.fast.tls cannot be 'certificates'; give a path that begins with '/'",
+        ),
+        (
+            "nbd = ['tcp:localhost']\ntls = '/t'\ninsecure = true",
+            "file:3: array.fast.tls and insecure = true contradict each other; keep one of the two",
+        ),
+        (
             "nbd = ['tcp:h', 'tcp:h:10809']",
             "file:3: array.fast has the address tcp:h:10809 twice; give each address in \"nbd\" once",
         ),
@@ -182,7 +209,7 @@ fn an_unknown_key_names_the_known_ones_and_the_nearest() {
     let found = error(&block("sahrds = 1"));
     assert_eq!(
         found,
-        "file:3: array.fast has no key \"sahrds\"; did you mean \"shards\"? The keys are uuid, attach, nbd, listen, vhost_user, \
+        "file:3: array.fast has no key \"sahrds\"; did you mean \"shards\"? The keys are uuid, attach, nbd, tls, insecure, vhost_user, \
          spares, shards, memory, completion, rate, scrub_every, deadline_s, auto_rebuild, on_event and degraded_after_s"
     );
     let found = error(&block("colour = 1"));
@@ -268,7 +295,8 @@ fn what_is_shown_has_every_key_and_marks_defaults() {
         array,
         format!(
             "[array.fast]\nuuid = \"{UUID}\"\nattach = \"auto\"  # default\nnbd = [\"unix:/s\"]\n\
-             listen = false  # default\n# vhost_user is not given: there are no sockets for virtual machines  # default\n\
+             # tls is not given: a TCP address needs \"insecure\"  # default\ninsecure = false  # default\n\
+             # vhost_user is not given: there are no sockets for virtual machines  # default\n\
              spares = []  # default\nshards = 2\nmemory = \"128m\"  # default\n\
              completion = \"interrupt\"  # default\n\
              # rate is not given: the limit that `fullstripe rate` set last applies  # default\n\
@@ -385,11 +413,14 @@ fn any_array() -> impl Strategy<Value = ArraySettings> {
                 on_event,
                 truths,
             )| {
+                let has_tcp = nbd.iter().any(|text| text.starts_with("tcp:"));
+                let tls = Some("/etc/tls".into()).filter(|_| has_tcp && truths.0);
                 ArraySettings {
                     uuid,
                     attach,
                     nbd: nbd.iter().map(|text| text.parse().unwrap()).collect(),
-                    listen: truths.0,
+                    insecure: tls.is_none() && (has_tcp || truths.0),
+                    tls,
                     vhost_user: vhost_user.map(Into::into),
                     spares,
                     shards: numbers.0,
@@ -540,11 +571,9 @@ fn check_arbitrary(text: &str) -> Result<(), TestCaseError> {
         }
         Ok(settings) => {
             for (name, array) in &settings.arrays {
-                let may_lack = ["rate", "scrub_every", "on_event", "vhost_user"];
-                prop_assert!(
-                    KEYS.iter()
-                        .all(|key| may_lack.contains(key) || value(array, key).is_some())
-                );
+                let may_lack = ["tls", "rate", "scrub_every", "on_event", "vhost_user"];
+                let mut certain = KEYS.iter().filter(|key| !may_lack.contains(key));
+                prop_assert!(certain.all(|key| value(array, key).is_some()));
                 if let Ok(less) = without_array(text, "file", name) {
                     prop_assert!(less.len() < text.len());
                 }

@@ -20,6 +20,9 @@ pub const MAX_SKIPPED_OPTION_BYTES: u32 = 1024 * 1024;
 /// Most options in one session; a client needs a handful, a person who explores some dozens.
 pub const MAX_OPTIONS: u32 = 1024;
 
+/// What the server's greeting offers.
+pub(super) const GREETING_FLAGS: u16 = FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES;
+
 /// Which bytes come next.
 #[derive(Clone, Copy, Debug)]
 enum Awaiting {
@@ -53,7 +56,7 @@ impl Handshake {
     pub(super) fn new(output: &mut Vec<u8>) -> Self {
         output.extend_from_slice(&SERVER_MAGIC.to_be_bytes());
         output.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
-        output.extend_from_slice(&(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES).to_be_bytes());
+        output.extend_from_slice(&GREETING_FLAGS.to_be_bytes());
         Self {
             awaiting: Awaiting::ClientFlags,
             collected: Vec::new(),

@@ -32,6 +32,7 @@ mod script;
 pub mod server;
 pub mod service;
 mod session;
+mod tls;
 mod transmission;
 pub mod wire;
 

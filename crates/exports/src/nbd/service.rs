@@ -4,14 +4,16 @@ use super::kernel::KernelDevices;
 use super::server::{
     NbdLimits, NbdPort, NbdPortOptions, NewListener, NewOffer, Route, Stop, maximum_payload_bytes,
 };
+use super::tls::{self, TlsListener};
 use super::{Abilities, BlockSizes, ExportList};
 use crate::export::{
-    Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Surroundings,
+    Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Say, Surroundings,
 };
 use crate::ports::AnyPort;
 use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, anyhow, bail};
 use engine::units::ShardId;
+use rustls::ServerConfig;
 use std::fmt;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -62,26 +64,50 @@ impl FromStr for Address {
     }
 }
 
+/// Who may connect to TCP addresses, which have no owner as a Unix socket has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TcpClients {
+    /// Nobody: a TCP address is refused.
+    Nobody,
+    /// Clients that use TLS and prove their identity. The folder has the files `ca-cert.pem`, `server-cert.pem` and
+    /// `server-key.pem`.
+    WithTls(PathBuf),
+    /// Everybody who can reach the address.
+    Everybody,
+}
+
+impl TcpClients {
+    /// Of the choices of an operator, of which at most one is given.
+    #[must_use]
+    pub fn chosen(tls: Option<PathBuf>, insecure: bool) -> TcpClients {
+        match tls {
+            Some(folder) => TcpClients::WithTls(folder),
+            None if insecure => TcpClients::Everybody,
+            None => TcpClients::Nobody,
+        }
+    }
+}
+
 /// A listening socket.
-#[derive(Debug)]
 struct Listening {
     /// The socket, until it is passed to a port.
     socket: Option<OwnedFd>,
     address: Bound,
 }
 
-#[derive(Debug)]
 enum Bound {
     Unix(ClaimedSocket),
     Tcp(SocketAddr),
+    /// With the configuration, until clients are let in.
+    Tls(SocketAddr, Option<Arc<ServerConfig>>),
 }
 
-/// Opens a listening socket. A TCP address beyond loopback is allowed only if `anyone` may connect, because NBD has no
-/// authentication.
+/// Opens a listening socket. A TCP address is allowed only with TLS, or if everybody may connect: also on loopback, where
+/// every user of the machine can, because NBD itself has no authentication.
 ///
 /// # Errors
-/// If the address is taken, not allowed, or does not exist.
-fn listen(address: &Address, anyone: bool) -> Result<Listening> {
+/// If the address is taken, not allowed, or does not exist, or if the files for TLS cannot be used.
+fn listen(address: &Address, clients: &TcpClients) -> Result<Listening> {
     match address {
         Address::Unix(path) => {
             let (claimed, socket) = ClaimedSocket::claim(path, "--nbd")?;
@@ -96,11 +122,14 @@ fn listen(address: &Address, anyone: bool) -> Result<Listening> {
                 .with_context(|| format!("cannot resolve {host}"))?
                 .next()
                 .with_context(|| format!("{host} has no address"))?;
-            if !address.ip().is_loopback() && !anyone {
-                bail!(
-                    "{address} can be reached from other machines and NBD has no authentication; --listen allows it"
-                );
-            }
+            let tls = match clients {
+                TcpClients::Nobody => bail!(
+                    "whoever can connect to {address} could read and write everything, because NBD has no passwords; give \
+                     --tls FOLDER, so that clients need a certificate, or --insecure if this is what you want"
+                ),
+                TcpClients::WithTls(folder) => Some(tls::configuration(folder)?),
+                TcpClients::Everybody => None,
+            };
             let socket = TcpListener::bind(address).map_err(|error| match error.kind() {
                 ErrorKind::AddrInUse => anyhow!(
                     "another process listens on {address}; stop it, or name another port with --nbd tcp:HOST:PORT"
@@ -110,7 +139,10 @@ fn listen(address: &Address, anyone: bool) -> Result<Listening> {
             let address = socket.local_addr().unwrap_or(address);
             Ok(Listening {
                 socket: Some(socket.into()),
-                address: Bound::Tcp(address),
+                address: match tls {
+                    Some(tls) => Bound::Tls(address, Some(tls)),
+                    None => Bound::Tcp(address),
+                },
             })
         }
     }
@@ -124,6 +156,25 @@ impl Listening {
                 format!("nbd+unix:///{export}?socket={}", claimed.path().display())
             }
             Bound::Tcp(address) => format!("nbd://{address}/{export}"),
+            Bound::Tls(address, _) => format!("nbds://{address}/{export}"),
+        }
+    }
+
+    /// Lets clients in: shard 0 accepts connections and distributes them to all shards, and a thread those that need TLS.
+    fn open(&mut self, messages: &Messages, say: &Say) -> Result<Option<TlsListener>> {
+        let Some(socket) = self.socket.take() else {
+            return Ok(None);
+        };
+        match &mut self.address {
+            Bound::Tls(_, configuration) => {
+                let configuration = configuration.take().expect("a socket is opened once");
+                let (messages, say) = (messages.clone(), say.clone());
+                TlsListener::start(socket.into(), configuration, messages, say).map(Some)
+            }
+            Bound::Unix(_) | Bound::Tcp(_) => {
+                messages.to(ShardId(0), Box::new(NewListener(socket)));
+                Ok(None)
+            }
         }
     }
 }
@@ -131,6 +182,7 @@ impl Listening {
 /// The volumes as an NBD server offers them.
 pub struct NbdExport {
     listening: Vec<Listening>,
+    with_tls: Vec<TlsListener>,
     offered: Arc<ExportList>,
     offers: Vec<Offer>,
     payload_bytes_max: u32,
@@ -139,16 +191,15 @@ pub struct NbdExport {
 }
 
 impl NbdExport {
-    /// Listens at `addresses`, or at `nbd.sock` in the folder for sockets if there are none. Addresses that other
-    /// machines can reach are allowed only if `anyone` may connect. A drive that does not answer is failed after
-    /// `deadline`.
+    /// Listens at `addresses`, or at `nbd.sock` in the folder for sockets if there are none. `clients` says who may connect to
+    /// TCP addresses. A drive that does not answer is failed after `deadline`.
     #[must_use]
-    pub fn bind(addresses: Vec<Address>, anyone: bool, deadline: Duration) -> Bind {
+    pub fn bind(addresses: Vec<Address>, clients: TcpClients, deadline: Duration) -> Bind {
         Bind {
             kind: KIND,
             is_needed: true,
             make: Box::new(move |surroundings| {
-                let export = NbdExport::make(addresses, anyone, deadline, surroundings)?;
+                let export = NbdExport::make(addresses, &clients, deadline, surroundings)?;
                 Ok(Box::new(export))
             }),
         }
@@ -156,7 +207,7 @@ impl NbdExport {
 
     fn make(
         addresses: Vec<Address>,
-        anyone: bool,
+        clients: &TcpClients,
         deadline: Duration,
         surroundings: &Surroundings,
     ) -> Result<NbdExport> {
@@ -171,9 +222,10 @@ impl NbdExport {
                 addresses[at]
             );
         }
-        let listening = addresses.iter().map(|address| listen(address, anyone));
+        let listening = addresses.iter().map(|address| listen(address, clients));
         Ok(NbdExport {
             listening: listening.collect::<Result<_>>()?,
+            with_tls: Vec::new(),
             offered: Arc::new(ExportList::new(Vec::new())?),
             offers: Vec::new(),
             payload_bytes_max: 0,
@@ -246,13 +298,11 @@ impl Export for NbdExport {
         })
     }
 
-    /// Shard 0 accepts connections and distributes them to all shards.
     fn open(&mut self, messages: &Messages, _: &[String]) -> Result<()> {
-        let sockets = self
-            .listening
-            .iter_mut()
-            .filter_map(|one| one.socket.take());
-        sockets.for_each(|socket| messages.to(ShardId(0), Box::new(NewListener(socket))));
+        let say = &self.surroundings.say;
+        for one in &mut self.listening {
+            self.with_tls.extend(one.open(messages, say)?);
+        }
         Ok(())
     }
 
@@ -269,6 +319,9 @@ impl Export for NbdExport {
     /// Devices first: a port that stops answers new requests with an error, which the kernel would take for one of the disk.
     fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>) {
         self.devices.stop();
+        self.with_tls
+            .iter_mut()
+            .for_each(TlsListener::stop_accepting);
         messages.to_all(|| {
             let ended = ended.clone();
             Box::new(Stop(Box::new(move || ended())))

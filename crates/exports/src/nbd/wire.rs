@@ -87,6 +87,8 @@ pub const REP_META_CONTEXT: u32 = 4;
 pub const REP_ERR_UNSUP: u32 = (1 << 31) + 1;
 /// Option reply: the option's data is wrong.
 pub const REP_ERR_INVALID: u32 = (1 << 31) + 3;
+/// Option reply: this needs TLS.
+pub const REP_ERR_TLS_REQD: u32 = (1 << 31) + 5;
 /// Option reply: no such export.
 pub const REP_ERR_UNKNOWN: u32 = (1 << 31) + 6;
 /// Option reply: the server is shutting down.

@@ -4,7 +4,7 @@
 //! [`life`] follows arrays from start to end; [`members`] adds and removes drives, [`two_volumes`] does so with two
 //! volumes at once, and [`own_merits`] where only one of them can be served; [`old_copies`] puts back copies of drives
 //! from before a session; [`refusals`] requests what must be refused; [`counting_clients`] checks the metrics about
-//! clients; [`readers`] checks who may connect to the API; [`remembering`] checks what a server knows from the one before.
+//! clients; [`readers`] checks who may connect to the API; [`remembering`] checks what a server knows from the one before; [`tls`] checks clients over TCP.
 
 mod counting_clients;
 mod life;
@@ -15,4 +15,5 @@ mod own_merits;
 mod readers;
 mod refusals;
 mod remembering;
+mod tls;
 mod two_volumes;

@@ -72,7 +72,7 @@ impl Field<'_> {
         Ok(text.to_owned())
     }
 
-    fn absolute_path(&self) -> Result<PathBuf> {
+    pub(super) fn absolute_path(&self) -> Result<PathBuf> {
         let path = PathBuf::from(self.text()?);
         match path.is_absolute() && !self.text()?.contains('\0') {
             true => Ok(path),

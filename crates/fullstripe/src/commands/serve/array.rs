@@ -10,7 +10,7 @@ use container::gather::{Device, Gathering, Here, LOOK_EVERY, Step};
 use container::probe::parse_spec;
 use drives::spec::Target;
 use exports::export::Bind;
-use exports::nbd::service::NbdExport;
+use exports::nbd::service::{NbdExport, TcpClients};
 use exports::ublk::service::{AtStart, UblkExport};
 use exports::vhost_user::service::VhostUserExport;
 use metadata::imsm::start::StartOptions;
@@ -211,9 +211,11 @@ impl Array {
     }
 
     fn exports(&self, deadline: Duration) -> Result<Vec<Bind>> {
-        let nbd = NbdExport::bind(self.settings.nbd.clone(), self.settings.listen, deadline);
+        let settings = &self.settings;
+        let clients = TcpClients::chosen(settings.tls.clone(), settings.insecure);
+        let nbd = NbdExport::bind(settings.nbd.clone(), clients, deadline);
         let mut binds = vec![nbd, UblkExport::bind(AtStart::LeftOver)];
-        if let Some(folder) = &self.settings.vhost_user {
+        if let Some(folder) = &settings.vhost_user {
             // It may be in /run, which is empty after a boot.
             make_folder(folder)?;
             binds.push(VhostUserExport::bind(folder.clone()));

@@ -18,7 +18,7 @@ use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use engine::layout::Level;
 use exports::export::Bind;
-use exports::nbd::service::{Address, NbdExport};
+use exports::nbd::service::{Address, NbdExport, TcpClients};
 use exports::ublk::service::{AtStart, UblkExport};
 use exports::vhost_user::service::VhostUserExport;
 use metadata::imsm::start::StartOptions;
@@ -53,8 +53,8 @@ pub struct ServeArgs {
     /// Serve this array of the settings file instead, with the options that the file gives it. Its drives are found by what
     /// is on them, and waited for. systemd starts arrays so at boot.
     #[arg(long, value_name = "NAME", conflicts_with_all = [
-        "drives", "scratch", "spare", "nbd", "listen", "ublk", "vhost_user", "shards", "memory", "completion", "no_auto_rebuild",
-        "rate", "deadline", "on_event", "backup",
+        "drives", "scratch", "spare", "nbd", "tls", "insecure", "ublk", "vhost_user", "shards", "memory", "completion",
+        "no_auto_rebuild", "rate", "deadline", "on_event", "backup",
     ])]
     array: Option<String>,
     /// The settings file.
@@ -71,9 +71,13 @@ pub struct ServeArgs {
     /// Where NBD clients connect: unix:PATH or tcp:HOST[:PORT]; may be given several times.
     #[arg(long, value_name = "ADDRESS")]
     nbd: Vec<Address>,
-    /// Allow TCP addresses that other machines can reach; NBD has no authentication.
-    #[arg(long)]
-    listen: bool,
+    /// Clients of TCP addresses need TLS and a certificate. FOLDER has ca-cert.pem (the authority that their certificates
+    /// must come from), server-cert.pem and server-key.pem (with mode 0600).
+    #[arg(long, value_name = "FOLDER", conflicts_with = "insecure")]
+    tls: Option<PathBuf>,
+    /// Let everybody who can reach a TCP address read and write, without TLS; NBD itself has no passwords.
+    #[arg(long, alias = "listen")]
+    insecure: bool,
     /// Attach each volume at once, as `fullstripe attach` does later: it becomes the block device /dev/fullstripe/NAME.
     /// Needs root and the kernel's module ublk_drv. When serve ends, devices that are in use stay, and their requests
     /// wait for the next serve, which takes them over with or without this option.
@@ -138,7 +142,8 @@ pub struct ServeArgs {
 
 impl ServeArgs {
     fn exports(&self) -> Vec<Bind> {
-        let nbd = NbdExport::bind(self.nbd.clone(), self.listen, self.member_deadline());
+        let clients = TcpClients::chosen(self.tls.clone(), self.insecure);
+        let nbd = NbdExport::bind(self.nbd.clone(), clients, self.member_deadline());
         let ublk = UblkExport::bind(match self.ublk {
             true => AtStart::All,
             false => AtStart::LeftOver,

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Programs that tests call and the Debian packages they come in.
-const PACKAGES: [(&str, &str); 21] = [
+const PACKAGES: [(&str, &str); 22] = [
     ("blockdev", "util-linux"),
     ("fio", "fio"),
     ("nbdinfo", "libnbd-bin"),
@@ -25,6 +25,7 @@ const PACKAGES: [(&str, &str); 21] = [
     ("mount", "mount"),
     ("umount", "mount"),
     ("fusermount3", "fuse3"),
+    ("openssl", "openssl"),
     ("setpriv", "util-linux"),
     ("sync", "coreutils"),
     ("tar", "tar"),

@@ -33,7 +33,7 @@ fn sockets_that_cannot_be_made_are_refused_before_drives_are_touched() {
             "--nbd unix:a is given twice; name each address once",
         ),
         (
-            ["--shards", "1", "--nbd", &tcp],
+            ["--insecure", "--nbd", &tcp, "--read-only"],
             "another process listens on",
         ),
     ] {

@@ -275,9 +275,16 @@ fullstripe create raid0 --level 0 d0.img d1.img d2.img > made.txt; up --degraded
         "is 'vol0 is optimal'",
     ),
     case(
-        "The TCP address can be reached by others",
+        "A TCP address needs certificates",
         "made",
-        "fullstripe serve $all --nbd tcp:0.0.0.0",
+        "fullstripe serve $all --nbd tcp:127.0.0.1",
+        "is 'vol0 is optimal'",
+    ),
+    case(
+        "The key may be read by others",
+        "need openssl version; made; mkdir tls; openssl req -x509 -newkey ed25519 -nodes -subj /CN=x -keyout tls/server-key.pem \
+         -out tls/ca-cert.pem 2> openssl.txt; cp tls/ca-cert.pem tls/server-cert.pem; chmod 644 tls/server-key.pem",
+        "fullstripe serve $all --nbd tcp:127.0.0.1:0 --tls tls",
         "is 'vol0 is optimal'",
     ),
     // While it runs
