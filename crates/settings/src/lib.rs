@@ -19,6 +19,8 @@
 
 mod alerts;
 pub mod edit;
+#[doc(hidden)]
+pub mod exercise;
 mod reader;
 pub mod show;
 pub mod sound;
@@ -281,7 +283,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
     Err(format!(
         "\"{}\" cannot be the name of an array; give 1 to {NAME_LENGTH_MAX} letters, digits, '_', '.' and '-', \
          beginning with neither '-' nor '.'",
-        reader::shortened(name)
+        reader::shortened_name(name)
     ))
 }
 

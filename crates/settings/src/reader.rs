@@ -37,7 +37,12 @@ impl Source<'_> {
     /// The error that says what is wrong at `span`.
     fn error(&self, span: Range<usize>, sentence: impl Display) -> anyhow::Error {
         let line = self.line(span.start);
-        anyhow!("{}:{line}: {sentence}", self.shown_name)
+        // A sentence is one line, whatever it quotes.
+        anyhow!(
+            "{}:{line}: {}",
+            self.shown_name,
+            visible(&sentence.to_string())
+        )
     }
 
     fn line(&self, at: usize) -> usize {
@@ -66,7 +71,7 @@ pub fn read(text: &str, shown_name: &str) -> Result<Sound> {
                 let sentence = format!(
                     "\"{}\" is no key of this file; each array has a block that begins with [array.NAME], and alerts have one \
                      that begins with [alerts]",
-                    shortened(other)
+                    shortened_name(other)
                 );
                 sound.add(Concerns::File, source.error(key.span(), sentence));
             }
@@ -248,7 +253,7 @@ impl Field<'_> {
         format!(
             "{} has no key \"{}\"; {meant} {}",
             self.block,
-            shortened(key),
+            shortened_name(key),
             words::and(keys)
         )
     }
@@ -390,10 +395,26 @@ impl Field<'_> {
     }
 }
 
+/// The text on one line: what cannot be seen is written as TOML would have it.
+fn visible(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => line += &format!("\\u{:04x}", u32::from(c)),
+            false => line.push(c),
+        }
+    }
+    line
+}
+
 /// The text on one line, cut to the length that a sentence may have.
 pub fn shortened(text: &str) -> String {
-    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.retain(|c| !c.is_control());
+    shortened_name(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// A name as it is, cut to that length: blanks count, and what cannot be seen is made visible.
+pub fn shortened_name(name: &str) -> String {
+    let mut line = visible(name);
     if let Some((cut, _)) = line.char_indices().nth(QUOTED_MAX) {
         line.truncate(cut);
         line.push_str(" ...");

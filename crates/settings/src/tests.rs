@@ -42,6 +42,21 @@ fn who_may_use_tcp_is_told_by_the_old_name_too() {
 }
 
 #[test]
+fn names_are_quoted_so_that_their_mistake_is_seen() {
+    for (name, quoted) in [
+        ("fast ", "\"fast \""),
+        ("f\\u0091ast", "\"f\\u0091ast\""),
+        ("a\\nb", "\"a\\u000ab\""),
+    ] {
+        let error = parse(&format!("[array.\"{name}\"]\n"))
+            .unwrap_err()
+            .to_string();
+        let wanted = format!("file:1: {quoted} cannot be the name of an array; ");
+        assert!(error.starts_with(&wanted), "{error}");
+    }
+}
+
+#[test]
 fn every_key_is_read() {
     let text = block(
         "attach = 'ublk'\nnbd = ['unix:/run/fast.sock', 'tcp:localhost']\ninsecure = true\n\
@@ -148,6 +163,10 @@ fn a_mistake_is_told_with_line_key_and_what_to_do() {
             "nbd = [\n  'unix:/s',\n  'iscsi:x']",
             "file:5: array.fast.nbd cannot be 'iscsi:x'; \"iscsi:x\" is no address; write unix:PATH or \
              tcp:HOST[:PORT]",
+        ),
+        (
+            "nbd = [\"x\\ny\"]",
+            "file:3: array.fast.nbd cannot be \"x\\ny\"; \"x\\u000ay\" is no address; write unix:PATH or tcp:HOST[:PORT]",
         ),
         (
             "spares = [1]",
