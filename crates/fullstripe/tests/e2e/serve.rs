@@ -4,7 +4,8 @@
 //! [`life`] follows arrays from start to end; [`members`] adds and removes drives, [`two_volumes`] does so with two
 //! volumes at once, and [`own_merits`] where only one of them can be served; [`old_copies`] puts back copies of drives
 //! from before a session; [`refusals`] requests what must be refused; [`counting_clients`] checks the metrics about
-//! clients; [`readers`] checks who may connect to the API; [`remembering`] checks what a server knows from the one before; [`tls`] checks clients over TCP.
+//! clients; [`readers`] checks who may connect to the API; [`remembering`] checks what a server knows from the one before; [`tls`] checks clients over TCP; [`unit`] runs a server with the
+//! capabilities that it has at boot.
 
 mod counting_clients;
 mod life;
@@ -17,3 +18,4 @@ mod refusals;
 mod remembering;
 mod tls;
 mod two_volumes;
+mod unit;
