@@ -105,6 +105,22 @@ fn data_comes_and_goes_encrypted() {
         std::fs::read(&back).expect("it is there") == content,
         "other bytes came back"
     );
+    // Another project's client, with another library for TLS in between.
+    let (host, port) = address(&server, "nbds")
+        .rsplit_once(':')
+        .map(|(host, port)| (host.to_owned(), port.to_owned()))
+        .expect("a port");
+    let credentials = format!(
+        "tls-creds-x509,id=t,endpoint=client,dir={}",
+        client.display()
+    );
+    let image = format!("driver=nbd,host={host},port={port},export=data,tls-creds=t");
+    let compare = ["compare", "--object", &credentials, "--image-opts", &image];
+    let given_too = format!(
+        "driver=raw,file.driver=file,file.filename={}",
+        given.display()
+    );
+    run(tool("qemu-img").args(compare).arg(given_too), 120).ok();
     // The same bytes are seen by a client of the Unix socket, and the server ends although a client is connected.
     let plain = run(tool("nbdcopy").arg(server.uri("data")).arg(&back), 120);
     plain.ok();
