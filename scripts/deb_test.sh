@@ -13,7 +13,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 suites=(bookworm trixie)
-packages=man-db,zsh,fish
+packages=man-db,passwd,zsh,fish
 settings=/etc/fullstripe/fullstripe.toml
 passed=0
 # The Debian of the present checks.
