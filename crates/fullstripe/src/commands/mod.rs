@@ -11,7 +11,7 @@
 //! All of them keep the rules of [`container`]: drives that somebody else uses or claims are left alone; a command
 //! looks for what it would destroy and names it; it destroys that only with `--force` or `--yes`; and before existing
 //! metadata is changed, it is saved to a file whose path is printed. [`arguments`] parses sizes and levels,
-//! [`exit_codes`] defines how commands end, [`describe`] how a container is described.
+//! [`exit_codes`] defines how commands end, [`describe`] how a container is described, and [`limited`] runs programs that may hang.
 
 pub mod alert;
 pub mod arguments;
@@ -29,6 +29,7 @@ pub mod doctor;
 pub mod examine;
 pub mod exit_codes;
 pub mod explain;
+mod limited;
 pub mod list;
 pub mod metadata;
 pub mod plan;

@@ -6,7 +6,6 @@
 //! reason. [`secrets`] keeps passwords and tokens out, and [`archive`] writes the file.
 
 mod archive;
-mod limited;
 mod pieces;
 mod secrets;
 

@@ -1,9 +1,9 @@
 //! The pieces of a bundle. Commands of this program are run as other processes, so each file is exactly what such a
 //! command prints, and one that hangs can be killed.
 
-use super::limited::{call, run};
 use super::secrets::without_commands;
 use crate::commands::config;
+use crate::commands::limited::{call, run};
 use container::machine::{Machine, SYSFS_BLOCK, block_devices};
 use container::serving::Serving;
 use container::state_folder;
