@@ -9,15 +9,18 @@
 //! A server that is stopped for another reason does not wait: its devices stay, and the next server takes them over.
 
 use crate::commands::boot::in_use::in_use;
+use crate::commands::limited;
 use crate::terminal::print::print_note;
 use container::machine::Machine;
 use server::Server;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// How often the devices are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long systemd may take to say whether the machine goes down.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Returns at once unless the machine goes down and a device of the server is in use; then, when none is any more. `say` is
 /// called with what is waited for.
 pub(super) fn wait_until_released(server: &Server, say: impl Fn(&str)) {
@@ -65,15 +68,14 @@ fn in_use_of(server: &Server) -> Option<String> {
     in_use(devices)
 }
 
-/// Whether systemd shuts the machine down. Not known without systemd, and then nobody waits for this server.
+/// Whether systemd shuts the machine down. Not known without systemd, or if it does not answer; then nobody waits for this server.
 fn machine_goes_down() -> bool {
     let Some(systemctl) = Machine::real().program("systemctl") else {
         return false;
     };
+    let mut asked = Command::new(systemctl);
+    asked.arg("is-system-running");
     // The exit code says only that the machine is not up.
-    let output = Command::new(systemctl)
-        .arg("is-system-running")
-        .stdin(Stdio::null())
-        .output();
-    output.is_ok_and(|output| output.stdout.trim_ascii() == b"stopping")
+    let answer = limited::run(asked, ANSWER_WITHIN);
+    answer.is_ok_and(|printed| printed.out.trim_ascii() == b"stopping")
 }
