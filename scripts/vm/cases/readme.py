@@ -15,7 +15,9 @@ BEGIN = """
     mount -t tmpfs readme /run/readme
     cd /run/readme
 """
+# The array is stopped a moment before its server has ended.
 END = """
+    wait
     cd /
     umount /run/readme
     [ -z "$(left_over)" ] || fail "there still is $(left_over) after the server has ended in order"
