@@ -12,9 +12,10 @@ from .system import System, SystemBench
 class Case:
     """`run(bench)` returns what it found, in a few words, or raises Failed. With `reboots` it has a machine of its own, which
     runs a Debian with systemd, and its bench is a SystemBench. With `built` it needs a program
-    that has to be built (image.py). With `by_name` it runs only when its group is asked for. `way` is how volumes become block devices (attach.py)."""
+    that has to be built (image.py). With `by_name` it runs only when its group is asked for. With `boots` it is `run(case, machine)`, which
+    boots a guest of its own. `way` is how volumes become block devices (attach.py)."""
 
-    def __init__(self, group, name, run, sector_bytes=512, reboots=False, built=False, way="nbd", by_name=False):
+    def __init__(self, group, name, run, sector_bytes=512, reboots=False, built=False, way="nbd", by_name=False, boots=False):
         self.group = group
         self.name = name
         self.run = run
@@ -23,6 +24,7 @@ class Case:
         self.built = built
         self.way = way
         self.by_name = by_name
+        self.boots = boots
 
     def full_name(self):
         return f"{self.group}: {self.name} by {self.way}"
@@ -51,11 +53,17 @@ class Worker:
     def carry_out(self, case):
         begun = time.monotonic()
         try:
-            text, failed = (self.on_its_own if case.reboots else self.on_the_guest)(case), False
+            text, failed = self.run(case), False
         except Exception as error:  # Whatever it is, only this case fails, and the others are run.
             text, failed = str(error) if isinstance(error, Failed) else traceback.format_exc(limit=-3), True
             self.let_go()
         return Outcome(case, failed, text, time.monotonic() - begun)
+
+    def run(self, case):
+        if case.boots:
+            self.let_go()
+            return case.run(case, self.machine)
+        return (self.on_its_own if case.reboots else self.on_the_guest)(case)
 
     def on_the_guest(self, case):
         self.have_guest(case.sector_bytes)
