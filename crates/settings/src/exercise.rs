@@ -26,6 +26,7 @@ nbd = ["unix:/run/fast.sock", 'tcp:localhost',
     "tcp:[::1]:10810"]
 tls = "/etc/fullstripe/tls"
 insecure = false
+vhost_user = "/run/vms"
 spares = ["/dev/nvme4n1", "ram:8m,serial=S"]
 shards = 0x10
 memory = """1g"""
@@ -223,6 +224,13 @@ fn check_edits(text: &str, sound: &Sound) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_file_with_every_key_has_every_key() {
+        for key in crate::KEYS {
+            assert!(EVERY_KEY.contains(&format!("\n{key} = ")), "{key}");
+        }
+    }
 
     #[test]
     fn real_files_are_accepted() {

@@ -1,5 +1,7 @@
 """What cases have in common in which something happens to an array while a mounted file system on it is being written to."""
 
+from interop.requirement import require
+
 # How much fio writes and how fast, unless a case wants it otherwise.
 MIB, MIB_PER_SECOND = 12, 2
 LOAD = """
@@ -39,13 +41,17 @@ MOUNTED_AGAIN = """
     attach vol0 0
     check_fs {kind} $device
     mount_fs {kind} $device /mnt"""
+# Reads again what `load` has written to this folder, and checks it.
+READ_AGAIN = """
+    fio --name=load --directory={folder} --size={mib}m --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \\
+        --direct=1 --verify=crc32c --randseed=1 --verify_only=1 --allow_mounted_write=1"""
 COMPARED = MOUNTED_AGAIN + """
-    same_files /host/tree /mnt/kept
-    fio --name=load --directory=/mnt --size={mib}m --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 \\
-        --direct=1 --verify=crc32c --randseed=1 --verify_only=1
+    same_files /host/tree /mnt/kept""" + READ_AGAIN.replace("{folder}", "/mnt") + """
     umount /mnt
     detach 0
     stop"""
+# What the kernel says of a device or a file system that had errors.
+ERRORS = ["I/O error", "EXT4-fs error", "EXT4-fs warning", "shutting down", "corruption"]
 
 
 def begin(bench, level, drives, kind, options="", mib=MIB, rate=MIB_PER_SECOND):
@@ -58,3 +64,10 @@ def compared(bench, kind, after, mib=MIB):
     """Serves the array anew and compares everything; returns what was compared."""
     said = bench.run(COMPARED.format(kind=kind, after=after, mib=mib), 120).splitlines()
     return next(line for line in said if line.endswith("files compared"))
+
+
+def no_errors(bench):
+    """Fails if the kernel has told of an error of a device or a file system, by what a job has written to /host/dmesg."""
+    told = bench.read("dmesg").decode(errors="replace").splitlines()
+    errors = [line for line in told if any(words in line for words in ERRORS)]
+    require(not errors, f"the kernel tells of errors: {errors}")

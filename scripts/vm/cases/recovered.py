@@ -12,7 +12,7 @@ import re
 from interop.requirement import require
 
 from ..case import Case
-from .load import LOAD_ENDS, begin, compared
+from .load import LOAD_ENDS, begin, compared, no_errors
 
 # fio catches up after a pause, so it has to have enough for both.
 MIB, MIB_PER_SECOND = 40, 2
@@ -47,8 +47,6 @@ ENDS = LOAD_ENDS + """
     healthy
     stop "$(drive {drives})"
     [ -z "$(left_over)" ] || fail "there still is $(left_over) after the server has ended in order" """
-# What the kernel says of a device or a file system that had errors.
-ERRORS = ["I/O error", "EXT4-fs error", "EXT4-fs warning", "shutting down", "corruption"]
 
 
 def recovered(level, drives, kind, options="", again="", how=KILLED):
@@ -63,9 +61,7 @@ def recovered(level, drives, kind, options="", again="", how=KILLED):
             bench.run("sleep 1")
         require(waited > 0, "no request waited while there was no server")
         bench.run(ENDS.format(drives=drives), 120)
-        told = bench.read("dmesg").decode(errors="replace").splitlines()
-        errors = [line for line in told if any(words in line for words in ERRORS)]
-        require(not errors, f"the kernel tells of errors: {errors}")
+        no_errors(bench)
         found = compared(bench, kind, drives, MIB)
         pauses = " and ".join(f"{pause} s" for pause in PAUSES_SECONDS)
         return f"{pauses} without a server, {waited} requests waited, no error, {found}"

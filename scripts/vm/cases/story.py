@@ -11,9 +11,9 @@ import re
 from interop.requirement import require
 
 from ..case import Case
+from .load import READ_AGAIN, no_errors
 from .package import (HEALTH_IS, INSTALL, MOUNTED_AT_BOOT, SAME_FILES, SERVER, SERVICE, begin, blocks, longest_request_s, put_fio,
                       run)
-from .recovered import ERRORS
 
 # What fio writes lasts longer than all that happens meanwhile; it also catches up after a pause.
 MIB, MIB_PER_SECOND = 300, 1
@@ -48,21 +48,12 @@ UPGRADED = INSTALL.format(server=SERVER, revision=2) + REBUILDS + f"""
 WHOLE = """
     load_ends
     dmesg > /host/dmesg"""
-READ_AGAIN = f"""
-    fio --name=load --directory=/data --size={MIB}m --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 --direct=1 \\
-        --verify=crc32c --randseed=1 --verify_only=1 --allow_mounted_write=1
+COMPARED = READ_AGAIN.format(folder="/data", mib=MIB) + """
     fullstripe scrub vol0 --wait
     fullstripe status --check
     fullstripe events > /run/events
     ! grep -e 'did not match' -e 'could not be read' /run/events || fail "the scrub has found differences"
     dmesg > /host/dmesg"""
-
-
-def no_errors(bench):
-    """Fails if the kernel has told of an error of the volume's device or its file system."""
-    told = bench.read("dmesg").decode(errors="replace").splitlines()
-    errors = [line for line in told if any(words in line for words in ERRORS)]
-    require(not errors, f"the kernel tells of errors: {errors}")
 
 
 def numbers_of(bench, *names):
@@ -89,7 +80,7 @@ def story(bench):
     run(bench, WHOLE, 600)
     no_errors(bench)
     bench.reboot()
-    run(bench, MOUNTED_AT_BOOT + SAME_FILES + READ_AGAIN, 300)
+    run(bench, MOUNTED_AT_BOOT + SAME_FILES + COMPARED, 300)
     no_errors(bench)
     job = json.loads(bench.read("fio.json"))["jobs"][0]
     require(job["error"] == 0 and job["read"]["io_bytes"] == job["write"]["io_bytes"] == MIB << 20, f"fio says {job}")

@@ -16,6 +16,7 @@ from .. import guest as guests
 from ..bench import Bench
 from ..case import Case
 from ..machine import MEMORY
+from .load import no_errors
 
 DRIVES, DRIVE_BYTES = 4, 256 << 20
 SERVES_WITHIN_SECONDS = 20
@@ -42,8 +43,6 @@ ENDS = """
     mount_fs ext4 /dev/vda /mnt
     same_files /host/tree /mnt/kept
     umount /mnt"""
-# What the guest's kernel says of a disk or a file system that had errors.
-ERRORS = ["I/O error", "EXT4-fs error", "EXT4-fs warning", "corruption"]
 
 
 class Server:
@@ -123,9 +122,7 @@ def used(case, machine, server):
             server.start()
             bench.run("sleep 3\nload_runs")
         bench.run(ENDS, 200)
-        told = bench.read("dmesg").decode(errors="replace").splitlines()
-        errors = [line for line in told if any(words in line for words in ERRORS)]
-        require(not errors, f"the guest's kernel tells of errors: {errors}")
+        no_errors(bench)
     finally:
         machine.stop(guest)
     server.run("scrub", "vol0", "--wait")

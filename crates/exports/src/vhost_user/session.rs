@@ -238,6 +238,12 @@ impl Session {
 
     /// The memory of the guest, in the place of all that was known before.
     pub fn map(&mut self, table: &[VhostUserMemoryRegion], files: Vec<File>) -> Result<(), Error> {
+        if table.len() != files.len() {
+            let (regions, files) = (table.len(), files.len());
+            return Err(refused(format!(
+                "{regions} regions of memory came with {files} files"
+            )));
+        }
         let mut regions = Regions::default();
         for (one, file) in table.iter().zip(files) {
             regions.add(one, file).map_err(refused)?;

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_claimed_is_in_use_and_one_that_cannot_be_opened_counts_as_such() {
+    fn a_device_that_cannot_be_opened_counts_as_in_use() {
         // No device can be claimed here; a file that is no device stands for what cannot be told.
         let odd = Path::new("/proc/self/mem/none");
         let used = in_use([("vol0", Path::new("/dev/fullstripe-none")), ("vol1", odd)].into_iter());

@@ -21,6 +21,7 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long systemd may take to say whether the machine goes down.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
 /// Returns at once unless the machine goes down and a device of the server is in use; then, when none is any more. `say` is
 /// called with what is waited for.
 pub(super) fn wait_until_released(server: &Server, say: impl Fn(&str)) {
