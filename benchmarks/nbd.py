@@ -1,18 +1,13 @@
 """NBD servers of memory compared: the same fio job with fullstripe, nbdkit and qemu-nbd."""
-import contextlib
 import json
-import os
 import pathlib
-import signal
-import subprocess
 import tempfile
-import time
 
 from common import Aim, Column, Comparison, CORES, Failed, PROGRAM, need, pinned, run, two_cores
+from server import PATIENCE_S, Server
 
 SIZE_MIB = 1024
 CPU, IOPS, LATENCY = "CPU ratio", "IOPS ratio", "latency ratio"
-PATIENCE_S = 30
 
 
 def server_words(name, folder):
@@ -31,42 +26,10 @@ def server_words(name, folder):
         path, f"nbd+unix:///scratch?socket={path}"
 
 
-class Server:
-    """A server on its core, ready for clients."""
-
-    def __init__(self, name, core, folder):
-        command, path, self.address = server_words(name, folder)
-        self.log = open(folder / "server.log", "w+b")
-        self.process = subprocess.Popen(pinned([core], *command), stdout=self.log, stderr=self.log)
-        until = time.monotonic() + PATIENCE_S
-        while not path.exists():
-            if self.process.poll() is not None or time.monotonic() > until:
-                self.stop()
-                self.log.seek(0)
-                said = self.log.read().decode("utf-8", "replace").strip().splitlines()
-                raise Failed(f"{name} does not serve: {said[0] if said else 'it said nothing'}")
-            time.sleep(0.02)
-
-    def processor_s(self):
-        """Processor time that the server has used, all threads together."""
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def stop(self):
-        """Ends the server, and waits for its end."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
-def fio(server, core, seconds, rw, depth, size="4k"):
+def fio(server, address, core, seconds, rw, depth, size="4k"):
     """Runs the job; returns fio's figures and the server's processor time per request."""
     before = server.processor_s()
-    said = run(pinned([core], "fio", "--name=nbd", "--ioengine=nbd", f"--uri={server.address}", f"--rw={rw}",
+    said = run(pinned([core], "fio", "--name=nbd", "--ioengine=nbd", f"--uri={address}", f"--rw={rw}",
                       f"--bs={size}", f"--iodepth={depth}", "--thread", "--norandommap", "--randrepeat=0",
                       "--time_based", f"--runtime={seconds}", f"--size={SIZE_MIB}M", "--output-format=json"),
                timeout_s=PATIENCE_S + 2 * seconds)
@@ -85,11 +48,12 @@ def served(name, cores, seconds, **job):
         need("fio", "fio")
         server_core, client_core = cores
         with tempfile.TemporaryDirectory(prefix="fullstripe-nbd-") as scratch:
-            server = Server(name, server_core, pathlib.Path(scratch))
+            command, socket, address = server_words(name, pathlib.Path(scratch))
+            server = Server(name, command, socket, server_core, pathlib.Path(scratch))
             try:
                 # Reading what was never written reads a hole, which costs less.
-                fio(server, client_core, 0.3, "write", 8, "1m")
-                return fio(server, client_core, seconds, **job)
+                fio(server, address, client_core, 0.3, "write", 8, "1m")
+                return fio(server, address, client_core, seconds, **job)
             finally:
                 server.stop()
     return measure
