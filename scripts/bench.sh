@@ -15,4 +15,5 @@ fi
 "$root/scripts/setup.sh" bench
 cargo build --release "${cargo_lock_options[@]}" -p fullstripe
 cargo build --release "${cargo_lock_options[@]}" -p drives --example kernel_speed
+(cd blkio && cargo build --release "${cargo_lock_options[@]}" --example load)
 exec benchmarks/run "$@"

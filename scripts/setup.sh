@@ -23,6 +23,7 @@ source "$root/scripts/progress.sh"
 packages='\
 bench  btrfs-progs mkfs.btrfs
 bench  libisal-dev /usr/include/isa-l.h
+bench  qemu-system-common qemu-storage-daemon
 build  gcc         cc
 build  libc6-dev   /usr/include/stdio.h
 build  make        make
