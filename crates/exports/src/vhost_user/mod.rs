@@ -6,8 +6,9 @@
 //!
 //! - `wire`: the numbers of virtio.
 //! - `guest`: the guest's memory, and copies from and to it. `split_ring`: a queue's rings. `chain`: one request's
-//!   descriptors. `in_flight`: which requests were taken, for the next server. `request`: a request becomes one of the
-//!   engine, or is refused. `queue`, `queues`: the requests of a queue, and of a shard, with their memory. No I/O.
+//!   descriptors. `in_flight`: which requests were taken, for the next server. `looking`:
+//!   whether a queue is looked at again or waits to be told. `request`: a request becomes one of the engine, or is refused.
+//!   `queue`, `queues`: the requests of a queue, and of a shard, with their memory. No I/O.
 //! - `device`: features and configuration of a volume's device.
 //! - `port`: queues on the shard's ring.
 //! - `session`, `messages`: the control socket of a connection. `regions`: the memory that it describes.
@@ -33,6 +34,7 @@ mod device;
 mod exercise;
 mod guest;
 mod in_flight;
+mod looking;
 mod messages;
 mod port;
 mod queue;

@@ -208,10 +208,8 @@ impl VhostUserPort {
 }
 
 impl Port for VhostUserPort {
-    const TIMED: bool = false;
-
     #[inline]
-    fn poll(&mut self, _: Nanos, ring: &mut Ring, inputs: &mut Vec<Input>) {
+    fn poll(&mut self, now: Nanos, ring: &mut Ring, inputs: &mut Vec<Input>) {
         if !self.arrivals.is_empty() {
             self.take_arrivals(ring);
         }
@@ -219,7 +217,7 @@ impl Port for VhostUserPort {
             ring.cancel(u64::from(place));
         }
         if self.queues.may_go_on() {
-            self.queues.go_on(inputs);
+            self.queues.go_on(now, inputs);
         }
         if self.may_finish() {
             self.finish();

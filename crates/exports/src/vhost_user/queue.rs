@@ -3,13 +3,14 @@
 use super::chain::Chain;
 use super::guest::{self, Broken, Guest, Way};
 use super::in_flight::InFlight;
+use super::looking::Looking;
 use super::request::{Asked, Beginning, Order, Refusal, Rules};
 use super::split_ring::SplitRing;
 use super::wire::*;
 use crate::pinned::Payload;
 use drives::arena::Arena;
 use engine::request::Operation;
-use engine::units::VolumeId;
+use engine::units::{Nanos, VolumeId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -59,6 +60,8 @@ pub enum Taken {
     Answered(Option<Refusal>),
     /// There is none, and the driver will tell of the next.
     Nothing,
+    /// There is none, and the queue is to be looked at again at once.
+    NothingYet,
 }
 
 /// A queue that the shard serves.
@@ -75,6 +78,7 @@ pub struct Queue {
     free: Vec<u16>,
     /// For each descriptor, the slot of the request that begins there.
     busy: Vec<u16>,
+    looking: Looking,
     /// Whether something was given back and not published.
     is_touched: bool,
     /// Nothing more is taken from the ring.
@@ -107,6 +111,7 @@ impl Queue {
             slots: (0..slots).map(slot).collect(),
             free: (0..slots).rev().collect(),
             busy: vec![NONE; usize::from(size)],
+            looking: Looking::new(),
             is_touched: false,
             is_ending: false,
             broken: None,
@@ -143,9 +148,12 @@ impl Queue {
     /// # Errors
     /// [`Broken`] if the queue makes no sense.
     #[inline]
-    pub fn take(&mut self) -> Result<Taken, Broken> {
-        let Some(head) = self.next_head()? else {
-            return Ok(Taken::Nothing);
+    pub fn take(&mut self, now: Nanos) -> Result<Taken, Broken> {
+        let Some(head) = self.next_head(now)? else {
+            return Ok(match self.looking.is_on() && !self.is_ending {
+                true => Taken::NothingYet,
+                false => Taken::Nothing,
+            });
         };
         if self.busy[usize::from(head)] != NONE {
             return Err(Broken::Twice(head));
@@ -163,7 +171,7 @@ impl Queue {
         begun
     }
 
-    fn next_head(&mut self) -> Result<Option<u16>, Broken> {
+    fn next_head(&mut self, now: Nanos) -> Result<Option<u16>, Broken> {
         if let Some(head) = self.again.pop_front() {
             return Ok(Some(head));
         }
@@ -171,8 +179,16 @@ impl Queue {
             return Ok(None);
         }
         let mut head = self.ring.take(&self.guest)?;
-        if head.is_none() && self.ring.await_more(&self.guest)? {
-            head = self.ring.take(&self.guest)?;
+        if head.is_none() {
+            if self.looking.goes_on(now) {
+                return Ok(None);
+            }
+            if self.ring.await_more(&self.guest)? {
+                head = self.ring.take(&self.guest)?;
+            }
+        }
+        if head.is_some() {
+            self.looking.found(now);
         }
         if let (Some(head), Some(area)) = (head, &mut self.in_flight) {
             area.taken(head)?;

@@ -16,7 +16,7 @@ use crate::export::Statistics;
 use crate::pinned::{Payload, Pinned};
 use drives::arena::Pool;
 use engine::request::{Completion, Failure, Operation, Request};
-use engine::units::Buffer;
+use engine::units::{Buffer, Nanos};
 use engine::world::Input;
 use std::collections::VecDeque;
 
@@ -156,7 +156,7 @@ impl Queues {
 
     /// Sends pieces to the engine, as far as there is memory: first of requests that have begun, then of new ones.
     #[inline]
-    pub fn go_on(&mut self, inputs: &mut Vec<Input>) {
+    pub fn go_on(&mut self, now: Nanos, inputs: &mut Vec<Input>) {
         if std::mem::take(&mut self.freed) {
             while let Some(name) = self.waiting.pop_front() {
                 if !self.has_memory(name) {
@@ -174,21 +174,22 @@ impl Queues {
             let Some(place) = self.behind.pop_front() else {
                 break;
             };
-            self.take(place);
+            self.take(place, now);
             self.send(inputs);
         }
     }
 
-    /// Takes chains of one queue until there are no more, no slot is free, or there is no memory. A queue that may have more
-    /// stays behind: a guest that sends ever more requests which are refused must not keep the shard from its other work.
+    /// Takes chains of one queue until there are no more, no slot is free, or there is no memory. A queue that may have more,
+    /// or is to be looked at again, stays behind: a guest that sends ever more requests which are refused must not keep the shard from its other work.
     #[inline]
-    fn take(&mut self, place: u16) {
+    fn take(&mut self, place: u16, now: Nanos) {
         for _ in 0..REQUESTS_MAX {
             if !self.queue(place).has_room() {
                 return;
             }
-            match self.queue(place).take() {
+            match self.queue(place).take(now) {
                 Ok(Taken::Nothing) => return,
+                Ok(Taken::NothingYet) => break,
                 Ok(Taken::Answered(refusal)) => {
                     self.statistics.requests += u64::from(refusal.is_none());
                     self.statistics.requests_failed += u64::from(refusal.is_some());

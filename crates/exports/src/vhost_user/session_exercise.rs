@@ -11,7 +11,7 @@ use super::session::{Session, Shards};
 use crate::export::Offer;
 use drives::arena::{Arena, ArenaOptions, Pool};
 use engine::request::{Completion, Operation};
-use engine::units::VolumeId;
+use engine::units::{Nanos, VolumeId};
 use engine::world::Input;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -31,6 +31,8 @@ const USER: u64 = 0x10_0000;
 const QUEUES: u64 = 3;
 /// Turns in which a shard answers all that one message can bring: far more than needed.
 const TURNS_MAX: usize = 10_000;
+/// What a turn takes.
+const TURN: Nanos = Nanos(20_000);
 
 /// Runs the history that `data` describes.
 ///
@@ -64,6 +66,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A shard whose engine answers at once.
 struct Shard {
     queues: Queues,
+    now: Nanos,
     served: Vec<(QueueId, u16)>,
 }
 
@@ -77,6 +80,7 @@ impl Shard {
         let arena = Arena::new(options).expect("memory for a test");
         Shard {
             queues: Queues::new(Pool::new(arena, 0..POOL_BYTES)),
+            now: Nanos(0),
             served: Vec::new(),
         }
     }
@@ -112,7 +116,8 @@ impl Shard {
                 return;
             }
             let mut inputs = Vec::new();
-            self.queues.go_on(&mut inputs);
+            self.now = self.now.after(TURN);
+            self.queues.go_on(self.now, &mut inputs);
             for input in inputs {
                 self.carry_out(&input);
             }
