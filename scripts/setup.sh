@@ -52,6 +52,7 @@ test   valgrind    valgrind
 test   xfsprogs    mkfs.xfs
 vm     btrfs-progs mkfs.btrfs
 vm     cryptsetup-bin cryptsetup
+vm-long drbd-utils drbdsetup
 vm-long fakeroot   fakeroot
 vm     kmod        depmod
 vm     lvm2        lvm
