@@ -20,6 +20,14 @@ pub(crate) fn claim(volume: &str, device: &Path) -> Result<OwnedFd> {
     })
 }
 
+/// Checks that nothing on this machine has claimed the block device of a volume: the kernel's NVMe target does not.
+///
+/// # Errors
+/// Something has, or the device cannot be opened. One sentence.
+pub fn check_unused(volume: &str, device: &Path) -> Result<()> {
+    claim(volume, device).map(drop)
+}
+
 /// A sentence: what uses a volume's device.
 fn in_use_by(volume: &str, holders: &[String]) -> String {
     match holders {

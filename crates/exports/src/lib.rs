@@ -2,9 +2,10 @@
 //!
 //! - [`nbd`]: the network block device protocol, for any host over TCP or a local socket.
 //! - [`ublk`]: block devices of this machine.
+//! - [`nvmet`]: such a block device for other machines, by the kernel's NVMe target.
 //! - [`vhost_user`]: disks of virtual machines.
 //!
-//! Each is an [`export`] to the process that serves, and a port to a shard's loop; [`ports`] combines all ports of a
+//! Each but [`nvmet`], where the kernel serves, is an [`export`] to the process that serves, and a port to a shard's loop; [`ports`] combines all ports of a
 //! shard. `names` names the block devices that volumes become, and `block_device` claims them.
 //!
 //! Codecs here are sans-IO: they turn a client's bytes into commands, and replies into bytes. They hold no socket and
@@ -14,11 +15,12 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
-mod block_device;
+pub mod block_device;
 pub mod export;
 mod links;
 pub mod names;
 pub mod nbd;
+pub mod nvmet;
 mod pinned;
 pub mod ports;
 pub mod ublk;

@@ -7,6 +7,7 @@ use super::sysfs::{self, Shape};
 use super::{DEAD_CONNECTION_TIMEOUT, request_timeout};
 use crate::block_device::claim;
 use crate::export::{Messages, Offer};
+use crate::nvmet::names;
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::units::ShardId;
 use rustix::io::Errno;
@@ -36,10 +37,7 @@ pub struct Device {
 
 /// The text by which the next process recognises the device of a volume. The kernel keeps it with the device.
 fn identifier(offer: &Offer) -> String {
-    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
-    let id = &offer.identity;
-    let parts = [&id[..4], &id[4..6], &id[6..8], &id[8..10], &id[10..]].map(hex);
-    format!("fullstripe:{}", parts.join("-"))
+    format!("fullstripe:{}", names::uuid(&offer.identity))
 }
 
 /// As many connections as shards, but no more than processors: the kernel has no more queues than these, and would use
