@@ -81,6 +81,9 @@ enum Command {
     /// What udev and systemd ask at boot
     #[command(hide = true)]
     Boot(commands::boot::answers::BootArgs),
+    /// What the server has a child of its own do with the kernel's NVMe target
+    #[command(hide = true, name = server::nvmet::COMMAND)]
+    NvmetHelper(commands::nvmet_helper::NvmetHelperArgs),
     /// Print the script that makes a shell complete commands, options and drives
     Completions(manual::CompletionsArgs),
     /// Write a manual page for each command
@@ -166,6 +169,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Claims(args) => commands::claims::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Boot(args) => commands::boot::answers::run(&args),
+        Command::NvmetHelper(args) => commands::nvmet_helper::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args, help::command()),
     }

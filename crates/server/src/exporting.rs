@@ -2,6 +2,7 @@
 
 use super::hearer::Hearer;
 use super::runtime::{Clients, Shared};
+use crate::nvmet::{Children, NvmetRequest};
 use crate::status::{DeviceKind, DeviceStatus};
 use anyhow::{Context, Result, bail, ensure};
 use container::Container;
@@ -19,8 +20,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+mod nvmet;
+
+use nvmet::Nvmet;
+
 /// How often the properties offered to clients are compared with what the drives can do.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How many looks there are from one attempt to export volumes by the NVMe target to the next.
+const LOOKS_PER_ATTEMPT: usize = 10;
 /// How long an order about a device waits for the array to be started, and how often it looks.
 const OPENED_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -60,6 +67,7 @@ struct All {
     missing: Vec<(&'static str, String)>,
     started: Vec<Started>,
     stage: Stage,
+    nvmet: Nvmet,
 }
 
 /// Volumes are attached and detached only while the exports are open.
@@ -87,7 +95,10 @@ impl Exports {
             socket_folder: api.parent().unwrap_or(Path::new("")).to_owned(),
             say: Arc::new(move |sentence| hearer.say(sentence)),
         };
-        let mut all = All::default();
+        let mut all = All {
+            nvmet: Nvmet::new(Box::new(Children), surroundings.say.clone()),
+            ..All::default()
+        };
         for bind in binds {
             match (bind.make)(&surroundings) {
                 Ok(export) => all.exports.push(export),
@@ -177,6 +188,7 @@ impl Exports {
     pub fn open(&self, shared: &Shared, hearer: &dyn Hearer) -> Result<()> {
         let mut all = self.all();
         all.take_over(shared, hearer)?;
+        all.take_exports_over();
         let attached: Vec<String> = all
             .devices()
             .into_iter()
@@ -198,9 +210,15 @@ impl Exports {
     pub fn keep_true(&self, shared: Arc<Shared>) -> Result<()> {
         let exports = self.clone();
         let look = move || {
-            while !shared.has_quit() {
+            for looks in 1_usize.. {
+                if shared.has_quit() {
+                    break;
+                }
                 std::thread::sleep(LOOK_EVERY);
                 let mut all = exports.all();
+                if looks.is_multiple_of(LOOKS_PER_ATTEMPT) && all.stage == Stage::Open {
+                    all.try_exports_again(&shared);
+                }
                 let offers = offers(&shared.snapshot().record, &all.started);
                 for (at, export) in all.exports.iter_mut().enumerate() {
                     export.renew(&offers, &messages(&shared, at));
@@ -222,32 +240,47 @@ impl Exports {
             .collect()
     }
 
-    /// Makes a volume a block device: in the way of this `kind`, or in the best way that this machine has. Returns what
-    /// the volume is like, and how it is attached now.
+    /// Makes a volume a block device: in the way of this `kind`, or in the best way that this machine has. With `nvmet` it is
+    /// also exported to other machines, for which it has to be a device of ublk, and may be one already. Returns what the
+    /// volume is like, and how it is attached now.
     ///
     /// # Errors
-    /// One sentence: why it is not attached.
+    /// One sentence: why it is not attached, or not exported; then it is what it was before.
     pub fn attach(
         &self,
         shared: &Shared,
         volume: &str,
         kind: Option<DeviceKind>,
+        nvmet: Option<&NvmetRequest>,
     ) -> Result<(Offer, DeviceStatus)> {
         let mut all = self.opened()?;
-        if let Some(device) = all.device(volume) {
+        let before = all.device(volume);
+        if let (Some(device), None) = (&before, nvmet) {
             bail!("volume {volume} is {} already", device.path);
         }
         let offers = offers(&shared.snapshot().record, &all.started);
         let offer = offers.into_iter().find(|offer| offer.name == volume);
         let offer = offer.with_context(|| format!("volume {volume} is not started"))?;
-        all.make_device(shared, &offer, kind)
-            .with_context(|| not_attached(volume))?;
+        let kind = match nvmet {
+            None => kind,
+            Some(request) => {
+                let there = before.as_ref().map(|device| device.kind);
+                all.nvmet.check(&offer, there.or(kind), request)?;
+                Some(DeviceKind::Ublk)
+            }
+        };
+        if before.is_none() {
+            all.make_device(shared, &offer, kind)
+                .with_context(|| not_attached(volume))?;
+        }
+        let exported = nvmet.map_or(Ok(()), |request| {
+            all.export_device(&offer, before.is_none(), request)
+        });
         all.publish(shared);
+        exported?;
         let device = all.device(volume);
-        Ok((
-            offer,
-            device.expect("a volume that has just been attached is a device"),
-        ))
+        let device = device.expect("a volume that has just been attached is a device");
+        Ok((offer, device))
     }
 
     /// Makes every volume a block device that is none yet. Returns an error for each volume that cannot be one.
@@ -259,11 +292,11 @@ impl Exports {
         volumes.retain(|volume| self.all().device(volume).is_none());
         let attached = volumes
             .iter()
-            .map(|volume| self.attach(shared, volume, kind));
+            .map(|volume| self.attach(shared, volume, kind, None));
         attached.filter_map(Result::err).collect()
     }
 
-    /// Removes the block device of a volume, and returns what it was.
+    /// Removes the block device of a volume, after its export to other machines, and returns what it was.
     ///
     /// # Errors
     /// One sentence: why it stays.
@@ -271,25 +304,23 @@ impl Exports {
         let mut all = self.opened()?;
         let device = all.device(volume);
         let device = device.with_context(|| format!("volume {volume} is no block device"))?;
-        let mut exports = all.exports.iter_mut();
-        let export = exports.find(|export| export.kind() == device.kind.name());
-        let devices = export.and_then(|export| export.devices());
-        let detached = devices
-            .expect("a device belongs to an export")
-            .detach(volume);
+        all.remove_export(volume, &device.node)?;
+        let detached = all.remove_device(volume, device.kind);
         // Also after an error: a device that could only be stopped is gone for its users.
         all.publish(shared);
         detached?;
         Ok(device)
     }
 
-    /// Ends all clients in order: requests in flight are answered, then the clients are disconnected.
+    /// Ends all clients in order: requests in flight are answered, then the clients are disconnected. Other machines are
+    /// the first, while the array still answers what the kernel waits for.
     ///
     /// # Errors
     /// Clients were not all gone in time.
     pub fn stop(&self, shared: &Shared, within: Duration) -> Result<()> {
         let mut all = self.all();
         all.stage = Stage::Ended;
+        all.end_exports();
         let count = all.exports.len() * usize::from(shared.shards());
         let left = Arc::new(AtomicUsize::new(count));
         let count = left.clone();
@@ -367,9 +398,19 @@ impl All {
         bail!(why_not.join("; "))
     }
 
+    /// Removes the device of a volume.
+    fn remove_device(&mut self, volume: &str, kind: DeviceKind) -> Result<()> {
+        let mut exports = self.exports.iter_mut();
+        let export = exports.find(|export| export.kind() == kind.name());
+        let devices = export.and_then(|export| export.devices());
+        let devices = devices.expect("a device belongs to an export");
+        devices.detach(volume)
+    }
+
     /// Every volume that is a block device.
     fn devices(&mut self) -> Vec<(String, DeviceStatus)> {
         let mut found = Vec::new();
+        let nvmet = &self.nvmet;
         for export in &mut self.exports {
             let of_export = |kind: &&DeviceKind| kind.name() == export.kind();
             let Some(&kind) = DeviceKind::ALL.iter().find(of_export) else {
@@ -381,6 +422,7 @@ impl All {
                     kind,
                     path: device.path.display().to_string(),
                     node: device.node.display().to_string(),
+                    nvmet: nvmet.status(&device.volume).cloned(),
                 };
                 (device.volume, status)
             };
@@ -400,8 +442,12 @@ impl All {
             let of_exports = self.exports.iter();
             let of_exports = of_exports.flat_map(|export| export.addresses(&one.name));
             let of_volume = devices.iter().filter(|(volume, _)| *volume == one.name);
-            let paths = of_volume.map(|(_, device)| device.path.clone());
-            of_exports.chain(paths).collect()
+            let of_devices = of_volume.flat_map(|(_, device)| {
+                let nvmet = device.nvmet.iter();
+                let nvmet = nvmet.map(|export| format!("{} {}", export.address, export.nqn));
+                std::iter::once(device.path.clone()).chain(nvmet)
+            });
+            of_exports.chain(of_devices).collect()
         };
         let addresses = self.started.iter().flat_map(of).collect();
         shared.set_exports(addresses, devices);

@@ -24,6 +24,7 @@ mod life;
 mod memory;
 mod newcomers;
 mod news;
+pub mod nvmet;
 mod options;
 mod published;
 mod pulse;

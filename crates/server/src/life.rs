@@ -7,6 +7,7 @@ use super::events::{Told, tell_start_note};
 use super::exporting::{Exports, Started};
 use super::hearer::{Audience, Hearer};
 use super::memory;
+use super::nvmet::NvmetRequest;
 use super::options::ServeOptions;
 use super::pulse::Pulse;
 use super::remembering::{Remembering, Tell};
@@ -255,6 +256,13 @@ impl Server {
     #[must_use]
     pub fn attach_all(&self, kind: Option<DeviceKind>) -> Vec<anyhow::Error> {
         self.exports.attach_all(&self.runtime.handle(), kind)
+    }
+
+    /// Exports every volume that is a block device to other machines. What cannot be exported now is tried again. Returns an
+    /// error for each volume that is not exported yet.
+    #[must_use]
+    pub fn export_all(&self, request: NvmetRequest) -> Vec<anyhow::Error> {
+        self.exports.export_all(&self.runtime.handle(), request)
     }
 
     /// Sends alerts as `options` say from now on, if the server was started with any.

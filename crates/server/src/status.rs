@@ -4,6 +4,7 @@
 use self::causes::why_failed;
 pub use self::drive_health::DriveHealth;
 use super::health::Health;
+use super::nvmet::NvmetStatus;
 use super::scrub::kept::ScrubStatus;
 use super::snapshot::Snapshot;
 use container::persist::Persister;
@@ -169,6 +170,9 @@ pub struct DeviceStatus {
     pub path: String,
     /// The kernel's name, which the next start may change.
     pub node: String,
+    /// How the kernel exports it to other machines, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvmet: Option<NvmetStatus>,
 }
 
 /// A slot of a volume.

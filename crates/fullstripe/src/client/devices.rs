@@ -6,9 +6,11 @@ use crate::terminal::print::{print_json, print_text};
 use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use exports::nvmet::address::{Address, connect_line};
 use server::api::schema::{AttachDone, AttachRequest, Done};
 use server::client::encode;
-use server::status::DeviceKind;
+use server::nvmet::NvmetRequest;
+use server::status::{DeviceKind, DeviceStatus};
 use std::process::ExitCode;
 use words::typed_size;
 
@@ -22,8 +24,34 @@ pub struct AttachArgs {
     /// kernel has it, else nbd
     #[arg(long = "as", value_name = "WAY", value_parser = ways())]
     way: Option<DeviceKind>,
+    /// Also export the device to other machines by NVMe over TCP, from this address: tcp://IP[:PORT]. The kernel's NVMe target
+    /// does it (modprobe nvmet-tcp), until the device is detached. The device is one of ublk. The volume may be attached already
+    #[arg(long, value_name = "ADDRESS")]
+    nvmet: Option<Address>,
+    /// A host that may connect there, by its NQN (/etc/nvme/hostnqn on that machine); may be given several times
+    #[arg(
+        long,
+        value_name = "NQN",
+        requires = "nvmet",
+        conflicts_with = "insecure"
+    )]
+    nvmet_host: Vec<String>,
+    /// Let everybody who can reach the address read and write; NVMe over TCP itself proves nobody's identity
+    #[arg(long, requires = "nvmet")]
+    insecure: bool,
     #[command(flatten)]
     volume: VolumeArgs,
+}
+
+impl AttachArgs {
+    fn export(&self) -> Option<NvmetRequest> {
+        let address = self.nvmet?;
+        Some(NvmetRequest {
+            address: address.to_string(),
+            hosts: self.nvmet_host.clone(),
+            any_host: self.insecure,
+        })
+    }
 }
 
 fn ways() -> impl TypedValueParser<Value = DeviceKind> {
@@ -44,12 +72,16 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
     let client = reach.connect()?;
     let volume = volume_name(&client, args.volume.volume.as_deref())?;
     let path = format!("/v1/volumes/{}/attach", encode(&volume));
-    let request = AttachRequest { kind: args.way };
+    let request = AttachRequest {
+        kind: args.way,
+        nvmet: args.export(),
+    };
     let done: AttachDone = client.send_about_device(&path, &request)?;
     if reach.json {
         print_json(&done)?;
     } else {
-        print_text(&format!("{}\n{}", done.text, advice(&done)))?;
+        let (advice, connect) = (advice(&done), connect(&done.device));
+        print_text(&format!("{}\n{advice}{connect}", done.text))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -84,10 +116,27 @@ fn advice(done: &AttachDone) -> String {
     )
 }
 
+/// How other machines connect, if the device is exported to them.
+fn connect(device: &DeviceStatus) -> String {
+    let Some(export) = &device.nvmet else {
+        return String::new();
+    };
+    let Ok(address) = export.address.parse() else {
+        return String::new();
+    };
+    let line = connect_line(&address, &export.nqn);
+    let who = match &export.hosts[..] {
+        [] => "every host that can reach this address may connect",
+        [_] => "the host that you have named may connect",
+        _ => "the hosts that you have named may connect",
+    };
+    format!("{who}:\n  {line}\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use server::status::DeviceStatus;
+    use server::nvmet::NvmetStatus;
 
     fn done(chunk_bytes: u32, row_bytes: u64) -> AttachDone {
         AttachDone {
@@ -96,6 +145,7 @@ mod tests {
                 kind: DeviceKind::Ublk,
                 path: "/dev/fullstripe/vol0".to_owned(),
                 node: "/dev/ublkb0".to_owned(),
+                nvmet: None,
             },
             chunk_bytes,
             row_bytes,
@@ -108,6 +158,29 @@ mod tests {
         for file systems that fit its chunks and stripes:
           mkfs.ext4 -b 4096 -E stride=32,stripe_width=96 /dev/fullstripe/vol0
           mkfs.xfs -d su=128k,sw=3 /dev/fullstripe/vol0
+        ");
+    }
+
+    #[test]
+    fn a_host_is_told_how_to_connect() {
+        let mut device = done(0, 0).device;
+        assert_eq!(connect(&device), "");
+        let mut export = NvmetStatus {
+            address: "tcp://10.0.0.5:4420".to_owned(),
+            nqn: "nqn.x".to_owned(),
+            hosts: Vec::new(),
+            any_host: true,
+        };
+        device.nvmet = Some(export.clone());
+        insta::assert_snapshot!(connect(&device), @r"
+        every host that can reach this address may connect:
+          nvme connect -t tcp -a 10.0.0.5 -s 4420 -n nqn.x
+        ");
+        export.hosts = vec!["nqn.host".to_owned()];
+        device.nvmet = Some(export);
+        insta::assert_snapshot!(connect(&device), @r"
+        the host that you have named may connect:
+          nvme connect -t tcp -a 10.0.0.5 -s 4420 -n nqn.x
         ");
     }
 

@@ -32,6 +32,7 @@ pub mod explain;
 mod limited;
 pub mod list;
 pub mod metadata;
+pub mod nvmet_helper;
 pub mod plan;
 pub mod predict;
 mod progress;

@@ -113,10 +113,16 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 42] = [
     ),
     (
         "attach",
-        &[(
-            "fullstripe attach vol0",
-            "makes /dev/fullstripe/vol0, and says how mkfs fits a file system to the array",
-        )],
+        &[
+            (
+                "fullstripe attach vol0",
+                "makes /dev/fullstripe/vol0, and says how mkfs fits a file system to the array",
+            ),
+            (
+                "fullstripe attach vol0 --nvmet tcp://10.0.0.5 --nvmet-host nqn.HOST",
+                "exports it to another machine too, by NVMe over TCP",
+            ),
+        ],
     ),
     (
         "detach",

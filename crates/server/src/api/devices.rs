@@ -5,6 +5,7 @@ use super::names;
 use super::orders::parse_or_default;
 use super::schema::{AttachDone, AttachRequest, Done, ErrorBody};
 use super::state::{App, blocking};
+use crate::status::DeviceStatus;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -31,21 +32,31 @@ pub async fn attach(
         }
         let attached = app
             .exports
-            .attach(&app.shared, &name, request.kind);
+            .attach(&app.shared, &name, request.kind, request.nvmet.as_ref());
         let (offer, device) = attached.map_err(|error| ApiError::conflict(format!("{error:#}")))?;
         Ok(Json(AttachDone {
-            text: format!(
-                "volume {name} is the block device {} ({}, {})",
-                device.path,
-                device.node,
-                device.kind.name()
-            ),
+            text: in_words(&name, &device),
             device,
             chunk_bytes: offer.chunk_bytes,
             row_bytes: offer.row_bytes,
         }))
     })
     .await
+}
+
+fn in_words(volume: &str, device: &DeviceStatus) -> String {
+    let DeviceStatus {
+        kind,
+        path,
+        node,
+        nvmet,
+    } = device;
+    let exported = match nvmet {
+        Some(export) => format!(", and exported at {}", export.address),
+        None => String::new(),
+    };
+    let kind = kind.name();
+    format!("volume {volume} is the block device {path} ({node}, {kind}){exported}")
 }
 
 /// Removes the block device of a volume.

@@ -4,6 +4,7 @@
 //! them. An unknown field in a request is refused: a misspelt option must not be ignored.
 
 use crate::events::Told;
+use crate::nvmet::NvmetRequest;
 use crate::status::{DeviceKind, DeviceStatus};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -91,6 +92,9 @@ pub struct AttachRequest {
     /// How the device reaches the serving process; absent: the best way that the machine has.
     #[serde(default, rename = "as")]
     pub kind: Option<DeviceKind>,
+    /// Export it to other machines, too; the volume may be a block device already then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvmet: Option<NvmetRequest>,
 }
 
 /// A volume is a block device now.

@@ -7,6 +7,9 @@ use crate::testing::Served;
 use exports::export::{Devices, Export, MakeExport};
 use metadata::imsm::Level;
 use std::fmt::Display;
+use std::path::PathBuf;
+
+mod nvmet;
 
 struct Deaf;
 
@@ -19,9 +22,21 @@ impl Hearer for Deaf {
 #[derive(Default)]
 struct Names {
     attached: Vec<Attached>,
+    /// The kernel's name of the device.
+    node: PathBuf,
     in_use: bool,
     /// A device is left and cannot be taken over.
     is_stuck: bool,
+}
+
+impl Names {
+    fn device(&self, volume: &str) -> Attached {
+        Attached {
+            volume: volume.to_owned(),
+            path: Path::new("/dev/fullstripe").join(volume),
+            node: self.node.clone(),
+        }
+    }
 }
 
 impl Export for Names {
@@ -55,11 +70,7 @@ impl Devices for Names {
         Ok(())
     }
     fn attach(&mut self, offer: &Offer, _: &Messages) -> Result<Attached> {
-        self.attached.push(Attached {
-            volume: offer.name.clone(),
-            path: Path::new("/dev/fullstripe").join(&offer.name),
-            node: "/dev/ublkb7".into(),
-        });
+        self.attached.push(self.device(&offer.name));
         Ok(self.attached[0].clone())
     }
     fn detach(&mut self, _: &str) -> Result<()> {
@@ -104,6 +115,7 @@ fn names(in_use: bool) -> Bind {
         Box::new(move |_| {
             Ok(Box::new(Names {
                 in_use,
+                node: "/dev/ublkb7".into(),
                 ..Names::default()
             }))
         }),
@@ -122,7 +134,7 @@ fn an_attached_volume_is_in_the_status_until_it_is_detached() {
     exports.open(shared, &Deaf).unwrap();
     assert_eq!(shared.status().volumes[0].device, None);
 
-    let (offer, device) = exports.attach(shared, "v", None).unwrap();
+    let (offer, device) = exports.attach(shared, "v", None, None).unwrap();
     assert_eq!(offer.name, "v");
     assert_eq!(
         (device.kind, &*device.path, &*device.node),
@@ -132,7 +144,7 @@ fn an_attached_volume_is_in_the_status_until_it_is_detached() {
     assert_eq!(status.volumes[0].device.as_ref(), Some(&device));
     assert_eq!(status.exports, ["/dev/fullstripe/v"]);
     assert_eq!(
-        refused(exports.attach(shared, "v", Some(DeviceKind::Ublk))),
+        refused(exports.attach(shared, "v", Some(DeviceKind::Ublk), None)),
         "volume v is /dev/fullstripe/v already"
     );
 
@@ -171,7 +183,7 @@ fn a_device_in_use_stays() {
     let served = Served::new(Level::Raid1, 2);
     let exports = prepared(&served, names(true));
     exports.open(&served.shared, &Deaf).unwrap();
-    exports.attach(&served.shared, "v", None).unwrap();
+    exports.attach(&served.shared, "v", None, None).unwrap();
     assert_eq!(refused(exports.detach(&served.shared, "v")), "in use");
     assert!(served.shared.status().volumes[0].device.is_some());
 }
@@ -182,14 +194,14 @@ fn an_order_waits_for_the_start_and_comes_too_late_after_the_end() {
     let exports = prepared(&served, names(false));
     let shared = &served.shared;
     std::thread::scope(|scope| {
-        let attached = scope.spawn(|| exports.attach(shared, "v", None));
+        let attached = scope.spawn(|| exports.attach(shared, "v", None, None));
         std::thread::sleep(Duration::from_millis(50));
         assert!(!attached.is_finished(), "it waits for the start");
         exports.open(shared, &Deaf).unwrap();
         attached.join().unwrap().unwrap();
     });
     exports.stop(shared, Duration::from_secs(60)).unwrap();
-    assert!(refused(exports.attach(shared, "v", None)).contains("is being stopped"));
+    assert!(refused(exports.attach(shared, "v", None, None)).contains("is being stopped"));
     assert!(refused(exports.detach(shared, "v")).contains("is being stopped"));
 }
 
@@ -204,11 +216,11 @@ fn what_cannot_be_made_is_an_error_only_where_it_is_needed() {
     let exports = prepared(&served, bind(false, cannot()));
     exports.open(&served.shared, &Deaf).unwrap();
     assert_eq!(
-        refused(exports.attach(&served.shared, "v", None)),
+        refused(exports.attach(&served.shared, "v", None, None)),
         "volume v cannot be attached: ublk, when this server started: no such module; nbd: this server does not offer it"
     );
     assert_eq!(
-        refused(exports.attach(&served.shared, "w", None)),
+        refused(exports.attach(&served.shared, "w", None, None)),
         "volume w is not started"
     );
 }

@@ -2,6 +2,7 @@
 
 use crate::common::process::run;
 use crate::common::{Bed, MIB};
+use std::path::Path;
 
 /// Expects that `serve` with these options fails, with exit code 1 and not that of a refusal that protects data.
 #[track_caller]
@@ -46,7 +47,7 @@ fn sockets_that_cannot_be_made_are_refused_before_drives_are_touched() {
 /// What devices do where the kernel has ublk is tested in a virtual machine (`make test-vm`).
 #[test]
 fn a_kernel_without_ublk_is_named_before_drives_are_touched() {
-    let control = std::path::Path::new("/dev/ublk-control");
+    let control = Path::new("/dev/ublk-control");
     let wanted = match std::fs::File::options().write(true).open(control) {
         Ok(_) => return eprintln!("left out: this machine has {}", control.display()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -70,6 +71,30 @@ fn a_kernel_without_ublk_is_named_before_drives_are_touched() {
     server
         .order(&["attach", "dato"])
         .refused("there is no volume \"dato\" in this array");
+    server.stop();
+}
+
+/// What needs no target is refused before anything is made, and so is an export where the kernel has none.
+#[test]
+fn an_export_to_other_machines_that_cannot_be_made_is_refused() {
+    let bed = Bed::new(2, 16 * MIB);
+    bed.create("data", 1, bed.drives(), &[]);
+    let server = bed.serve(bed.drives()).start();
+    let attach = |words: &[&str]| server.order(&[&["attach", "data"], words].concat());
+    attach(&["--nvmet", "tcp://server"])
+        .refused("write tcp://IP[:PORT] with an IP address of this machine");
+    attach(&["--insecure"]).refused("--nvmet");
+    attach(&["--nvmet", "tcp://10.0.0.5"]).refused(
+        "volume data cannot be exported by NVMe over TCP: whoever can connect to this address could read and write everything; \
+         give --nvmet-host NQN for each host that may (`cat /etc/nvme/hostnqn` shows it there), or --insecure",
+    );
+    attach(&["--nvmet", "tcp://10.0.0.5", "--nvmet-host", "host"])
+        .refused("\"host\" is no NQN of a host; write what `cat /etc/nvme/hostnqn` shows there");
+    if Path::new("/sys/kernel/config/nvmet").exists() {
+        eprintln!("left out: this kernel has an NVMe target");
+    } else {
+        attach(&["--nvmet", "tcp://10.0.0.5", "--insecure"]).refused("`modprobe nvmet-tcp`");
+    }
     server.stop();
 }
 

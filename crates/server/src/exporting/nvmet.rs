@@ -1,0 +1,263 @@
+//! Volumes that the kernel's NVMe target exports to other machines: which they are, and what becomes of them.
+//!
+//! An export belongs to the block device of its volume. It goes with it when the device is detached, or the server stops and
+//! nothing on this machine uses the device; it stays with a device that stays. The next server finds it with the device.
+
+use super::{All, Exports, offers};
+use crate::nvmet::{Children, Details, NvmeTarget, NvmetRequest, NvmetStatus, Order};
+use crate::runtime::Shared;
+use crate::status::{DeviceKind, DeviceStatus};
+use anyhow::{Context, Result, bail, ensure};
+use exports::block_device::check_unused;
+use exports::export::{Offer, Say};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What is known about exports by the NVMe target.
+pub(super) struct Nvmet {
+    target: Box<dyn NvmeTarget>,
+    /// The name of each volume that is exported.
+    exported: Vec<(String, NvmetStatus)>,
+    /// How every volume that is a block device is to be exported.
+    at_start: Option<NvmetRequest>,
+    /// Why one of them was not, the last time.
+    said: Option<String>,
+    say: Say,
+}
+
+impl Default for Nvmet {
+    fn default() -> Nvmet {
+        Nvmet::new(Box::new(Children), Arc::new(|_| ()))
+    }
+}
+
+fn not_exported(volume: &str) -> String {
+    format!("volume {volume} cannot be exported by NVMe over TCP")
+}
+
+impl Nvmet {
+    /// Exports by this target; `say` tells what nobody waits for.
+    pub(super) fn new(target: Box<dyn NvmeTarget>, say: Say) -> Nvmet {
+        Nvmet {
+            target,
+            exported: Vec::new(),
+            at_start: None,
+            said: None,
+            say,
+        }
+    }
+
+    pub(super) fn status(&self, volume: &str) -> Option<&NvmetStatus> {
+        let mut exported = self.exported.iter();
+        exported.find_map(|(name, status)| (name == volume).then_some(status))
+    }
+
+    /// Checks, before a device of this `kind` is made, what can be checked without it.
+    ///
+    /// With NBD, requests that a killed server has not answered wait for longer than hosts do. A host then sends a write again,
+    /// goes on writing, and the first attempt would overwrite that at last. With ublk the first attempt comes to the next
+    /// server at once.
+    pub(super) fn check(
+        &self,
+        offer: &Offer,
+        kind: Option<DeviceKind>,
+        request: &NvmetRequest,
+    ) -> Result<()> {
+        let volume = &offer.name;
+        if let Some(status) = self.status(volume) {
+            bail!("volume {volume} is exported at {} already", status.address);
+        }
+        let details = Details::new(offer.identity, Path::new(""), request);
+        let checked = request
+            .wanted(offer.identity, Path::new(""))
+            .and_then(|_| {
+                // The target opens the device for writing.
+                ensure!(
+                    !offer.read_only,
+                    "the NVMe target takes no device that cannot be written; serve the array without --read-only"
+                );
+                ensure!(
+                    kind != Some(DeviceKind::Nbd),
+                    "its device has to be one of ublk: with the kernel's NBD client, writes of hosts could be carried out too late after a crash of \
+                     the server; detach it and attach it --as ublk"
+                );
+                self.target.ask(&Order::Check(details))
+            });
+        checked.map(drop).with_context(|| not_exported(volume))
+    }
+
+    /// Exports a volume's device.
+    pub(super) fn export(
+        &mut self,
+        offer: &Offer,
+        node: &str,
+        request: &NvmetRequest,
+    ) -> Result<()> {
+        let node = Path::new(node);
+        let wanted = request.wanted(offer.identity, node)?;
+        let details = Details::new(offer.identity, node, request);
+        let made = self.target.ask(&Order::Make(details));
+        made.with_context(|| not_exported(&offer.name))?;
+        let status = NvmetStatus::of(&wanted);
+        self.exported.push((offer.name.clone(), status));
+        Ok(())
+    }
+
+    /// Removes the export of a volume, if there is one and nothing on this machine uses the device.
+    pub(super) fn remove(&mut self, volume: &str, identity: [u8; 16], node: &str) -> Result<()> {
+        if self.status(volume).is_some() {
+            check_unused(volume, Path::new(node))?;
+            self.take_away(volume, identity)?;
+        }
+        Ok(())
+    }
+
+    fn take_away(&mut self, volume: &str, identity: [u8; 16]) -> Result<()> {
+        let removed = self.target.ask(&Order::Remove(identity));
+        removed.with_context(|| {
+            format!("volume {volume} is still exported by the kernel's NVMe target")
+        })?;
+        self.exported.retain(|(name, _)| name != volume);
+        Ok(())
+    }
+
+    /// Takes over what an earlier server has exported, if the volume is the same device. Otherwise removes it.
+    fn take_over(&mut self, volume: &str, identity: [u8; 16], node: Option<&str>) -> Result<()> {
+        if !self.target.may_have(&identity) {
+            return Ok(());
+        }
+        let Some(found) = self.target.ask(&Order::Find(identity))? else {
+            return Ok(());
+        };
+        match found.status {
+            Some(status) if node.is_some_and(|node| found.device == Path::new(node)) => {
+                self.exported.push((volume.to_owned(), status));
+                Ok(())
+            }
+            _ => {
+                (self.say)(&format_args!(
+                    "what an earlier server has exported of volume {volume} by NVMe over TCP is removed: its device is gone, or it is not complete"
+                ));
+                self.take_away(volume, identity)
+            }
+        }
+    }
+}
+
+impl All {
+    /// Takes over the exports of devices that were taken over, and removes those that are left without a device.
+    pub(super) fn take_exports_over(&mut self) {
+        let devices = self.devices();
+        for one in self.started.clone() {
+            let mut of_volume = devices.iter().filter(|(volume, _)| *volume == one.name);
+            let node = of_volume.next().map(|(_, device)| device.node.as_str());
+            if let Err(error) = self.nvmet.take_over(&one.name, one.uuid.0, node) {
+                (self.nvmet.say)(&format_args!(
+                    "whether volume {} is exported by NVMe over TCP cannot be told: {error:#}",
+                    one.name
+                ));
+            }
+        }
+    }
+
+    /// Exports the device of a volume. If that cannot be done, a device that is `new` is removed.
+    pub(super) fn export_device(
+        &mut self,
+        offer: &Offer,
+        new: bool,
+        request: &NvmetRequest,
+    ) -> Result<()> {
+        let device = self.device(&offer.name);
+        let device = device.context("the device is gone already")?;
+        let Err(error) = self.nvmet.export(offer, &device.node, request) else {
+            return Ok(());
+        };
+        if new && let Err(other) = self.remove_device(&offer.name, device.kind) {
+            let left = format!("{} is left over ({other:#})", device.path);
+            return Err(error.context(left));
+        }
+        Err(error)
+    }
+
+    /// Removes the export of a volume before its device goes.
+    pub(super) fn remove_export(&mut self, volume: &str, node: &str) -> Result<()> {
+        let mut started = self.started.iter();
+        match started.find(|one| one.name == volume) {
+            Some(one) => self.nvmet.remove(volume, one.uuid.0, node),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes, at the end, the exports of all devices that nothing on this machine uses. Those of the others stay with their
+    /// device.
+    pub(super) fn end_exports(&mut self) {
+        for (volume, device) in self.devices() {
+            if check_unused(&volume, Path::new(&device.node)).is_ok()
+                && let Err(error) = self.remove_export(&volume, &device.node)
+            {
+                (self.nvmet.say)(&format_args!("{error:#}"));
+            }
+        }
+    }
+
+    /// Exports every volume that is a block device as is wanted at the start; one that is exported otherwise is exported
+    /// anew.
+    fn export_devices(&mut self, shared: &Shared) -> Vec<anyhow::Error> {
+        let Some(request) = self.nvmet.at_start.clone() else {
+            return Vec::new();
+        };
+        let mut errors = Vec::new();
+        for offer in offers(&shared.snapshot().record, &self.started) {
+            let Some(device) = self.device(&offer.name) else {
+                continue;
+            };
+            let exported = self.export_as_wanted(&offer, &device, &request);
+            errors.extend(exported.err());
+        }
+        errors
+    }
+
+    fn export_as_wanted(
+        &mut self,
+        offer: &Offer,
+        device: &DeviceStatus,
+        request: &NvmetRequest,
+    ) -> Result<()> {
+        let wanted = request.wanted(offer.identity, Path::new(&device.node));
+        let wanted = wanted.with_context(|| not_exported(&offer.name))?;
+        match self.nvmet.status(&offer.name) {
+            Some(status) if *status == NvmetStatus::of(&wanted) => return Ok(()),
+            Some(_) => self.nvmet.take_away(&offer.name, offer.identity)?,
+            None => {}
+        }
+        self.nvmet.check(offer, Some(device.kind), request)?;
+        self.nvmet.export(offer, &device.node, request)
+    }
+
+    /// Tries again what could not be exported: at boot, the address of this machine or the kernel's module may come later.
+    pub(super) fn try_exports_again(&mut self, shared: &Shared) {
+        let errors = self.export_devices(shared);
+        let why = errors.first().map(|error| format!("{error:#}"));
+        if why != self.nvmet.said {
+            match &why {
+                Some(why) => (self.nvmet.say)(why),
+                None if self.nvmet.exported.is_empty() => {}
+                None => (self.nvmet.say)(&"the volumes are exported by NVMe over TCP now"),
+            }
+            self.nvmet.said = why;
+        }
+    }
+}
+
+impl Exports {
+    /// Exports every volume that is a block device by NVMe over TCP, now or as soon as that is possible. Returns an error for each
+    /// one that is not exported yet.
+    pub fn export_all(&self, shared: &Shared, request: NvmetRequest) -> Vec<anyhow::Error> {
+        let mut all = self.all();
+        all.nvmet.at_start = Some(request);
+        let errors = all.export_devices(shared);
+        all.nvmet.said = errors.first().map(|error| format!("{error:#}"));
+        all.publish(shared);
+        errors
+    }
+}
