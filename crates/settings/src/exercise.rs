@@ -27,6 +27,9 @@ nbd = ["unix:/run/fast.sock", 'tcp:localhost',
 tls = "/etc/fullstripe/tls"
 insecure = false
 vhost_user = "/run/vms"
+nvmet = "tcp://[::1]"
+nvmet_hosts = ["nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000001"]
+nvmet_insecure = false
 spares = ["/dev/nvme4n1", "ram:8m,serial=S"]
 shards = 0x10
 memory = """1g"""

@@ -30,6 +30,7 @@ pub use alerts::{ALERT_KEYS, AlertSettings};
 use anyhow::{Context, Result, bail};
 use drives::completion::CompletionMode;
 use exports::nbd::service::Address;
+use exports::nvmet::address::Address as NvmetAddress;
 use sound::Sound;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,13 +60,16 @@ const DAY_S: u64 = 86_400;
 const DEGRADED_AFTER_S: RangeInclusive<u64> = 0..=3600;
 
 /// The keys of a block `[array.NAME]`, in the order in which they are shown.
-pub const KEYS: [&str; 16] = [
+pub const KEYS: [&str; 19] = [
     "uuid",
     "attach",
     "nbd",
     "tls",
     "insecure",
     "vhost_user",
+    "nvmet",
+    "nvmet_hosts",
+    "nvmet_insecure",
     "spares",
     "shards",
     "memory",
@@ -103,6 +107,13 @@ pub struct ArraySettings {
     pub insecure: bool,
     /// The folder of sockets for virtual machines, if they may use the volumes: an absolute path.
     pub vhost_user: Option<PathBuf>,
+    /// Where other machines connect by NVMe over TCP, if the volumes' block devices are exported to them. Then either hosts are
+    /// named, or every host may connect.
+    pub nvmet: Option<NvmetAddress>,
+    /// The NQNs of the hosts that may connect there.
+    pub nvmet_hosts: Vec<String>,
+    /// Every host that can reach the address may connect there.
+    pub nvmet_insecure: bool,
     /// Specifications of spare drives, as `serve --spare` takes them. Each one can be parsed.
     pub spares: Vec<String>,
     /// Number of data threads, 1 to 16.
@@ -138,6 +149,9 @@ impl ArraySettings {
             tls: None,
             insecure: false,
             vhost_user: None,
+            nvmet: None,
+            nvmet_hosts: Vec::new(),
+            nvmet_insecure: false,
             spares: Vec::new(),
             shards: 1,
             memory_bytes: 128 << 20,

@@ -12,6 +12,7 @@ use crate::{
 use anyhow::{Result, anyhow};
 use drives::spec::{MemberSpec, parse_size};
 use exports::nbd::service::{Address, TcpClients};
+use exports::nvmet::names::check_host;
 use models::nearest::mistyped;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -160,10 +161,12 @@ fn read_block(
         return Err(source.error(name.span(), sentence));
     };
     let mut array = ArraySettings::with_defaults("");
-    let mut addresses = name.span();
+    let [mut addresses, mut nvmet] = [name.span(), name.span()];
     for (key, value) in in_order(table) {
-        if &**key.get_ref() == "nbd" {
-            addresses = key.span();
+        match &**key.get_ref() {
+            "nbd" => addresses = key.span(),
+            key_of_nvmet if key_of_nvmet.starts_with("nvmet") => nvmet = key.span(),
+            _ => {}
         }
         let field = Field {
             source,
@@ -182,7 +185,29 @@ fn read_block(
     }
     check_clients(&array)
         .map_err(|wrong| source.error(addresses, format!("array.{shown}.{wrong}")))?;
+    check_hosts(&array).map_err(|wrong| source.error(nvmet, format!("array.{shown}.{wrong}")))?;
     Ok(array)
+}
+
+/// Checks that it is said which hosts may connect by NVMe over TCP, and that there is something to export.
+fn check_hosts(array: &ArraySettings) -> Result<(), &'static str> {
+    let names_hosts = !array.nvmet_hosts.is_empty();
+    match (array.nvmet.is_some(), array.nvmet_insecure) {
+        (_, true) if names_hosts => {
+            Err("nvmet_hosts and nvmet_insecure = true contradict each other; keep one of the two")
+        }
+        (true, false) if !names_hosts => Err(
+            "nvmet is an address through which whoever can connect could read and write everything; add nvmet_hosts = [\"NQN\"] with the \
+             hosts that may, or nvmet_insecure = true",
+        ),
+        (true, _) if matches!(array.attach, Attach::Off | Attach::Nbd) => Err(
+            "nvmet exports block devices of ublk, and \"attach\" makes none of these; leave one of the two out, or give attach = \"ublk\"",
+        ),
+        (false, insecure) if insecure || names_hosts => Err(
+            "nvmet is not given, so no host can connect; add nvmet = \"tcp://IP\", or leave the other out",
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that it is said who may connect to TCP addresses.
@@ -227,6 +252,9 @@ impl Field<'_> {
             // "listen" is the name that this key had before there was TLS.
             "insecure" | "listen" => array.insecure = self.truth()?,
             "vhost_user" => array.vhost_user = Some(self.absolute_path()?),
+            "nvmet" => array.nvmet = Some(self.parsed(self.text()?, self.value.span())?),
+            "nvmet_hosts" => array.nvmet_hosts = self.hosts()?,
+            "nvmet_insecure" => array.nvmet_insecure = self.truth()?,
             "spares" => array.spares = self.spares()?,
             "shards" => {
                 let count = self.number(&SHARDS)?;
@@ -326,6 +354,19 @@ impl Field<'_> {
         let text = self.text()?;
         let found = Attach::ALL.into_iter().find(|one| one.to_string() == text);
         found.ok_or_else(|| self.refused("give \"auto\", \"ublk\", \"nbd\" or \"off\""))
+    }
+
+    /// In order, and each once.
+    fn hosts(&self) -> Result<Vec<String>> {
+        let instead = "give NQNs of hosts like [\"nqn.2014-08.org.nvmexpress:uuid:...\"]";
+        let mut hosts = Vec::new();
+        for (text, span) in self.texts(instead)? {
+            check_host(text).map_err(|wrong| self.bad(span, wrong))?;
+            hosts.push(text.to_owned());
+        }
+        hosts.sort();
+        hosts.dedup();
+        Ok(hosts)
     }
 
     pub(crate) fn command(&self) -> Result<String> {

@@ -34,6 +34,9 @@ pub fn value(array: &ArraySettings, key: &str) -> Option<Value> {
         "tls" => Value::Text(array.tls.as_ref()?.display().to_string()),
         "insecure" => Value::Truth(array.insecure),
         "vhost_user" => Value::Text(array.vhost_user.as_ref()?.display().to_string()),
+        "nvmet" => Value::Text(array.nvmet?.to_string()),
+        "nvmet_hosts" => list(array.nvmet_hosts.clone()),
+        "nvmet_insecure" => Value::Truth(array.nvmet_insecure),
         "spares" => list(array.spares.clone()),
         "shards" => Value::Number(array.shards.into()),
         "memory" => Value::Text(typed_size(array.memory_bytes)),
@@ -141,6 +144,7 @@ fn meaning_of_none(key: &str) -> String {
             ScrubPeriod::Seconds(SCRUB_EVERY_S)
         ),
         "vhost_user" => "there are no sockets for virtual machines".to_owned(),
+        "nvmet" => "no volume is exported by NVMe over TCP".to_owned(),
         "tls" => "a TCP address needs \"insecure\"".to_owned(),
         _ => "no command is run".to_owned(),
     }

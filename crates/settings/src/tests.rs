@@ -62,7 +62,7 @@ fn names_are_quoted_so_that_their_mistake_is_seen() {
 fn every_key_is_read() {
     let text = block(
         "attach = 'ublk'\nnbd = ['unix:/run/fast.sock', 'tcp:localhost']\ninsecure = true\n\
-         vhost_user = '/run/vms'\n\
+         vhost_user = '/run/vms'\nnvmet = 'tcp://10.0.0.5'\nnvmet_hosts = ['nqn.b', 'nqn.a', 'nqn.b']\n\
          spares = ['/dev/sdx', 'ram:8m,serial=S']\nshards = 0x10\nmemory = '1g'\ncompletion = 'hybrid:7'\n\
          rate = '200m'\nscrub_every = '1d 12h'\ndeadline_s = 3_600\nauto_rebuild = false\non_event = 'logger \"$FULLSTRIPE_TEXT\"'\n\
          degraded_after_s = 0",
@@ -77,6 +77,9 @@ fn every_key_is_read() {
         tls: None,
         insecure: true,
         vhost_user: Some("/run/vms".into()),
+        nvmet: Some("tcp://10.0.0.5:4420".parse().unwrap()),
+        nvmet_hosts: vec!["nqn.a".to_owned(), "nqn.b".to_owned()],
+        nvmet_insecure: false,
         spares: vec!["/dev/sdx".to_owned(), "ram:8m,serial=S".to_owned()],
         shards: 16,
         memory_bytes: 1 << 30,
@@ -89,8 +92,9 @@ fn every_key_is_read() {
         degraded_after_s: 0,
     };
     assert_eq!(parse(&text).unwrap().array("fast").unwrap(), &wanted);
-    // "tls" and "insecure" exclude each other.
-    let mut given = KEYS.iter().filter(|key| **key != "tls");
+    // "tls" and "insecure" exclude each other, and so do "nvmet_hosts" and "nvmet_insecure".
+    let excluded = ["tls", "nvmet_insecure"];
+    let mut given = KEYS.iter().filter(|key| !excluded.contains(key));
     assert!(given.all(|key| !is_default(&wanted, key)));
     let none = parse(&block("rate = '0'")).unwrap();
     assert_eq!(none.arrays["fast"].rate_bytes_per_s, Some(0));
@@ -118,6 +122,34 @@ fn a_mistake_is_told_with_line_key_and_what_to_do() {
         (
             "degraded_after_s = -1",
             "file:3: array.fast.degraded_after_s cannot be -1; give a whole number from 0 to 3600",
+        ),
+        (
+            "nvmet = 'tcp://server'",
+            "file:3: array.fast.nvmet cannot be 'tcp://server'; \"tcp://server\" is no address of NVMe over TCP; write tcp://IP[:PORT] with \
+             an IP address of this machine, an IPv6 address in brackets: tcp://10.0.0.5 or tcp://[fd00::5]:4420",
+        ),
+        (
+            "nvmet_hosts = ['host']",
+            "file:3: array.fast.nvmet_hosts cannot be 'host'; \"host\" is no NQN of a host; write what `cat /etc/nvme/hostnqn` shows there: \
+             \"nqn.\" and at most 219 visible ASCII characters without \"/\"",
+        ),
+        (
+            "shards = 2\nnvmet = 'tcp://10.0.0.5'",
+            "file:4: array.fast.nvmet is an address through which whoever can connect could read and write everything; add \
+             nvmet_hosts = [\"NQN\"] with the hosts that may, or nvmet_insecure = true",
+        ),
+        (
+            "nvmet = 'tcp://10.0.0.5'\nnvmet_hosts = ['nqn.a']\nnvmet_insecure = true",
+            "file:5: array.fast.nvmet_hosts and nvmet_insecure = true contradict each other; keep one of the two",
+        ),
+        (
+            "attach = 'off'\nnvmet = 'tcp://10.0.0.5'\nnvmet_insecure = true",
+            "file:5: array.fast.nvmet exports block devices of ublk, and \"attach\" makes none of these; leave one of the two out, or give \
+             attach = \"ublk\"",
+        ),
+        (
+            "nvmet_hosts = ['nqn.a']",
+            "file:3: array.fast.nvmet is not given, so no host can connect; add nvmet = \"tcp://IP\", or leave the other out",
         ),
         (
             "insecure = 'yes'",
@@ -231,7 +263,7 @@ fn an_unknown_key_names_the_known_ones_and_the_nearest() {
     assert_eq!(
         found,
         "file:3: array.fast has no key \"sahrds\"; did you mean \"shards\"? The keys are uuid, attach, nbd, tls, insecure, vhost_user, \
-         spares, shards, memory, completion, rate, scrub_every, deadline_s, auto_rebuild, on_event and degraded_after_s"
+         nvmet, nvmet_hosts, nvmet_insecure, spares, shards, memory, completion, rate, scrub_every, deadline_s, auto_rebuild, on_event and degraded_after_s"
     );
     let found = error(&block("colour = 1"));
     assert!(
@@ -318,6 +350,8 @@ fn what_is_shown_has_every_key_and_marks_defaults() {
             "[array.fast]\nuuid = \"{UUID}\"\nattach = \"auto\"  # default\nnbd = [\"unix:/s\"]\n\
              # tls is not given: a TCP address needs \"insecure\"  # default\ninsecure = false  # default\n\
              # vhost_user is not given: there are no sockets for virtual machines  # default\n\
+             # nvmet is not given: no volume is exported by NVMe over TCP  # default\n\
+             nvmet_hosts = []  # default\nnvmet_insecure = false  # default\n\
              spares = []  # default\nshards = 2\nmemory = \"128m\"  # default\n\
              completion = \"interrupt\"  # default\n\
              # rate is not given: the limit that `fullstripe rate` set last applies  # default\n\

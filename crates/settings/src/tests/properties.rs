@@ -21,12 +21,17 @@ fn any_array() -> impl Strategy<Value = ArraySettings> {
     ]);
     let on_event = prop::option::of("[^\0]{0,9}x");
     let vhost_user = prop::option::of("/[a-z \"\\\\é]{0,9}");
+    let nvmet = prop::option::of((
+        any::<std::net::IpAddr>(),
+        1..=u16::MAX,
+        prop::collection::btree_set("nqn[.][a-z\"\\\\:]{0,9}", 0..3),
+    ));
     let truths = any::<(bool, bool)>();
     let texts = (uuid, attach, nbd, spares, completion);
     (
         texts,
         numbers,
-        (rate, scrub_every, vhost_user),
+        (rate, scrub_every, vhost_user, nvmet),
         on_event,
         truths,
     )
@@ -34,11 +39,17 @@ fn any_array() -> impl Strategy<Value = ArraySettings> {
             |(
                 (uuid, attach, nbd, spares, completion),
                 numbers,
-                (rate, scrub_every, vhost_user),
+                (rate, scrub_every, vhost_user, nvmet),
                 on_event,
                 truths,
             )| {
                 let has_tcp = nbd.iter().any(|text| text.starts_with("tcp:"));
+                let nvmet = nvmet.filter(|_| !matches!(attach, Attach::Off | Attach::Nbd));
+                let address = |(ip, port, _): &(std::net::IpAddr, u16, _)| NvmetAddress {
+                    ip: *ip,
+                    port: *port,
+                };
+                let hosts = nvmet.iter().flat_map(|(_, _, hosts)| hosts.iter().cloned());
                 let tls = Some("/etc/tls".into()).filter(|_| has_tcp && truths.0);
                 ArraySettings {
                     uuid,
@@ -47,6 +58,9 @@ fn any_array() -> impl Strategy<Value = ArraySettings> {
                     insecure: tls.is_none() && (has_tcp || truths.0),
                     tls,
                     vhost_user: vhost_user.map(Into::into),
+                    nvmet: nvmet.as_ref().map(address),
+                    nvmet_insecure: nvmet.as_ref().is_some_and(|(_, _, hosts)| hosts.is_empty()),
+                    nvmet_hosts: hosts.collect(),
                     spares,
                     shards: numbers.0,
                     memory_bytes: numbers.1,
@@ -92,7 +106,14 @@ fn check_arbitrary(text: &str) -> Result<(), TestCaseError> {
         }
         Ok(settings) => {
             for (name, array) in &settings.arrays {
-                let may_lack = ["tls", "rate", "scrub_every", "on_event", "vhost_user"];
+                let may_lack = [
+                    "tls",
+                    "rate",
+                    "scrub_every",
+                    "on_event",
+                    "vhost_user",
+                    "nvmet",
+                ];
                 let mut certain = KEYS.iter().filter(|key| !may_lack.contains(key));
                 prop_assert!(certain.all(|key| value(array, key).is_some()));
                 if let Ok(less) = without_array(text, "file", name) {

@@ -15,6 +15,7 @@ use exports::ublk::service::{AtStart, UblkExport};
 use exports::vhost_user::service::VhostUserExport;
 use metadata::imsm::start::StartOptions;
 use server::api::socket_path::SocketPath;
+use server::nvmet::NvmetRequest;
 use server::status::DeviceKind;
 use server::{AlertOptions, Hearer, Newcomers, Ping, ScrubEvery, ServeOptions, Server};
 use settings::sound::{Concerns, Mistake, Sound};
@@ -150,7 +151,8 @@ impl Array {
         })
     }
 
-    /// Makes all volumes block devices, as the settings say. Returns a sentence for each volume that cannot be one.
+    /// Makes all volumes block devices, and exports these to other machines, as the settings say. Returns a sentence for each
+    /// volume of which one of the two cannot be done.
     pub fn attach(&self, server: &Server) -> Vec<anyhow::Error> {
         let kind = match self.settings.attach {
             Attach::Off => return Vec::new(),
@@ -158,7 +160,15 @@ impl Array {
             Attach::Ublk => Some(DeviceKind::Ublk),
             Attach::Nbd => Some(DeviceKind::Nbd),
         };
-        server.attach_all(kind)
+        let mut errors = server.attach_all(kind);
+        if let Some(address) = self.settings.nvmet {
+            errors.extend(server.export_all(NvmetRequest {
+                address: address.to_string(),
+                hosts: self.settings.nvmet_hosts.clone(),
+                any_host: self.settings.nvmet_insecure,
+            }));
+        }
+        errors
     }
 
     /// Whom to tell. An array is served although one of the ways cannot be used, and a sentence says so.
