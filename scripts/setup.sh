@@ -58,6 +58,7 @@ vm     kmod        depmod
 vm     lvm2        lvm
 vm-long mmdebstrap mmdebstrap
 vm     nbd-client  nbd-client
+vm     nvme-cli    nvme
 vm     qemu-system-x86 qemu-system-x86_64
 vm-long uidmap     newuidmap'
 

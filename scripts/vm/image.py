@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = ["guest.sh", "init.sh", "jobs.sh", "debian.sh", "jobs.service"]
 PROGRAMS = [
     "blkdiscard", "blockdev", "btrfs", "cryptsetup", "dmsetup", "e2fsck", "fio", "fstrim", "lvm", "mkfs.btrfs", "mkfs.ext4",
-    "mkfs.xfs", "sgdisk", "xfs_repair"]
+    "mkfs.xfs", "nvme", "sgdisk", "xfs_repair"]
 # Programs that scripts/setup.sh builds from their crates into this folder of the store.
 BUILT = ["fsx"]
 BUILT_FOLDER = "tools/bin"
@@ -28,7 +28,8 @@ BUILT_FOLDER = "tools/bin"
 MODPROBE = "modprobe"
 # Modules that the kernel asks for by another name (checksums, ciphers), and so are nobody's dependency, are listed too.
 MODULES = [
-    "virtio_pci", "virtio_blk", "9p", "9pnet_virtio", "nvme", "ext4", "xfs", "btrfs", "dm-mod", "dm-crypt", "raid456", "crc32c_generic",
+    "virtio_pci", "virtio_blk", "9p", "9pnet_virtio", "nvme", "nvme-tcp", "nvmet-tcp", "ext4", "xfs", "btrfs", "dm-mod", "dm-crypt",
+    "raid456", "crc32c_generic",
     "libcrc32c", "xxhash_generic", "blake2b_generic", "sha256_generic", "aes_generic", "xts", "ecb", "cbc",
     "algif_skcipher", "algif_hash", "virtio_net", "drbd"]
 FOLDERS = ["bin", "sbin", "proc", "sys", "dev", "run", "etc", "tmp", "mnt", "host", "var/lib"]
