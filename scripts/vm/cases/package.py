@@ -199,7 +199,7 @@ IS_BACK = """
 FAILED_UNDER = "A volume that failed under ext4 or xfs"
 # Of each kind of file system: how it is made, the error of programs, and the kernel's words.
 FILE_SYSTEMS = {
-    "ext4": ("mkfs.ext4 -q", "Read-only file system", "EXT4-fs.*emounting filesystem read-only"),
+    "ext4": ("mkfs.ext4 -q", r"Read-only file system\|Input/output error", "EXT4-fs.*emounting filesystem read-only"),
     "xfs": ("mkfs.xfs -q -K", "Input/output error", "XFS.*[Ss]hut.*down"),
 }
 
