@@ -59,9 +59,17 @@ class Guest:
         atexit.register(self.cleaning.close)
         self.guest = None
 
-    def do(self, script):
+    def ready(self):
+        """Boots it, unless it runs."""
         if self.guest is None:
             self.boot()
+
+    def begin(self):
+        """What is done after booting: a server is started."""
+        self.do(SERVE)
+
+    def do(self, script):
+        self.ready()
         code, printed = self.guest.do(script, JOB_SECONDS)
         if code != 0:
             raise Failed(f"a job in the virtual machine ended with {code}: {printed.strip()[-300:]}")
@@ -75,10 +83,10 @@ class Guest:
         found = kernel.fetch(str(STORE))
         root = image.build(found, str(PROGRAM), str(STORE))
         folder = self.cleaning.enter_context(tempfile.TemporaryDirectory(prefix="fullstripe-devices-"))
-        machine = Machine(folder, found, root, keep=False)
+        machine = Machine(folder, found, root, str(PROGRAM), keep=False)
         self.cleaning.callback(machine.end)
         self.guest = machine.boot(512)
-        self.do(SERVE)
+        self.begin()
 
     def share(self):
         """The folder that the guest sees as /host."""
@@ -86,10 +94,13 @@ class Guest:
 
     def measured(self, script, **load):
         """Runs a script in which fio measures a device, and returns fio's figures."""
-        printed = self.do(script.format(measure=MEASURE.format(**load)))
+        return self.figures(self.do(script.format(measure=MEASURE.format(**load))), load["rw"])
+
+    def figures(self, printed, rw):
+        """fio's figures of a load that a script has measured, which printed this."""
         ticks = next(int(line.split()[1]) for line in printed.splitlines() if line.startswith("ticks "))
         job = json.loads((self.share() / "fio.json").read_text("utf-8"))["jobs"][0]
-        of = job["read" if "read" in load["rw"] else "write"]
+        of = job["read" if "read" in rw else "write"]
         return {"iops": of["iops"], "p50_us": of["clat_ns"]["percentile"]["50.000000"] / 1e3,
                 "processor_us": ticks * TICK_US / of["total_ios"]}
 
