@@ -196,13 +196,13 @@ pub(super) enum Judgement {
 }
 
 /// The rules of one session's transmission phase.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
-    size_bytes: u64,
-    minimum_block_bytes: u32,
-    maximum_payload_bytes: u32,
-    transmission_flags: u16,
-    block_status: bool,
+    pub(super) size_bytes: u64,
+    pub(super) minimum_block_bytes: u32,
+    pub(super) maximum_payload_bytes: u32,
+    pub(super) transmission_flags: u16,
+    pub(super) block_status: bool,
 }
 
 impl Rules {

@@ -2,7 +2,8 @@
 //!
 //! The fuzz target calls [`fuzz_one`]. The tests call it too, with bytes of their own, and use the parts below to run
 //! scripts. Each run delivers the same bytes twice: all at once to a sink that accepts everything, and then in pieces,
-//! while the sink sometimes says "later" and payloads are received directly. Both deliveries must give the same events,
+//! while the sink sometimes says "later", payloads are received directly, and the session is frozen and thawed between
+//! messages. Both deliveries must give the same events,
 //! the same output and the same end.
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use super::command::{Command, CommandKind, Refusal};
 use super::error::{ErrorCode, ProtocolError};
 use super::export::{Abilities, BlockSizes, Export, ExportList};
+use super::note::{ConnectionNote, Note};
 use super::script::{client_flags, option, start};
 use super::session::{Accept, Phase, Session, Sink};
 use super::wire::*;
@@ -34,6 +36,8 @@ pub(super) struct Delivery {
     pub(super) direct_payload: bool,
     /// How often the sink says "later" before it accepts an item.
     pub(super) delays: u32,
+    /// Whether the session is frozen and thawed whenever that is possible.
+    pub(super) freezes: bool,
 }
 
 impl Delivery {
@@ -41,6 +45,7 @@ impl Delivery {
         piece_bytes: usize::MAX,
         direct_payload: false,
         delays: 0,
+        freezes: false,
     };
 }
 
@@ -119,6 +124,9 @@ pub(super) fn run(exports: &Arc<ExportList>, input: &[u8], delivery: Delivery) -
     let mut rest = input;
     loop {
         output.extend(session.take_output().unwrap_or_default());
+        if delivery.freezes {
+            session = frozen_and_thawed(session, exports);
+        }
         let piece = &rest[..rest.len().min(delivery.piece_bytes)];
         if let Some(remaining_bytes) = session.payload_remaining_bytes()
             && delivery.direct_payload
@@ -173,8 +181,28 @@ pub(super) fn run(exports: &Arc<ExportList>, input: &[u8], delivery: Delivery) -
     }
 }
 
-/// Runs `input` at once, then in pieces of every length, with delays and with direct payloads, and requires the same
-/// transcript each time.
+/// The session after it has passed through a note, as it does between two processes; the same one if it is in the middle of
+/// a message.
+fn frozen_and_thawed(session: Session, exports: &Arc<ExportList>) -> Session {
+    let Some(frozen) = session.freeze() else {
+        return session;
+    };
+    let note = Note {
+        listeners: Vec::new(),
+        connections: vec![ConnectionNote {
+            volume: [0; 16],
+            is_kernels: false,
+            session: frozen,
+        }],
+    };
+    let read = Note::from_bytes(&note.to_bytes()).expect("it has just been written");
+    assert_eq!(read, note);
+    let thawed = Session::thaw(Arc::clone(exports), &read.connections[0].session);
+    thawed.expect("the exports are the same")
+}
+
+/// Runs `input` at once, then in pieces of every length, with delays, with direct payloads and frozen in between, and
+/// requires the same transcript each time.
 #[cfg(test)]
 pub(super) fn run_every_way(exports: &Arc<ExportList>, input: &[u8]) -> Transcript {
     let reference = run(exports, input, Delivery::AT_ONCE);
@@ -188,6 +216,7 @@ pub(super) fn run_every_way(exports: &Arc<ExportList>, input: &[u8]) -> Transcri
                 piece_bytes,
                 direct_payload,
                 delays,
+                freezes: piece_bytes % 5 < 3,
             },
         );
         assert_eq!(transcript, reference, "in pieces of {piece_bytes} bytes");
@@ -271,6 +300,7 @@ pub fn fuzz_one(data: &[u8]) {
         piece_bytes: usize::from(*piece) * usize::from(*piece) + 1,
         direct_payload: delivery & 1 != 0,
         delays: u32::from(delivery >> 1 & 3),
+        freezes: delivery & 8 != 0,
     };
     assert_eq!(run(&exports, &input, in_pieces), reference);
 }

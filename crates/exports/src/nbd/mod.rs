@@ -7,6 +7,8 @@
 //! - `export`: what the server offers ([`ExportList`]).
 //! - `session`: one connection ([`Session`]), which runs `handshake` (answers in `negotiation`, data layouts in
 //!   `option`), then `transmission` (rules in `command`), and passes the client's commands to a [`Sink`].
+//! - `frozen`: a session between two messages, which the next process goes on with ([`Frozen`]); [`note`] is what is
+//!   written down of all sessions and listening sockets.
 //! - `reply`: headers of replies ([`ReplyEncoder`]).
 //! - `error`: errors that answer a request, and errors that end a session.
 //! - [`service`]: NBD as an [export](crate::export::Export): where to listen, what is offered.
@@ -23,9 +25,11 @@ mod command;
 mod error;
 mod exercise;
 mod export;
+mod frozen;
 mod handshake;
 pub mod kernel;
 mod negotiation;
+pub mod note;
 mod option;
 mod reply;
 mod script;
@@ -41,6 +45,7 @@ pub use error::{ErrorCode, ProtocolError};
 #[doc(hidden)]
 pub use exercise::fuzz_one;
 pub use export::{Abilities, BlockSizes, Export, ExportError, ExportList};
+pub use frozen::{Frozen, FrozenTransmission, MAX_SAID_BYTES, ThawError};
 pub use handshake::{MAX_OPTION_DATA_BYTES, MAX_OPTIONS, MAX_SKIPPED_OPTION_BYTES};
 pub use reply::{Extent, ReplyEncoder, ReplyHeader};
 pub use session::{Accept, Phase, Session, Sink};

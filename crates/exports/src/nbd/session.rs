@@ -18,6 +18,7 @@ use std::sync::Arc;
 use super::command::{Command, Refusal, Rules};
 use super::error::ProtocolError;
 use super::export::{Export, ExportList};
+use super::frozen::{Frozen, FrozenTransmission, MAX_SAID_BYTES, ThawError};
 use super::handshake::Handshake;
 use super::negotiation::{Choice, Negotiated};
 use super::reply::ReplyEncoder;
@@ -61,7 +62,8 @@ pub enum Phase {
 }
 
 enum State {
-    Handshake(Handshake),
+    /// With what the client has said so far; `None` if that is more than can be frozen.
+    Handshake(Handshake, Option<Vec<u8>>),
     Transmission(Transmission),
     Ended,
 }
@@ -82,10 +84,79 @@ impl Session {
         let handshake = Handshake::new(&mut output);
         Self {
             exports,
-            state: State::Handshake(handshake),
+            state: State::Handshake(handshake, Some(Vec::new())),
             output,
             choice: None,
             shutting_down: false,
+        }
+    }
+
+    /// The session between two messages, for the next process; `None` if it is in the middle of something: output waits, a
+    /// write is not complete, a request is not accepted, the session has ended, or the handshake has become too long.
+    pub fn freeze(&self) -> Option<Frozen> {
+        if !self.output.is_empty() {
+            return None;
+        }
+        match &self.state {
+            State::Handshake(_, said) => said.clone().map(|said| Frozen::Handshake { said }),
+            State::Transmission(transmission) => {
+                let (rules, header, discarded_bytes) = transmission.freeze()?;
+                let (_, export) = self.export()?;
+                Some(Frozen::Transmission(FrozenTransmission {
+                    export: export.name.clone(),
+                    structured_replies: self.choice?.structured_replies,
+                    rules,
+                    partial_header: header.to_vec(),
+                    discarded_bytes,
+                }))
+            }
+            State::Ended => None,
+        }
+    }
+
+    /// A session that goes on where another process has frozen one. It has no output.
+    ///
+    /// # Errors
+    /// `exports` do not have what the client was told.
+    pub fn thaw(exports: Arc<ExportList>, frozen: &Frozen) -> Result<Self, ThawError> {
+        match frozen {
+            Frozen::Handshake { said } => Self::say_again(exports, said),
+            Frozen::Transmission(frozen) => {
+                let export_index = exports.find(&frozen.export);
+                let export_index = export_index.ok_or_else(|| ThawError::Gone {
+                    export: frozen.export.clone(),
+                })?;
+                frozen.check(&exports.as_slice()[export_index])?;
+                Ok(Self {
+                    exports,
+                    state: State::Transmission(Transmission::thaw(frozen)),
+                    output: Vec::new(),
+                    choice: Some(Choice {
+                        export_index,
+                        structured_replies: frozen.structured_replies,
+                        block_status: frozen.rules.block_status,
+                    }),
+                    shutting_down: false,
+                })
+            }
+        }
+    }
+
+    /// A session in the handshake, to which the client has said all this. The answers have been sent already.
+    fn say_again(exports: Arc<ExportList>, said: &[u8]) -> Result<Self, ThawError> {
+        let mut session = Self::new(exports);
+        let mut rest = said;
+        loop {
+            drop(session.take_output());
+            let taken = session.feed_handshake(rest);
+            let taken = taken.map_err(|_| ThawError::Handshake)?;
+            if session.phase() != Phase::Handshake {
+                return Err(ThawError::Handshake);
+            }
+            rest = &rest[taken..];
+            if rest.is_empty() && session.output.is_empty() {
+                return Ok(session);
+            }
         }
     }
 
@@ -95,7 +166,7 @@ impl Session {
     /// The connection must be closed; the session has ended.
     pub fn feed<S: Sink>(&mut self, input: &[u8], sink: &mut S) -> Result<usize, ProtocolError> {
         let mut taken = 0;
-        if matches!(self.state, State::Handshake(_)) {
+        if matches!(self.state, State::Handshake(..)) {
             taken = self
                 .feed_handshake(input)
                 .inspect_err(|_| self.state = State::Ended)?;
@@ -115,11 +186,15 @@ impl Session {
     }
 
     fn feed_handshake(&mut self, input: &[u8]) -> Result<usize, ProtocolError> {
-        let State::Handshake(handshake) = &mut self.state else {
+        let State::Handshake(handshake, said) = &mut self.state else {
             return Ok(0);
         };
         let (taken, outcome) =
             handshake.feed(input, &self.exports, self.shutting_down, &mut self.output)?;
+        match said {
+            Some(bytes) if bytes.len() + taken <= MAX_SAID_BYTES => bytes.extend(&input[..taken]),
+            said => *said = None,
+        }
         match outcome {
             Negotiated::Negotiating => {}
             Negotiated::Aborted => self.state = State::Ended,
@@ -144,7 +219,7 @@ impl Session {
     /// The phase of the session.
     pub fn phase(&self) -> Phase {
         match self.state {
-            State::Handshake(_) => Phase::Handshake,
+            State::Handshake(..) => Phase::Handshake,
             State::Transmission(_) => Phase::Transmission,
             State::Ended => Phase::Ended,
         }

@@ -6,6 +6,7 @@
 
 use super::command::{CommandKind, Judgement, Rules};
 use super::error::ProtocolError;
+use super::frozen::FrozenTransmission;
 use super::session::{Accept, Sink};
 use super::wire::{REQUEST_HEADER_BYTES, RequestHeader};
 
@@ -39,6 +40,30 @@ impl Transmission {
             state: State::Header,
             partial_header: [0; REQUEST_HEADER_BYTES],
             partial_header_bytes: 0,
+        }
+    }
+
+    /// A phase that goes on where another one was frozen.
+    pub(super) fn thaw(frozen: &FrozenTransmission) -> Self {
+        let header = &frozen.partial_header;
+        let mut partial_header = [0; REQUEST_HEADER_BYTES];
+        partial_header[..header.len()].copy_from_slice(header);
+        Self {
+            rules: frozen.rules,
+            state: discarded_or_header(frozen.discarded_bytes),
+            partial_header,
+            partial_header_bytes: header.len(),
+        }
+    }
+
+    /// The rules, the beginning of a header, and how much payload is to be dropped; `None` if the last request is not
+    /// whole or not accepted, or the client has disconnected.
+    pub(super) fn freeze(&self) -> Option<(Rules, &[u8], u32)> {
+        let header = &self.partial_header[..self.partial_header_bytes];
+        match self.state {
+            State::Header => Some((self.rules, header, 0)),
+            State::Discarded { remaining_bytes } => Some((self.rules, header, remaining_bytes)),
+            State::Offered(_) | State::Payload { .. } | State::Ended => None,
         }
     }
 

@@ -48,7 +48,7 @@ fn seeds() -> Vec<Vec<u8>> {
 fn seeds_hold_in_all_deliveries() {
     for seed in seeds() {
         for piece in [0, 1, 5, 40] {
-            for delivery in 0..8 {
+            for delivery in 0..16 {
                 fuzz_one(&[&[0, piece, delivery], &seed[..]].concat());
             }
         }

@@ -43,6 +43,7 @@ fn long_options_are_skipped_and_endless_ones_end_the_session() {
     for piece_bytes in [usize::MAX, 1000, 1] {
         let delivery = Delivery {
             piece_bytes,
+            freezes: true,
             ..Delivery::AT_ONCE
         };
         let transcript = run(&sample_exports(), &input, delivery);

@@ -218,3 +218,126 @@ fn nothing_is_taken_before_the_last_reply_of_the_handshake_is_sent() {
     );
     assert_eq!(sink.commands.len(), 1);
 }
+
+/// What a session is frozen as, if it sends requests.
+fn frozen(session: &Session) -> FrozenTransmission {
+    match session.freeze() {
+        Some(Frozen::Transmission(frozen)) => frozen,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_session_is_frozen_only_between_messages() {
+    let mut sink = with_room(1);
+    // The greeting has not been sent.
+    let mut session = Session::new(sample_exports());
+    assert_eq!(session.freeze(), None);
+    drop(session.take_output());
+    let nothing_said = Frozen::Handshake { said: Vec::new() };
+    assert_eq!(session.freeze(), Some(nothing_said));
+    session.feed(&client_flags(3), &mut sink).unwrap();
+    let said = client_flags(3);
+    assert_eq!(session.freeze(), Some(Frozen::Handshake { said }));
+    let mut session = transmitting();
+    assert!(frozen(&session).partial_header.is_empty());
+    let write = request(CMD_WRITE, 1, 1024);
+    session.feed(&write[..20], &mut sink).unwrap();
+    assert_eq!(frozen(&session).partial_header, write[..20]);
+    session.feed(&write[20..], &mut sink).unwrap();
+    // The payload of a write that was accepted is on its way.
+    assert_eq!(session.freeze(), None);
+    session.payload_received(1024);
+    assert!(session.freeze().is_some());
+    // There is no room for another request.
+    session.feed(&request(CMD_READ, 2, 512), &mut sink).unwrap();
+    assert_eq!(session.freeze(), None);
+    sink.room = 2;
+    session.feed(&[], &mut sink).unwrap();
+    assert!(session.freeze().is_some());
+    // The payload of a write that was refused need not be waited for.
+    session
+        .feed(&request(CMD_WRITE, 3, 100), &mut sink)
+        .unwrap();
+    session.feed(&[0; 30], &mut sink).unwrap();
+    assert_eq!(frozen(&session).discarded_bytes, 70);
+    session.feed(&[0; 70], &mut sink).unwrap();
+    session.feed(&request(CMD_DISC, 4, 0), &mut sink).unwrap();
+    assert_eq!(session.freeze(), None);
+}
+
+#[test]
+fn a_handshake_that_says_too_much_is_not_frozen() {
+    let mut session = Session::new(sample_exports());
+    let mut sink = Limited::default();
+    let mut said = client_flags(3);
+    said.extend(option(OPT_LIST, &[]).repeat(MAX_SAID_BYTES / 16));
+    let mut taken = 0;
+    while session.take_output().is_some() || taken < said.len() {
+        taken += session.feed(&said[taken..], &mut sink).unwrap();
+    }
+    assert_eq!(session.phase(), Phase::Handshake);
+    assert_eq!(session.freeze(), None);
+}
+
+#[test]
+fn an_export_that_keeps_less_is_refused() {
+    let frozen = Frozen::Transmission(frozen(&transmitting()));
+    let refused = |change: fn(&mut Export)| {
+        let mut exports = sample_exports().as_slice().to_vec();
+        change(&mut exports[0]);
+        let exports = Arc::new(ExportList::new(exports).unwrap());
+        let thawed = Session::thaw(exports, &frozen);
+        thawed.err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(|_| {}), None);
+    // More is no problem, and discarding was never a promise.
+    assert_eq!(refused(|vol0| vol0.description.clear()), None);
+    assert_eq!(
+        refused(|vol0| vol0.block_sizes.maximum_payload_bytes <<= 1),
+        None
+    );
+    assert_eq!(refused(|vol0| vol0.abilities.trim = false), None);
+    let text = |change| refused(change).unwrap_or_default();
+    let gone = text(|vol0| vol0.name = "other".to_owned());
+    assert_eq!(gone, "volume vol0 is not served any more");
+    let size = text(|vol0| vol0.size_bytes *= 2);
+    assert_eq!(
+        size,
+        "volume vol0 has 16777216 bytes, and the client was told 8388608"
+    );
+    let beginning = "volume vol0 does not allow what the client was told: ";
+    for (change, what) in [
+        (
+            (|vol0| vol0.block_sizes.minimum_bytes = 4096) as fn(&mut Export),
+            "the smallest block",
+        ),
+        (
+            |vol0| vol0.block_sizes.maximum_payload_bytes = 1 << 16,
+            "the longest request",
+        ),
+        (|vol0| vol0.abilities.read_only = true, "writing"),
+        (
+            |vol0| vol0.abilities.fua = false,
+            "flushes, FUA, zeroing or several connections",
+        ),
+    ] {
+        assert_eq!(text(change), format!("{beginning}{what}"));
+    }
+}
+
+#[test]
+fn a_handshake_that_now_chooses_something_is_refused() {
+    let said = |name: &str| {
+        let go = option(OPT_GO, &info_data(name, &[]));
+        [client_flags(3), go].concat()
+    };
+    let thaw = |said: Vec<u8>| {
+        let thawed = Session::thaw(sample_exports(), &Frozen::Handshake { said });
+        thawed.map(|session| session.phase())
+    };
+    assert_eq!(thaw(said("unknown")), Ok(Phase::Handshake));
+    // Its client was told that there is no such export.
+    assert_eq!(thaw(said("vol0")), Err(ThawError::Handshake));
+    assert_eq!(thaw(b"NBD?".to_vec()), Err(ThawError::Handshake));
+}

@@ -123,6 +123,7 @@ fn a_write_above_the_limit_is_refused_and_its_payload_skipped() {
             piece_bytes,
             direct_payload: true,
             delays: 1,
+            freezes: true,
         };
         let transcript = run(&sample_exports(), &requests.concat(), delivery);
         assert_eq!(codes(&transcript), [ErrorCode::Invalid]);
@@ -145,6 +146,7 @@ fn the_largest_write_passes() {
         piece_bytes: 128 << 10,
         direct_payload: true,
         delays: 0,
+        freezes: false,
     };
     let transcript = run(&sample_exports(), &requests.concat(), delivery);
     let expected = [
