@@ -55,8 +55,8 @@ impl Prepared {
             served: Arc::downgrade(&until_served),
         };
         let connection = NewConnection {
-            socket: shards_end.into(),
             until_served: Some(until_served),
+            ..NewConnection::new(shards_end)
         };
         messages.to(shard, Box::new(connection));
         let negotiated = choose(&kernels_end, &offer.name, OFFERED_WITHIN)?;

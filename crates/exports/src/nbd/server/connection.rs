@@ -6,13 +6,14 @@
 //! longer use its memory.
 
 mod ends;
+mod handing_over;
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use drives::ring::Ring;
 use drives::world::clock;
 use engine::request::{Completion, Failure};
-use engine::units::VolumeId;
+use engine::units::{Nanos, VolumeId};
 use engine::world::Input;
 
 use super::Shared;
@@ -38,6 +39,7 @@ const RECEIVE_BYTES_BETWEEN_LARGE_WRITES: u32 = 4 << 10;
 
 const EINTR: i32 = 4;
 const EAGAIN: i32 = 11;
+const ECANCELED: i32 = 125;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receiving {
@@ -46,6 +48,8 @@ enum Receiving {
     Anything,
     /// Into the memory of the incoming write.
     Payload,
+    /// Into the connection's area, and nothing but payload.
+    Rest,
 }
 
 pub(super) struct Connection {
@@ -63,6 +67,8 @@ pub(super) struct Connection {
     received: (u32, u32),
     /// Whether reading from the client has ended.
     input_ended: bool,
+    /// Until when the connection may leave for the next process, if it does.
+    leaves_until: Option<Nanos>,
     /// Whether nothing more is sent to the client.
     broken: bool,
     /// Whether it is in the list of connections to look at when the turn is over.
@@ -74,20 +80,21 @@ pub(super) struct Connection {
 impl Connection {
     pub fn new(
         arrival: NewConnection,
+        mut session: Session,
         name: ConnectionName,
         area: Area,
         shared: &Shared,
     ) -> Connection {
-        let mut session = Session::new(shared.exports.clone());
         if shared.shutting_down {
             session.begin_shutdown();
         }
         let mut outbox = Outbox::new();
         outbox.push_output(session.take_output().unwrap_or_default());
+        let export = session.export();
         let work = Work {
             name,
             // This and the encoder are set when the client chooses an export.
-            volume: VolumeId(0),
+            volume: export.map_or(VolumeId(0), |(index, _)| shared.volumes[index]),
             encoder: session.reply_encoder(),
             requests: Requests::new(),
             incoming: None,
@@ -105,6 +112,7 @@ impl Connection {
             receiving: Receiving::Nothing,
             received: (0, 0),
             input_ended: false,
+            leaves_until: None,
             broken: false,
             marked: false,
             stalled: false,
@@ -123,8 +131,8 @@ impl Connection {
         let requests_before = shared.stats.requests;
         self.feed(shared, ring, inputs);
         self.requests_taken += (shared.stats.requests - requests_before) as u32;
-        if self.work.requests.answered_count() > 0 || self.outbox.has_output() || self.is_finished()
-        {
+        let owes = self.work.requests.answered_count() > 0 || self.outbox.has_output();
+        if owes || self.leaves_until.is_some() || self.is_finished() {
             self.mark(shared);
         }
         self.receive(shared, ring);
@@ -231,6 +239,9 @@ impl Connection {
         {
             return;
         }
+        if self.leaves_until.is_some() {
+            return self.receive_rest(shared, ring);
+        }
         let user_data = RingOperation::Receive(self.work.name).user_data();
         if let Some(remaining_bytes) = self.session.payload_remaining_bytes()
             && remaining_bytes >= DIRECT_BYTES_MIN
@@ -300,6 +311,7 @@ impl Connection {
                 }
             }
             _ if result == -EINTR || result == -EAGAIN => {}
+            _ if result == -ECANCELED && self.leaves_until.is_some() => {}
             _ => self.break_off(shared, ring),
         }
         self.advance(shared, ring, inputs);
@@ -436,7 +448,10 @@ impl Connection {
         }
         if was_output {
             self.advance(shared, ring, inputs);
-        } else if self.work.requests.answered_count() > 0 || self.is_finished() {
+        } else if self.work.requests.answered_count() > 0
+            || self.leaves_until.is_some()
+            || self.is_finished()
+        {
             self.mark(shared);
         }
     }

@@ -36,6 +36,8 @@ pub(super) struct Listeners {
     /// Whether an accept failed for lack of a resource; the next call with the time begins a pause.
     pause_wanted: bool,
     stopping: bool,
+    /// Whether a connection that is accepted while stopping is served.
+    keeping: bool,
 }
 
 impl Listeners {
@@ -102,7 +104,7 @@ impl Listeners {
         };
         if self.stopping {
             *listener = None;
-            return Ok(None);
+            return Ok(connection.filter(|_| self.keeping));
         }
         if let Some(listener) = listener {
             listener.accepting = false;
@@ -125,6 +127,12 @@ impl Listeners {
                 })
             }
         }
+    }
+
+    /// Like [`Listeners::stop`], but a connection that is accepted meanwhile is returned.
+    pub fn hand_over(&mut self, ring: &mut Ring) {
+        self.keeping = true;
+        self.stop(ring);
     }
 
     /// Closes all listeners; a listener with an accept in flight is closed when that has completed.

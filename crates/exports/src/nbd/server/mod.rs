@@ -25,6 +25,7 @@
 //! then. [`Stop`] ends all connections in order.
 
 mod connection;
+mod handing_over;
 mod intake;
 mod listeners;
 mod memory;
@@ -39,8 +40,8 @@ mod stop;
 pub(super) mod tests;
 
 pub use setup::{
-    NbdLimits, NbdPortError, NbdPortOptions, NewConnection, NewListener, NewOffer, Problem, Route,
-    Stop, maximum_payload_bytes,
+    HandOver, HandedOver, NbdLimits, NbdPortError, NbdPortOptions, NewConnection, NewListener,
+    NewOffer, Problem, Route, Stop, maximum_payload_bytes,
 };
 pub use stats::NbdStats;
 
@@ -55,7 +56,7 @@ use engine::request::Completion;
 use engine::units::{Buffer, Nanos, ShardId, VolumeId};
 use engine::world::Input;
 
-use super::ExportList;
+use super::{ExportList, Session};
 use crate::export::Statistics;
 use crate::ports::ExportPort;
 use connection::{Connection, FEED_BYTES};
@@ -160,7 +161,7 @@ impl NbdPort {
             departures: VecDeque::new(),
             handshakes: VecDeque::with_capacity(count),
             handshake_timeout: limits.handshake_timeout,
-            stopping: Stopping::new(limits.stop_notice, limits.stop_grace),
+            stopping: Stopping::new(&limits),
         })
     }
 
@@ -195,20 +196,30 @@ impl NbdPort {
     }
 
     #[cold]
-    fn take_arrivals(&mut self, now: Nanos, ring: &mut Ring) {
-        for arrival in std::mem::take(&mut self.arrivals) {
+    fn take_arrivals(&mut self, now: Nanos, ring: &mut Ring, inputs: &mut Vec<Input>) {
+        for mut arrival in std::mem::take(&mut self.arrivals) {
+            let goes_on = arrival.session.is_some();
+            let session = match arrival.session.take() {
+                Some(frozen) => Session::thaw(self.shared.exports.clone(), &frozen),
+                None => Ok(Session::new(self.shared.exports.clone())),
+            };
+            let session = match session {
+                Ok(session) => session,
+                Err(error) => {
+                    (self.shared.on_problem)(&Problem::NotTakenOver(error));
+                    self.refuse(arrival, ring);
+                    continue;
+                }
+            };
             let index = match self.free.pop() {
                 Some(index) if !self.shared.shutting_down => index,
                 full => {
                     self.free.extend(full);
-                    self.shared.stats.connections_refused += 1;
                     if !self.shared.shutting_down {
                         let connections_max = self.connections.len();
                         (self.shared.on_problem)(&Problem::Full { connections_max });
                     }
-                    // Somebody may have another descriptor of the socket.
-                    ring.shutdown(arrival.socket.as_fd());
-                    ring.close(arrival.socket, RingOperation::Close.user_data());
+                    self.refuse(arrival, ring);
                     continue;
                 }
             };
@@ -223,14 +234,29 @@ impl NbdPort {
                 generation: self.generations[usize::from(index)],
             };
             let area = self.shared.memory.area(index);
-            let mut connection = Connection::new(arrival, name, area, &self.shared);
-            connection.send(&mut self.shared, ring);
+            let mut connection = Connection::new(arrival, session, name, area, &self.shared);
+            match goes_on {
+                true => connection.advance(&mut self.shared, ring, inputs),
+                false => connection.send(&mut self.shared, ring),
+            }
+            if self.stopping.hands_over() {
+                let until = self.stopping.leave_until(now);
+                connection.begin_hand_over(until, &mut self.shared, ring);
+            }
             self.connections[usize::from(index)] = Some(Box::new(connection));
             self.handshakes
                 .push_back((now.after(self.handshake_timeout), name));
             self.shared.stats.connections_accepted += 1;
             self.shared.stats.connections_open += 1;
         }
+    }
+
+    #[cold]
+    fn refuse(&mut self, arrival: NewConnection, ring: &mut Ring) {
+        self.shared.stats.connections_refused += 1;
+        // Somebody may have another descriptor of the socket.
+        ring.shutdown(arrival.socket.as_fd());
+        ring.close(arrival.socket, RingOperation::Close.user_data());
     }
 
     /// Ends connections whose handshake takes too long, and forgets those that have completed it.
@@ -291,15 +317,21 @@ impl NbdPort {
 
     #[cold]
     fn close(&mut self, name: ConnectionName, ring: &mut Ring) {
+        if let Some(connection) = self.take_out(name) {
+            let socket = connection.close(&mut self.shared);
+            ring.close(socket, RingOperation::Close.user_data());
+        }
+    }
+
+    /// Takes a connection out of its place, which becomes free.
+    #[cold]
+    fn take_out(&mut self, name: ConnectionName) -> Option<Box<Connection>> {
         let index = usize::from(name.index);
-        let Some(connection) = self.connections[index].take() else {
-            return;
-        };
-        let socket = connection.close(&mut self.shared);
-        ring.close(socket, RingOperation::Close.user_data());
+        let connection = self.connections[index].take()?;
         self.generations[index] = self.generations[index].wrapping_add(1);
         self.free.push(name.index);
         self.shared.stats.connections_open -= 1;
+        Some(connection)
     }
 }
 
@@ -307,7 +339,7 @@ impl Port for NbdPort {
     fn poll(&mut self, now: Nanos, ring: &mut Ring, inputs: &mut Vec<Input>) {
         self.listeners.accept(now, ring);
         if !self.arrivals.is_empty() {
-            self.take_arrivals(now, ring);
+            self.take_arrivals(now, ring, inputs);
         }
         if !self.handshakes.is_empty() {
             self.check_handshakes(now, ring);
@@ -344,6 +376,10 @@ impl Port for NbdPort {
             }
             Some(RingOperation::Accept(number)) => {
                 match self.listeners.accepted(number, result, ring) {
+                    // Another shard may have handed its connections over already.
+                    Ok(Some(socket)) if self.stopping.hands_over() => {
+                        self.arrivals.push(NewConnection::new(socket));
+                    }
                     Ok(Some(socket)) => match self.route.another_shard() {
                         Some(shard) => self.departures.push_back((shard, socket)),
                         None => self.arrivals.push(NewConnection::new(socket)),
@@ -386,6 +422,9 @@ impl Port for NbdPort {
         let mut marked = std::mem::take(&mut self.shared.marked);
         for name in marked.drain(..) {
             self.with(name, |connection, shared| connection.send(shared, ring));
+            if self.stopping.hands_over() {
+                self.hand_over_if_ready(name, ring);
+            }
             self.close_if_finished(name, ring);
         }
         // Nothing above marks a connection, so the empty list is put back to keep its capacity.
@@ -416,6 +455,10 @@ impl Port for NbdPort {
         };
         let message = match message.downcast::<NewOffer>() {
             Ok(offer) => return self.shared.offer(offer.0),
+            Err(message) => message,
+        };
+        let message = match message.downcast::<HandOver>() {
+            Ok(hand_over) => return self.stopping.hand_over(*hand_over),
             Err(message) => message,
         };
         match message.downcast::<Stop>() {

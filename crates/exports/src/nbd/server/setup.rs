@@ -7,7 +7,7 @@ use drives::arena::Pool;
 use engine::units::{Nanos, ShardId, VolumeId};
 
 use crate::nbd::wire::MAX_PAYLOAD_BYTES;
-use crate::nbd::{ExportList, ProtocolError};
+use crate::nbd::{ExportList, Frozen, ProtocolError, ThawError};
 
 /// The options of a port.
 pub struct NbdPortOptions {
@@ -42,6 +42,9 @@ pub struct NbdLimits {
     pub stop_notice: Nanos,
     /// When the port stops: how long, after the notice, replies may take to be sent.
     pub stop_grace: Nanos,
+    /// When the port hands its connections over: how long clients have to send the rest of a write and to take their
+    /// replies. All other clients wait as long.
+    pub hand_over_within: Nanos,
 }
 
 impl Default for NbdLimits {
@@ -52,6 +55,7 @@ impl Default for NbdLimits {
             handshake_timeout: Nanos(10 * Nanos::SECOND.0),
             stop_notice: Nanos(200 * Nanos::MILLISECOND.0),
             stop_grace: Nanos(5 * Nanos::SECOND.0),
+            hand_over_within: Nanos(Nanos::SECOND.0),
         }
     }
 }
@@ -59,10 +63,15 @@ impl Default for NbdLimits {
 /// Message to a port: serve this connection.
 #[derive(Debug)]
 pub struct NewConnection {
-    /// A stream socket on which nothing has been sent yet.
+    /// A stream socket on which nothing has been sent yet, or one with its session.
     pub socket: OwnedFd,
-    /// Dropped with the connection: when nothing more is received from it and the engine has answered all its requests.
+    /// Dropped with the connection: when nothing more is received from it and the engine has answered all its requests. Only
+    /// this machine's kernel is a client that asks.
     pub until_served: Option<Arc<()>>,
+    /// Whether it is one end of a relay of this process, which cannot outlive it.
+    pub is_relayed: bool,
+    /// Where the session is, if another process has begun it.
+    pub session: Option<Frozen>,
 }
 
 impl NewConnection {
@@ -71,6 +80,16 @@ impl NewConnection {
         NewConnection {
             socket: socket.into(),
             until_served: None,
+            is_relayed: false,
+            session: None,
+        }
+    }
+
+    /// The end of a relay of this process.
+    pub fn relayed(socket: impl Into<OwnedFd>) -> NewConnection {
+        NewConnection {
+            is_relayed: true,
+            ..NewConnection::new(socket)
         }
     }
 }
@@ -89,6 +108,24 @@ pub struct NewOffer(pub Arc<ExportList>);
 /// is answered together with the first.
 pub struct Stop(pub Box<dyn FnOnce() + Send>);
 
+/// Message to a port: stop accepting, read nothing but the rest of writes that have begun, answer all that was received,
+/// and call the function with each connection, on the shard's thread. A connection that comes later is handed over as
+/// well. [`Stop`], sent after it, is answered when none is left; new requests are not answered with "shutting down" then.
+pub struct HandOver(pub Box<dyn Fn(HandedOver) + Send>);
+
+/// A connection on its way to the next process.
+#[derive(Debug)]
+pub struct HandedOver {
+    /// The socket. Nothing that was received from it is unanswered.
+    pub socket: OwnedFd,
+    /// The volume, once the client has chosen it.
+    pub volume: Option<VolumeId>,
+    /// Whether the client is this machine's kernel.
+    pub is_kernels: bool,
+    /// Where the session is.
+    pub session: Frozen,
+}
+
 /// A problem with a client. Every text is one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
@@ -104,6 +141,15 @@ pub enum Problem {
         /// How many this port can have.
         connections_max: usize,
     },
+    /// The port hands its connections over, and this one was in the middle of something for too long.
+    #[error(
+        "an NBD client was disconnected in an upgrade, because it had not sent the rest of a request or not taken its \
+         replies; it has to connect again"
+    )]
+    NotHandedOver,
+    /// The connection was handed over, and cannot be served here.
+    #[error("an NBD client of the server before was disconnected: {0}; it has to connect again")]
+    NotTakenOver(ThawError),
     /// Accepting does not work for now, or not any more if `gives_up`.
     #[error(
         "NBD connections cannot be accepted: {}",

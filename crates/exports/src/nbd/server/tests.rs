@@ -6,11 +6,12 @@
 //! - `hanging`: drives that hang, and what clients notice of that.
 //! - `service`: what well-behaved clients see. `hostile`: what other clients see and cause.
 //! - `limits`: a hundred times more of everything than fits.
-//! - `stopping`: the end. `tools`: other projects' clients. `chaos`: random clients.
+//! - `stopping`: the end. `handing_over`: another port goes on. `tools`: other projects' clients. `chaos`: random clients.
 
 mod batches;
 mod chaos;
 pub mod client;
+mod handing_over;
 mod hanging;
 mod hostile;
 mod limits;

@@ -204,7 +204,7 @@ fn serve(
 /// Connects to a port, which hears what the client has said before TLS. Its greeting, which the client has had, is dropped.
 fn connect(messages: &Messages, shard: ShardId, flags: [u8; 4]) -> Result<UnixStream, Refusal> {
     let (mut ours, ports) = UnixStream::pair()?;
-    messages.to(shard, Box::new(NewConnection::new(ports)));
+    messages.to(shard, Box::new(NewConnection::relayed(ports)));
     ours.set_read_timeout(Some(PROVEN_WITHIN))?;
     // A port that is full closes the connection, and says so in the log.
     ours.read_exact(&mut [0; 18])?;

@@ -433,6 +433,26 @@ impl Rig {
         drained
     }
 
+    /// Has a shard's port hand its connections over. The flag is set when none is left.
+    pub fn hand_over(&self, shard: usize) -> (Arc<Mutex<Vec<HandedOver>>>, Arc<AtomicBool>) {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let into = kept.clone();
+        self.mail(
+            shard,
+            HandOver(Box::new(move |one| into.lock().unwrap().push(one))),
+        );
+        (kept, self.stop(shard))
+    }
+
+    /// Has a shard's port go on with a connection that another port has handed over.
+    pub fn take_over(&self, shard: usize, one: HandedOver) {
+        let connection = NewConnection {
+            session: Some(one.session),
+            ..NewConnection::new(one.socket)
+        };
+        self.mail(shard, connection);
+    }
+
     /// Waits until all connections are closed and all payload memory is free.
     pub fn wait_until_idle(&self) {
         wait_until("all connections are closed", || {
@@ -474,6 +494,7 @@ pub fn impatient() -> NbdLimits {
         handshake_timeout: Nanos(300 * Nanos::MILLISECOND.0),
         stop_notice: Nanos(100 * Nanos::MILLISECOND.0),
         stop_grace: Nanos(300 * Nanos::MILLISECOND.0),
+        hand_over_within: Nanos(300 * Nanos::MILLISECOND.0),
         ..NbdLimits::default()
     }
 }
