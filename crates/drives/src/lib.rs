@@ -7,10 +7,11 @@
 //! memory. [`memory`] has members without hardware,
 //! and [`pace`] slows members down. [`mailbox`] carries messages between shards, [`port`] is the interface to the
 //! exports, [`ublk`] makes block devices of this machine, and [`world`] combines all of this behind
-//! `engine::world::World`. [`nvme`] queries an NVMe drive about itself.
+//! `engine::world::World`. [`nvme`] queries an NVMe drive about itself, and [`inherited`] takes
+//! the descriptors that a service manager has kept.
 //!
-//! Apart from the engine's parity kernels this is the only crate with `unsafe`: memory that the kernel writes cannot be
-//! described to the compiler. The public interface is safe; payload is named by `engine::units::Buffer` and checked to
+//! Apart from the engine's parity kernels this is the only crate with `unsafe`: memory that the kernel writes, and
+//! descriptors that a process is started with, cannot be described to the compiler. The public interface is safe; payload is named by `engine::units::Buffer` and checked to
 //! lie in the arena.
 
 #![warn(
@@ -30,6 +31,7 @@ mod flushes;
 mod held;
 pub mod helpers;
 pub mod holders;
+pub mod inherited;
 pub mod layers;
 pub mod mailbox;
 pub mod memory;
