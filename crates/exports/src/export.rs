@@ -12,6 +12,7 @@
 //! clients bring the memory (a ring of the kernel, a guest) does not use the pool. Either way the port says of every
 //! buffer whether it owns it ([`crate::ports::ExportPort::owns`]).
 
+use crate::inherited::Named;
 use crate::ports::{AnyPort, ToPort};
 use anyhow::Result;
 use drives::arena::Pool;
@@ -116,6 +117,20 @@ pub trait Export: Send {
     /// Accepts no new clients, and ends the present ones in order: their requests are answered first. `ended` is called
     /// once for each shard, on its thread, when nothing of the export is left there.
     fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>);
+
+    /// As [`Export::stop`], for a process that another one follows at once: clients that can go on with it keep their
+    /// connections, and their requests wait.
+    fn hand_over(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>) {
+        self.stop(messages, ended);
+    }
+
+    /// What the next process gets, once [`Export::hand_over`] has ended on all shards and the data threads are gone.
+    ///
+    /// # Errors
+    /// The system refuses something; then nothing is left to the next process.
+    fn handed_over(&mut self) -> Result<Vec<Named>> {
+        Ok(Vec::new())
+    }
 
     /// The way to make volumes block devices, if this export has one.
     fn devices(&mut self) -> Option<&mut dyn Devices> {

@@ -65,6 +65,28 @@ impl ClaimedSocket {
         Ok((claimed, listener))
     }
 
+    /// Goes on with a socket that another process has claimed and left ([`ClaimedSocket::leave`]), whose file had this device
+    /// and inode. `None` if the path leads to another file by now.
+    #[must_use]
+    pub fn adopt(path: &Path, file: (u64, u64)) -> Option<ClaimedSocket> {
+        let metadata = std::fs::symlink_metadata(path).ok()?;
+        ((metadata.dev(), metadata.ino()) == file).then(|| ClaimedSocket {
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            file,
+        })
+    }
+
+    /// Device and inode of the socket's file.
+    #[must_use]
+    pub fn file(&self) -> (u64, u64) {
+        self.file
+    }
+
+    /// Leaves the file to the next process.
+    pub fn leave(self) {
+        std::mem::forget(self);
+    }
+
     /// Lets the members of this group connect, too: the file's group becomes `group`, its mode 0660. Until now the file
     /// was its owner's alone, so nobody has connected whom this keeps out.
     ///
@@ -235,6 +257,21 @@ mod tests {
         assert!(error.contains("another process answers on"), "{error}");
         drop((claimed, listener));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_that_was_left_is_adopted_by_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nbd.sock");
+        let (claimed, listener) = claim(&path).unwrap();
+        let file = claimed.file();
+        claimed.leave();
+        assert!(ClaimedSocket::adopt(&path, (file.0, file.1 + 1)).is_none());
+        let adopted = ClaimedSocket::adopt(&path, file).unwrap();
+        assert_eq!(adopted.path(), path);
+        UnixStream::connect(&path).unwrap();
+        drop((adopted, listener));
+        assert!(ClaimedSocket::adopt(&path, file).is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use engine::units::{MemberId, MemberSet};
+use exports::inherited::Named;
 
 /// The result of stopping an array.
 #[derive(Debug, Default)]
@@ -10,6 +11,8 @@ pub struct Ended {
     pub left: LeftBehind,
     /// Names of the volumes that had failed.
     pub failed: Vec<String>,
+    /// Sockets for the next process; only after [`Server::hand_over`](crate::Server::hand_over).
+    pub handed_over: Vec<Named>,
 }
 
 impl Ended {

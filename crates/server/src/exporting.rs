@@ -13,6 +13,7 @@ use engine::units::{ShardId, VolumeId};
 use exports::export::{
     Attached, Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings, not_attached,
 };
+use exports::inherited::Named;
 use exports::ports::Ports;
 use metadata::imsm::Uuid;
 use std::path::Path;
@@ -312,12 +313,13 @@ impl Exports {
         Ok(device)
     }
 
-    /// Ends all clients in order: requests in flight are answered, then the clients are disconnected. Other machines are
-    /// the first, while the array still answers what the kernel waits for.
+    /// Ends all clients in order: requests in flight are answered, then the clients are disconnected, or, if this process
+    /// `hands_over`, kept for the next one as far as that is possible. Other machines are the first, while the array still
+    /// answers what the kernel waits for.
     ///
     /// # Errors
     /// Clients were not all gone in time.
-    pub fn stop(&self, shared: &Shared, within: Duration) -> Result<()> {
+    pub fn stop(&self, shared: &Shared, within: Duration, hands_over: bool) -> Result<()> {
         let mut all = self.all();
         all.stage = Stage::Ended;
         all.end_exports();
@@ -328,7 +330,11 @@ impl Exports {
             count.fetch_sub(1, Ordering::AcqRel);
         });
         for (at, export) in all.exports.iter_mut().enumerate() {
-            export.stop(&messages(shared, at), &ended);
+            let messages = messages(shared, at);
+            match hands_over {
+                true => export.hand_over(&messages, &ended),
+                false => export.stop(&messages, &ended),
+            }
         }
         drop(all);
         let deadline = Instant::now() + within;
@@ -339,6 +345,18 @@ impl Exports {
             std::thread::sleep(Duration::from_millis(2));
         }
         Ok(())
+    }
+
+    /// What the next process gets of all exports, after [`Exports::stop`] has handed over and the data threads have ended.
+    ///
+    /// # Errors
+    /// The system refuses something; then the next process gets nothing.
+    pub fn handed_over(&self) -> Result<Vec<Named>> {
+        let mut all = self.all();
+        let of_exports = all.exports.iter_mut();
+        let of_exports = of_exports.map(|export| export.handed_over());
+        let of_exports: Vec<Vec<Named>> = of_exports.collect::<Result<_>>()?;
+        Ok(of_exports.into_iter().flatten().collect())
     }
 
     /// Removes the files of the exports' sockets.

@@ -5,7 +5,7 @@
 //! The order of its life: sockets are made; drives are opened and the array is assembled ([`container`]); the data
 //! threads start (`runtime`); requests on the sockets are answered (`exporting`, with the crate [`exports`], [`api`]).
 //! When it is stopped, clients are ended first, then the volumes are flushed and, where nothing is in doubt, marked
-//! clean. Whatever it reports on the way goes to a [`Hearer`].
+//! clean. If the next process follows at once, clients are kept for it instead (`handing_over`). Whatever it reports on the way goes to a [`Hearer`].
 
 // `println!` and `eprintln!` panic when nobody reads the output, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -18,6 +18,7 @@ mod ending;
 pub mod event_kinds;
 pub mod events;
 mod exporting;
+mod handing_over;
 pub mod health;
 mod hearer;
 mod life;

@@ -5,6 +5,7 @@ use super::drive_health;
 use super::ending::Ended;
 use super::events::{Told, tell_start_note};
 use super::exporting::{Exports, Started};
+use super::handing_over::HandOver;
 use super::hearer::{Audience, Hearer};
 use super::memory;
 use super::nvmet::NvmetRequest;
@@ -29,7 +30,7 @@ use engine::units::Nanos;
 use metadata::imsm::Uuid;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// Maximum duration of an orderly end.
@@ -152,6 +153,7 @@ impl Prepared {
         exports.publish(&shared);
         shared.set_remembered_rate(remembering.rate_bytes_per_s);
         let (stop, stop_asked) = watch::channel(false);
+        let hand_over = HandOver::new(options.sockets_are_kept);
         let api = ApiOptions {
             shared: shared.clone(),
             events,
@@ -160,6 +162,7 @@ impl Prepared {
             on_stop: Box::new(move || {
                 stop.send_replace(true);
             }),
+            hand_over: hand_over.clone(),
             hook: hook.clone(),
             keeper: remembering.keeper.clone(),
             exports: exports.clone(),
@@ -179,6 +182,7 @@ impl Prepared {
             alerter,
             keeper: remembering.keeper,
             stop_asked,
+            hand_over,
             open: None,
         };
         Ok((server, opening))
@@ -240,6 +244,7 @@ pub struct Server {
     alerter: Option<Arc<Alerter>>,
     keeper: Option<Arc<Keeper>>,
     stop_asked: watch::Receiver<bool>,
+    hand_over: HandOver,
     /// `None` while the server is being opened.
     open: Option<ApiServer>,
 }
@@ -286,6 +291,12 @@ impl Server {
         self.stop_asked.clone()
     }
 
+    /// Whether somebody has announced that another process follows, so that [`Server::hand_over`] is the way to end.
+    #[must_use]
+    pub fn hands_over(&self) -> bool {
+        self.hand_over.is_due(Instant::now())
+    }
+
     /// From now on events are neither written to files nor told to programs or people. Files of the state folder are closed.
     pub fn keep_no_more(&self) {
         finish_telling(&self.hook, &self.keeper);
@@ -297,14 +308,36 @@ impl Server {
     /// # Errors
     /// The array could not be stopped in order.
     pub fn stop(self) -> Result<Ended> {
+        self.end(false)
+    }
+
+    /// As [`Server::stop`], for a process that another one follows at once: clients are kept for it as far as that is possible
+    /// ([`Ended::handed_over`]). If the array could not be stopped in order, all are disconnected.
+    ///
+    /// # Errors
+    /// The array could not be stopped in order.
+    pub fn hand_over(self) -> Result<Ended> {
+        self.end(true)
+    }
+
+    fn end(self, hands_over: bool) -> Result<Ended> {
         let hearer = &self.hearer;
         let shared = self.runtime.handle();
-        if let Err(error) = self.exports.stop(&shared, STOP_WITHIN) {
+        if let Err(error) = self.exports.stop(&shared, STOP_WITHIN, hands_over) {
             hearer.say(&format_args!("{error:#}"));
         }
-        let result = self.runtime.stop(STOP_WITHIN);
+        let mut result = self.runtime.stop(STOP_WITHIN);
         if let Some(sentence) = result.as_ref().ok().and_then(|ended| ended.left.sentence()) {
             hearer.say(&sentence);
+        }
+        if let Ok(ended) = &mut result
+            && hands_over
+            && ended.failed.is_empty()
+        {
+            match self.exports.handed_over() {
+                Ok(sockets) => ended.handed_over = sockets,
+                Err(error) => hearer.say(&format_args!("clients have to connect again: {error:#}")),
+            }
         }
         finish_telling(&self.hook, &self.keeper);
         finish_alerting(&self.alerter);

@@ -47,6 +47,8 @@ pub struct ServeOptions {
     pub newcomers: Option<Newcomers>,
     /// Whom to tell when something is wrong; nobody if absent.
     pub alerts: Option<AlertOptions>,
+    /// Somebody keeps sockets while no process runs, so that clients can be handed over to the next one.
+    pub sockets_are_kept: bool,
     /// Folder for backups of drives that join by force.
     pub backup: Option<PathBuf>,
 }

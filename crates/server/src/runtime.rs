@@ -258,7 +258,11 @@ impl Runtime {
         let failed = std::mem::take(&mut *lock(&shared.ended_failed));
         let left = end(&shared, threads)?;
         kept.map_err(|_| anyhow!("the thread that records the progress of scrubs panicked"))?;
-        Ok(Ended { left, failed })
+        Ok(Ended {
+            left,
+            failed,
+            ..Ended::default()
+        })
     }
 }
 

@@ -95,6 +95,7 @@ fn options(folder: &Path, alerts: AlertOptions) -> ServeOptions {
         on_event: None,
         newcomers: None,
         alerts: Some(alerts),
+        sockets_are_kept: false,
         backup: None,
     }
 }

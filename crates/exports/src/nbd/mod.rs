@@ -13,6 +13,7 @@
 //! - `error`: errors that answer a request, and errors that end a session.
 //! - [`service`]: NBD as an [export](crate::export::Export): where to listen, what is offered.
 //! - [`server`]: sessions on a shard's ring, between sockets and the engine.
+//! - `leaving`, `left`: sockets and notes that go from one server to the next.
 //! - [`kernel`]: the kernel of this machine as the client: `/dev/nbdN`.
 //! - `exercise` and `script`: code that the fuzzer and the tests share.
 //!
@@ -28,6 +29,8 @@ mod export;
 mod frozen;
 mod handshake;
 pub mod kernel;
+mod leaving;
+mod left;
 mod negotiation;
 pub mod note;
 mod option;

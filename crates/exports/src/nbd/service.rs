@@ -1,14 +1,19 @@
 //! NBD as an export: where to listen, the properties of volumes for NBD clients, and one port per shard.
 
 use super::kernel::KernelDevices;
+use super::leaving::Leaving;
+use super::left::Left;
+use super::note::{CONNECTIONS_MAX, ListenerNote};
 use super::server::{
-    NbdLimits, NbdPort, NbdPortOptions, NewListener, NewOffer, Route, Stop, maximum_payload_bytes,
+    NbdLimits, NbdPort, NbdPortOptions, NewConnection, NewListener, NewOffer, Route, Stop,
+    maximum_payload_bytes,
 };
 use super::tls::{self, TlsListener};
 use super::{Abilities, BlockSizes, ExportList};
 use crate::export::{
     Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Say, Surroundings,
 };
+use crate::inherited::{Inherited, Named};
 use crate::ports::AnyPort;
 use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, anyhow, bail};
@@ -92,6 +97,10 @@ impl TcpClients {
 struct Listening {
     /// The socket, until it is passed to a port.
     socket: Option<OwnedFd>,
+    /// Another descriptor of it, for the next server.
+    kept: Option<OwnedFd>,
+    /// The address as the option has it.
+    option: String,
     address: Bound,
 }
 
@@ -107,14 +116,18 @@ enum Bound {
 ///
 /// # Errors
 /// If the address is taken, not allowed, or does not exist, or if the files for TLS cannot be used.
-fn listen(address: &Address, clients: &TcpClients) -> Result<Listening> {
+fn listen(address: &Address, clients: &TcpClients, left: &mut Left) -> Result<Listening> {
+    let option = address.to_string();
     match address {
         Address::Unix(path) => {
-            let (claimed, socket) = ClaimedSocket::claim(path, "--nbd")?;
-            Ok(Listening {
-                socket: Some(socket.into()),
-                address: Bound::Unix(claimed),
-            })
+            let (claimed, socket) = match left.unix(&option, path) {
+                Some(adopted) => adopted,
+                None => {
+                    let (claimed, socket) = ClaimedSocket::claim(path, "--nbd")?;
+                    (claimed, socket.into())
+                }
+            };
+            Listening::new(socket, option, Bound::Unix(claimed))
         }
         Address::Tcp(host) => {
             let address = host
@@ -130,25 +143,55 @@ fn listen(address: &Address, clients: &TcpClients) -> Result<Listening> {
                 TcpClients::WithTls(folder) => Some(tls::configuration(folder)?),
                 TcpClients::Everybody => None,
             };
-            let socket = TcpListener::bind(address).map_err(|error| match error.kind() {
-                ErrorKind::AddrInUse => anyhow!(
-                    "another process listens on {address}; stop it, or name another port with --nbd tcp:HOST:PORT"
-                ),
-                _ => anyhow!(error).context(format!("cannot listen on {address}")),
-            })?;
+            let socket = match left.tcp(&option) {
+                Some(socket) => socket,
+                None => bind(address)?,
+            };
             let address = socket.local_addr().unwrap_or(address);
-            Ok(Listening {
-                socket: Some(socket.into()),
-                address: match tls {
-                    Some(tls) => Bound::Tls(address, Some(tls)),
-                    None => Bound::Tcp(address),
-                },
-            })
+            let bound = match tls {
+                Some(tls) => Bound::Tls(address, Some(tls)),
+                None => Bound::Tcp(address),
+            };
+            Listening::new(socket.into(), option, bound)
         }
     }
 }
 
+fn bind(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => anyhow!(
+            "another process listens on {address}; stop it, or name another port with --nbd tcp:HOST:PORT"
+        ),
+        _ => anyhow!(error).context(format!("cannot listen on {address}")),
+    })
+}
+
 impl Listening {
+    fn new(socket: OwnedFd, option: String, address: Bound) -> Result<Listening> {
+        let kept = socket.try_clone().context("cannot keep a socket")?;
+        Ok(Listening {
+            socket: Some(socket),
+            kept: Some(kept),
+            option,
+            address,
+        })
+    }
+
+    /// Leaves the socket and its file to the next server; `None` if this one has stopped listening.
+    fn leave(self) -> Option<(ListenerNote, OwnedFd)> {
+        let kept = self.kept?;
+        let file = match self.address {
+            Bound::Unix(claimed) => {
+                let file = claimed.file();
+                claimed.leave();
+                file
+            }
+            Bound::Tcp(_) | Bound::Tls(..) => (0, 0),
+        };
+        let address = self.option;
+        Some((ListenerNote { address, file }, kept))
+    }
+
     /// The URI of an export at this address.
     fn uri(&self, export: &str) -> String {
         match &self.address {
@@ -188,18 +231,26 @@ pub struct NbdExport {
     payload_bytes_max: u32,
     devices: KernelDevices,
     surroundings: Surroundings,
+    left: Left,
+    leaving: Leaving,
 }
 
 impl NbdExport {
     /// Listens at `addresses`, or at `nbd.sock` in the folder for sockets if there are none. `clients` says who may connect to
-    /// TCP addresses. A drive that does not answer is failed after `deadline`.
+    /// TCP addresses. A drive that does not answer is failed after `deadline`. What the server before has left is taken over.
     #[must_use]
-    pub fn bind(addresses: Vec<Address>, clients: TcpClients, deadline: Duration) -> Bind {
+    pub fn bind(
+        addresses: Vec<Address>,
+        clients: TcpClients,
+        deadline: Duration,
+        inherited: Inherited,
+    ) -> Bind {
         Bind {
             kind: KIND,
             is_needed: true,
             make: Box::new(move |surroundings| {
-                let export = NbdExport::make(addresses, &clients, deadline, surroundings)?;
+                let left = Left::read(inherited, &surroundings.say);
+                let export = NbdExport::make(addresses, &clients, deadline, surroundings, left)?;
                 Ok(Box::new(export))
             }),
         }
@@ -210,6 +261,7 @@ impl NbdExport {
         clients: &TcpClients,
         deadline: Duration,
         surroundings: &Surroundings,
+        mut left: Left,
     ) -> Result<NbdExport> {
         let addresses = match addresses.is_empty() {
             true => vec![Address::Unix(surroundings.socket_folder.join("nbd.sock"))],
@@ -222,16 +274,47 @@ impl NbdExport {
                 addresses[at]
             );
         }
-        let listening = addresses.iter().map(|address| listen(address, clients));
+        let listening = addresses.iter();
+        let listening = listening.map(|address| listen(address, clients, &mut left));
+        let listening = listening.collect::<Result<_>>()?;
+        left.close_listeners();
         Ok(NbdExport {
-            listening: listening.collect::<Result<_>>()?,
+            listening,
             with_tls: Vec::new(),
             offered: Arc::new(ExportList::new(Vec::new())?),
             offers: Vec::new(),
             payload_bytes_max: 0,
             devices: KernelDevices::new(deadline, surroundings.say.clone()),
             surroundings: surroundings.clone(),
+            left,
+            leaving: Leaving::default(),
         })
+    }
+
+    /// Goes on with the clients of the server before.
+    fn take_clients(&mut self, messages: &Messages) {
+        self.left.begin();
+        let clients = self.left.clients(&self.offers, &self.surroundings.say);
+        for (client, shard) in clients.into_iter().zip((0..messages.shards()).cycle()) {
+            let connection = NewConnection {
+                session: Some(client.note.session),
+                ..NewConnection::new(client.socket)
+            };
+            messages.to(ShardId(shard), Box::new(connection));
+        }
+    }
+
+    fn stop_accepting_tls(&mut self) {
+        self.with_tls
+            .iter_mut()
+            .for_each(TlsListener::stop_accepting);
+    }
+
+    fn stop_ports(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>) {
+        messages.to_all(|| {
+            let ended = ended.clone();
+            Box::new(Stop(Box::new(move || ended())))
+        });
     }
 
     /// The volumes as a list of NBD exports.
@@ -299,6 +382,7 @@ impl Export for NbdExport {
     }
 
     fn open(&mut self, messages: &Messages, _: &[String]) -> Result<()> {
+        self.take_clients(messages);
         let say = &self.surroundings.say;
         for one in &mut self.listening {
             self.with_tls.extend(one.open(messages, say)?);
@@ -319,13 +403,29 @@ impl Export for NbdExport {
     /// Devices first: a port that stops answers new requests with an error, which the kernel would take for one of the disk.
     fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>) {
         self.devices.stop();
-        self.with_tls
-            .iter_mut()
-            .for_each(TlsListener::stop_accepting);
-        messages.to_all(|| {
-            let ended = ended.clone();
-            Box::new(Stop(Box::new(move || ended())))
-        });
+        self.listening.iter_mut().for_each(|one| one.kept = None);
+        self.stop_accepting_tls();
+        self.stop_ports(messages, ended);
+    }
+
+    /// Clients with TLS are ended: the keys of their encryption are in this process.
+    fn hand_over(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>) {
+        self.devices.leave();
+        self.stop_accepting_tls();
+        self.leaving.begin(messages);
+        self.stop_ports(messages, ended);
+    }
+
+    fn handed_over(&mut self) -> Result<Vec<Named>> {
+        let listening = std::mem::take(&mut self.listening).into_iter();
+        let listening = listening.filter_map(Listening::leave).collect();
+        let (named, too_many) = self.leaving.take(listening, &self.offers)?;
+        if too_many > 0 {
+            (self.surroundings.say)(&format_args!(
+                "{too_many} NBD clients have to connect again: a server hands {CONNECTIONS_MAX} connections over at most"
+            ));
+        }
+        Ok(named)
     }
 
     fn devices(&mut self) -> Option<&mut dyn Devices> {
@@ -336,7 +436,9 @@ impl Export for NbdExport {
 /// By the kernel's NBD client.
 impl Devices for NbdExport {
     fn take_over(&mut self, offer: &Offer, messages: &Messages) -> Result<()> {
-        self.devices.take_over(offer, messages)
+        self.left.begin();
+        let left = self.left.of_device(offer);
+        self.devices.take_over(offer, left, messages)
     }
 
     fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached> {

@@ -10,6 +10,7 @@ mod common;
 mod counting;
 mod faults;
 mod filesystems;
+mod handing_over;
 mod limits;
 mod metadata;
 mod pipes;

@@ -110,6 +110,7 @@ mod tests {
     fn root_and_the_servers_user_order_and_all_others_look() {
         let orders = [
             (Method::POST, "/v1/stop"),
+            (Method::POST, "/v1/hand-over"),
             (Method::PUT, "/v1/rate"),
             (Method::DELETE, "/v1/volumes/v/job"),
             (Method::POST, "/v1/volumes/v/scrub"),

@@ -44,6 +44,7 @@ pub use spare::Spares;
 pub use state::command;
 
 use crate::exporting::Exports;
+use crate::handing_over::HandOver;
 use crate::runtime::Shared;
 use crate::state_folder::keeper::Keeper;
 use anyhow::{Context, Result, anyhow};
@@ -76,6 +77,8 @@ pub struct ApiOptions {
     /// Called when a client asks the process to stop. It must return at once; the process stops
     /// afterwards and drops the [`ApiServer`] last, so that the client still gets its answer.
     pub on_stop: Box<dyn Fn() + Send + Sync>,
+    /// Whether the end of the process will be a hand-over.
+    pub hand_over: HandOver,
     /// The event hook, for its counters.
     pub hook: Option<Arc<Hook>>,
     /// Keeps settings for the next start; `None` if they are not kept.
@@ -145,6 +148,7 @@ pub fn serve_api(options: ApiOptions) -> Result<ApiServer> {
         events: options.events,
         spares: options.spares,
         on_stop: options.on_stop,
+        hand_over: options.hand_over,
         hook: options.hook,
         keeper: options.keeper,
         exports: options.exports,

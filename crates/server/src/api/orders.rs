@@ -388,3 +388,19 @@ pub async fn stop(State(app): State<Arc<App>>) -> Answer {
     (app.on_stop)();
     Ok(done("the array is being stopped".to_owned()))
 }
+
+/// Announces that the process is about to be ended and another one started: if it is ended within 30 s, NBD clients keep their
+/// connections.
+#[utoipa::path(post, path = "/v1/hand-over", responses((status = 200, body = Done),
+    (status = 409, body = ErrorBody, description = "nobody keeps the connections")))]
+pub async fn hand_over(State(app): State<Arc<App>>) -> Answer {
+    match app.hand_over.ask(std::time::Instant::now()) {
+        true => Ok(done(
+            "connections are handed over if the process is ended within 30 s".to_owned(),
+        )),
+        false => Err(ApiError::conflict(
+            "systemd has not started this server, so nobody keeps its connections until the next one has started"
+                .to_owned(),
+        )),
+    }
+}

@@ -6,6 +6,7 @@ use super::hook::Hook;
 use super::spare::Spares;
 use crate::events::NotDone;
 use crate::exporting::Exports;
+use crate::handing_over::HandOver;
 use crate::runtime::Shared;
 use crate::state_folder::keeper::Keeper;
 use crate::status::Status;
@@ -25,6 +26,7 @@ pub struct App {
     pub events: EventLog,
     pub spares: Arc<Spares>,
     pub on_stop: Box<dyn Fn() + Send + Sync>,
+    pub hand_over: HandOver,
     pub hook: Option<Arc<Hook>>,
     pub keeper: Option<Arc<Keeper>>,
     pub exports: Exports,

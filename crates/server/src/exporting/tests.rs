@@ -200,7 +200,9 @@ fn an_order_waits_for_the_start_and_comes_too_late_after_the_end() {
         exports.open(shared, &Deaf).unwrap();
         attached.join().unwrap().unwrap();
     });
-    exports.stop(shared, Duration::from_secs(60)).unwrap();
+    exports
+        .stop(shared, Duration::from_secs(60), false)
+        .unwrap();
     assert!(refused(exports.attach(shared, "v", None, None)).contains("is being stopped"));
     assert!(refused(exports.detach(shared, "v")).contains("is being stopped"));
 }

@@ -9,6 +9,7 @@ use crate::api::{ApiOptions, ApiServer, ApiSocket, Hook, Spares, serve_api};
 use crate::client::Client;
 use crate::events::Told;
 use crate::exporting::Exports;
+use crate::handing_over::HandOver;
 use crate::runtime::{Clients, RunOptions, Runtime, Shared};
 use crate::scrub::every::ScrubEvery;
 use crate::status::{Status, VolumeStatus};
@@ -124,6 +125,7 @@ impl Served {
             spares: spares.clone(),
             socket,
             on_stop: Box::new(move || asked.store(true, Ordering::Release)),
+            hand_over: HandOver::new(false),
             hook: Some(Arc::new(Hook::new("true", |_| ()).unwrap())),
             keeper: None,
             exports: Exports::default(),

@@ -4,6 +4,7 @@ use super::device::{Device, Mended};
 use crate::export::{Attached, Messages, Offer, Say};
 use crate::links;
 use crate::names::Name;
+use crate::nbd::left::LeftConnection;
 use anyhow::{Context, Result};
 use std::time::Duration;
 
@@ -83,12 +84,17 @@ impl KernelDevices {
         self.name_it(offer, device)
     }
 
-    /// Takes the device of a volume over, if an earlier process has left one.
+    /// Takes the device of a volume over, if an earlier process has left one, with the connections that were `left`.
     ///
     /// # Errors
     /// One sentence; the device stays as it is.
-    pub fn take_over(&mut self, offer: &Offer, messages: &Messages) -> Result<()> {
-        if let Some(device) = Device::take_over(offer, self.deadline, messages)? {
+    pub fn take_over(
+        &mut self,
+        offer: &Offer,
+        left: Vec<LeftConnection>,
+        messages: &Messages,
+    ) -> Result<()> {
+        if let Some(device) = Device::take_over(offer, self.deadline, left, messages)? {
             self.name_it(offer, device)?;
         }
         Ok(())
@@ -137,6 +143,14 @@ impl KernelDevices {
     pub fn mend(&mut self, messages: &Messages) {
         let say = self.say.clone();
         self.all.retain_mut(|one| one.mend(messages, &say));
+    }
+
+    /// Leaves all devices to the next process, which gets their connections.
+    pub fn leave(&mut self) {
+        for one in self.all.drain(..) {
+            one.device.leave();
+            one.name.leave();
+        }
     }
 
     /// Removes all devices but those in use, which are left to the next process.

@@ -6,6 +6,7 @@
 
 use super::handshake::{Negotiated, choose};
 use crate::export::{Messages, Offer};
+use crate::nbd::left::LeftConnection;
 use crate::nbd::server::NewConnection;
 use anyhow::{Context, Result, ensure};
 use engine::units::ShardId;
@@ -81,6 +82,33 @@ impl Prepared {
 }
 
 impl Kept {
+    /// Serves a connection of the process before on; `None` if the kernel has given it up meanwhile.
+    ///
+    /// # Errors
+    /// The process has no descriptors left.
+    pub fn go_on(
+        left: LeftConnection,
+        shard: ShardId,
+        messages: &Messages,
+    ) -> Result<Option<Kept>> {
+        let until_served = Arc::new(());
+        let kept = Kept {
+            shard,
+            shards_end: left.socket.try_clone().context("cannot keep a socket")?,
+            served: Arc::downgrade(&until_served),
+        };
+        if kept.has_ended() {
+            return Ok(None);
+        }
+        let connection = NewConnection {
+            until_served: Some(until_served),
+            session: Some(left.note.session),
+            ..NewConnection::new(left.socket)
+        };
+        messages.to(shard, Box::new(connection));
+        Ok(Some(kept))
+    }
+
     /// Whether the kernel has closed its end, or never took it.
     pub fn has_ended(&self) -> bool {
         // Nothing is asked for: the end of a connection is always told.

@@ -7,6 +7,7 @@ use super::sysfs::{self, Shape};
 use super::{DEAD_CONNECTION_TIMEOUT, request_timeout};
 use crate::block_device::claim;
 use crate::export::{Messages, Offer};
+use crate::nbd::left::LeftConnection;
 use crate::nvmet::names;
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::units::ShardId;
@@ -54,25 +55,27 @@ impl Device {
     /// # Errors
     /// One sentence. Nothing of a new device is left; a device that could not be taken over stays as it is.
     pub fn attach(offer: &Offer, deadline: Duration, messages: &Messages) -> Result<Device> {
-        match Device::take_over(offer, deadline, messages)? {
+        match Device::take_over(offer, deadline, Vec::new(), messages)? {
             Some(device) => Ok(device),
             None => Device::connect(offer, deadline, messages),
         }
     }
 
-    /// Takes the volume's device over, if an earlier process has left one. Its requests that were not answered come to
-    /// this process.
+    /// Takes the volume's device over, if an earlier process has left one. The connections that were `left` are served on,
+    /// and the kernel notices nothing of it. In place of those that are missing it gets new ones, and requests that were not
+    /// answered come to this process.
     ///
     /// # Errors
     /// One sentence; the device stays as it is.
     pub fn take_over(
         offer: &Offer,
         deadline: Duration,
+        left: Vec<LeftConnection>,
         messages: &Messages,
     ) -> Result<Option<Device>> {
         let identifier = identifier(offer);
-        let left = sysfs::find(Path::new(sysfs::FOLDER), &identifier)?;
-        let Some(number) = left else {
+        let found = sysfs::find(Path::new(sysfs::FOLDER), &identifier)?;
+        let Some(number) = found else {
             return Ok(None);
         };
         let shape = sysfs::shape(Path::new(sysfs::FOLDER), number)?;
@@ -84,9 +87,28 @@ impl Device {
             wanted: shape.connections,
             connections: Vec::new(),
         };
+        device.go_on(left, messages)?;
+        if device.connections.len() >= device.wanted {
+            return Ok(Some(device));
+        }
         let payload_bytes_max = device.replace_ended(offer, messages, NOTICED_WITHIN)?;
         sysfs::limit_requests(Path::new(sysfs::FOLDER), number, payload_bytes_max)?;
         Ok(Some(device))
+    }
+
+    /// Serves connections of the process before on.
+    fn go_on(&mut self, left: Vec<LeftConnection>, messages: &Messages) -> Result<()> {
+        let shards = (0..messages.shards()).cycle();
+        for (connection, shard) in left.into_iter().take(self.wanted).zip(shards) {
+            let kept = Kept::go_on(connection, ShardId(shard), messages)?;
+            self.connections.extend(kept);
+        }
+        Ok(())
+    }
+
+    /// Leaves the device and its connections to the next process.
+    pub fn leave(mut self) {
+        self.connections.clear();
     }
 
     fn connect(offer: &Offer, deadline: Duration, messages: &Messages) -> Result<Device> {

@@ -5,11 +5,13 @@
 //! the array still waits, for its block device.
 
 use super::notify::Notifier;
+use super::sockets;
 use anyhow::{Context, Result, bail};
 use container::gather::{Device, Gathering, Here, LOOK_EVERY, Step};
 use container::probe::parse_spec;
 use drives::spec::Target;
 use exports::export::Bind;
+use exports::inherited::Inherited;
 use exports::nbd::service::{NbdExport, TcpClients};
 use exports::ublk::service::{AtStart, UblkExport};
 use exports::vhost_user::service::VhostUserExport;
@@ -44,6 +46,8 @@ pub(super) struct Start {
     pub accepted: StartOptions,
     /// Nothing is written to the drives.
     pub read_only: bool,
+    /// What the server before has left.
+    pub inherited: Inherited,
 }
 
 /// What was found when the wait was over.
@@ -127,7 +131,7 @@ impl Array {
             spares: without(&settings.spares, &drives),
             drives,
             scratch: None,
-            exports: self.exports(deadline)?,
+            exports: self.exports(deadline, start.inherited)?,
             socket: Some(match start.socket {
                 Some(path) => path,
                 None => self.socket()?,
@@ -147,6 +151,7 @@ impl Array {
             on_event: settings.on_event.clone(),
             newcomers: (!start.read_only).then(|| self.newcomers(seen)),
             alerts: Some(self.alerts(hearer)),
+            sockets_are_kept: sockets::are_kept(),
             backup: None,
         })
     }
@@ -220,10 +225,10 @@ impl Array {
         }
     }
 
-    fn exports(&self, deadline: Duration) -> Result<Vec<Bind>> {
+    fn exports(&self, deadline: Duration, inherited: Inherited) -> Result<Vec<Bind>> {
         let settings = &self.settings;
         let clients = TcpClients::chosen(settings.tls.clone(), settings.insecure);
-        let nbd = NbdExport::bind(settings.nbd.clone(), clients, deadline);
+        let nbd = NbdExport::bind(settings.nbd.clone(), clients, deadline, inherited);
         let mut binds = vec![nbd, UblkExport::bind(AtStart::LeftOver)];
         if let Some(folder) = &settings.vhost_user {
             // It may be in /run, which is empty after a boot.

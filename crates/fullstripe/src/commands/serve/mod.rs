@@ -6,6 +6,7 @@ mod array;
 mod going_down;
 mod notify;
 mod signals;
+mod sockets;
 
 use super::arguments::parse_level;
 use super::exit_codes;
@@ -18,6 +19,7 @@ use drives::completion::CompletionMode;
 use drives::spec::parse_size;
 use engine::layout::Level;
 use exports::export::Bind;
+use exports::inherited::Inherited;
 use exports::nbd::service::{Address, NbdExport, TcpClients};
 use exports::ublk::service::{AtStart, UblkExport};
 use exports::vhost_user::service::VhostUserExport;
@@ -141,9 +143,9 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    fn exports(&self) -> Vec<Bind> {
+    fn exports(&self, inherited: Inherited) -> Vec<Bind> {
         let clients = TcpClients::chosen(self.tls.clone(), self.insecure);
-        let nbd = NbdExport::bind(self.nbd.clone(), clients, self.member_deadline());
+        let nbd = NbdExport::bind(self.nbd.clone(), clients, self.member_deadline(), inherited);
         let ublk = UblkExport::bind(match self.ublk {
             true => AtStart::All,
             false => AtStart::LeftOver,
@@ -165,20 +167,21 @@ impl ServeArgs {
         Duration::from_secs(self.deadline)
     }
 
-    fn start(&self) -> Start {
+    fn start(&self, inherited: Inherited) -> Start {
         Start {
             socket: self.socket.clone(),
             accepted: self.accepted(),
             read_only: self.read_only,
+            inherited,
         }
     }
 
-    fn options(&self) -> Result<ServeOptions> {
+    fn options(&self, inherited: Inherited) -> Result<ServeOptions> {
         Ok(ServeOptions {
             drives: self.drives.clone(),
             scratch: self.scratch,
             spares: self.spare.clone(),
-            exports: self.exports(),
+            exports: self.exports(inherited),
             socket: self.socket.clone(),
             shards: self.shards,
             payload_bytes: parsed_size("--memory", &self.memory)?,
@@ -192,6 +195,7 @@ impl ServeArgs {
             on_event: self.on_event.clone(),
             newcomers: None,
             alerts: None,
+            sockets_are_kept: sockets::are_kept(),
             backup: self.backup.clone(),
         })
     }
@@ -213,6 +217,7 @@ fn parsed_size(what: &str, text: &str) -> Result<u64> {
 /// # Errors
 /// One sentence: what could not be opened, assembled or ended.
 pub fn run(args: &ServeArgs) -> Result<ExitCode> {
+    let inherited = sockets::inherited();
     let array = args.array.as_deref();
     let array = array.map(|name| Array::read(&args.settings, name));
     let array = match array.transpose() {
@@ -225,12 +230,17 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         announcer,
         json: args.json,
     });
-    let served = serve(args, array, &printer);
+    let served = serve(args, array, inherited, &printer);
     printer.announcer.finish(PRINT_WITHIN);
     served.map(|()| ExitCode::SUCCESS)
 }
 
-fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Result<()> {
+fn serve(
+    args: &ServeArgs,
+    array: Option<Array>,
+    inherited: Inherited,
+    printer: &Arc<Printer>,
+) -> Result<()> {
     let notifier = Notifier::start()?;
     keep_in_memory(args, printer);
     let mut signals = Signals::new(array.is_some())?;
@@ -238,8 +248,8 @@ fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Resu
         printer.announcer.say_so_grave(Severity::Warning, &mistake);
     }
     let options = match &array {
-        Some(array) => array.wait(args.start(), &notifier, &**printer)?,
-        None => args.options()?,
+        Some(array) => array.wait(args.start(inherited), &notifier, &**printer)?,
+        None => args.options(inherited)?,
     };
     let end_within = options.member_deadline + END_MARGIN;
     let prepared = Prepared::new(options, printer.clone())?;
@@ -263,7 +273,14 @@ fn serve(args: &ServeArgs, array: Option<Array>, printer: &Arc<Printer>) -> Resu
     }
     notifier.stops(end_within);
     printer.say(&"stopping");
-    server.stop()?.check()
+    if !server.hands_over() {
+        return server.stop()?.check();
+    }
+    let ended = server.hand_over()?;
+    if let Err(error) = sockets::keep(&ended.handed_over) {
+        printer.say(&format_args!("{error:#}"));
+    }
+    ended.check()
 }
 
 /// Keeps this program in memory. Where that is refused, those are told who make block devices of this machine.

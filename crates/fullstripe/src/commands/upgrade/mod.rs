@@ -4,7 +4,7 @@
 //! command first finds out, for every array, whether this program can serve what the running one serves ([`judge`]): whether it
 //! reads the settings and the records on the drives, and would start the same volumes. Only then the first array's service is
 //! restarted ([`unit`]). The old server carries out the requests that it has received, marks its volumes clean, and leaves the
-//! block devices that are in use to the new one. The array is switched when every volume and every device that was there before
+//! block devices that are in use and the connections of NBD clients to the new one. The array is switched when every volume and every device that was there before
 //! is there again. The first array with which this fails ends the command, so that the others go on as they are.
 
 mod judge;
@@ -14,9 +14,11 @@ use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, bail};
 use clap::Args;
 use container::refusal::refused;
+use hyper::Method;
 use serde::Serialize;
+use server::api::schema::Done;
 use server::api::socket_path::SocketPath;
-use server::client::Client;
+use server::client::{Client, ClientError};
 use server::status::Status;
 use settings::{PLACE, Settings};
 use std::path::PathBuf;
@@ -63,6 +65,8 @@ struct ArrayReport {
     state: State,
     /// What used its devices waited no longer than this; if it was switched.
     waited_max_ms: Option<u64>,
+    /// Why NBD clients were not handed over to this program; if it was switched and they were not.
+    clients_disconnected: Option<String>,
 }
 
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,9 +112,11 @@ pub fn run(args: &UpgradeArgs) -> Result<ExitCode> {
             array: name,
             state,
             waited_max_ms: None,
+            clients_disconnected: None,
         });
     }
     for (at, other) in others.into_iter().filter(|_| !args.check) {
+        reports[at].clients_disconnected = announce(other.unit.array())?;
         let waited = switch(&other)?;
         reports[at].state = State::Switched;
         reports[at].waited_max_ms = Some(waited.as_millis() as u64);
@@ -149,6 +155,25 @@ fn look(name: &str, this: &Program) -> Result<(State, Option<Other>)> {
 
 fn status(name: &str) -> Result<Status> {
     Client::connect(Some(&SocketPath::of_array(name).path))?.get("/v1/status")
+}
+
+/// Has the server of an array hand its NBD clients over when it is ended. Returns why it does not.
+///
+/// # Errors
+/// It does not answer.
+fn announce(array: &str) -> Result<Option<String>> {
+    let client = Client::connect(Some(&SocketPath::of_array(array).path))?;
+    let announced: Result<Done> = client.order(Method::POST, "/v1/hand-over");
+    let Err(error) = announced else {
+        return Ok(None);
+    };
+    match error.downcast::<ClientError>()? {
+        ClientError::Answered { code: 404, .. } => {
+            Ok(Some("the program before could not do that".to_owned()))
+        }
+        ClientError::Answered { body, .. } => Ok(Some(body.error)),
+        error => Err(error.into()),
+    }
 }
 
 /// Restarts an array, and returns how long that took at most for what uses its devices.
@@ -195,9 +220,16 @@ fn in_words(report: &ArrayReport) -> String {
         (State::Switchable, _) => {
             format!("{array}: another program serves it; this one can.\n")
         }
-        (State::Switched, waited) => format!(
-            "{array}: this program serves it now; what uses its devices waited for {:.1} s at most.\n",
-            waited.unwrap_or_default() as f64 / 1000.0
-        ),
+        (State::Switched, waited) => {
+            let switched = format!(
+                "{array}: this program serves it now; what uses its devices waited for {:.1} s at most.\n",
+                waited.unwrap_or_default() as f64 / 1000.0
+            );
+            let disconnected = report.clients_disconnected.iter();
+            let disconnected = disconnected.map(|why| {
+                format!("{array}: its NBD clients had to connect again, because {why}.\n")
+            });
+            switched + &disconnected.collect::<String>()
+        }
     }
 }

@@ -235,7 +235,7 @@ fn exports_end_with_the_server() {
     rig.attach(&request()).unwrap();
     rig.target.orders();
     rig.exports
-        .stop(&rig.served.shared, Duration::from_secs(60))
+        .stop(&rig.served.shared, Duration::from_secs(60), false)
         .unwrap();
     assert_eq!(rig.target.orders(), ["remove"]);
 }

@@ -1,0 +1,208 @@
+use super::*;
+use engine::units::VolumeId;
+use rustix::net::{AddressFamily, SocketType};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+
+/// What was said, and which names the service manager was told to forget.
+#[derive(Clone, Default)]
+struct Heard {
+    said: Arc<Mutex<Vec<String>>>,
+    forgotten: Arc<Mutex<Vec<String>>>,
+}
+
+impl Heard {
+    fn say(&self) -> Say {
+        let said = self.said.clone();
+        Arc::new(move |sentence| said.lock().unwrap().push(sentence.to_string()))
+    }
+
+    fn read(&self, descriptors: Vec<Named>) -> Left {
+        let forgotten = self.forgotten.clone();
+        let forget: Forget = Arc::new(move |name| forgotten.lock().unwrap().push(name.to_owned()));
+        let inherited = Inherited {
+            descriptors,
+            forget,
+        };
+        Left::read(inherited, &self.say())
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
+    }
+
+    fn forgotten(&self) -> Vec<String> {
+        self.forgotten.lock().unwrap().clone()
+    }
+}
+
+fn offer(name: &str, identity: u8) -> Offer {
+    Offer {
+        volume: VolumeId(0),
+        name: name.to_owned(),
+        identity: [identity; 16],
+        description: String::new(),
+        size_bytes: 1 << 30,
+        block_bytes: 4096,
+        chunk_bytes: 64 << 10,
+        row_bytes: 128 << 10,
+        read_only: false,
+        discards: false,
+    }
+}
+
+fn connection(volume: u8, is_kernels: bool) -> ConnectionNote {
+    let rules = crate::nbd::command::Rules {
+        size_bytes: 1 << 30,
+        minimum_block_bytes: 4096,
+        maximum_payload_bytes: 1 << 20,
+        transmission_flags: 1,
+        block_status: false,
+    };
+    let session = Frozen::Transmission(crate::nbd::frozen::FrozenTransmission {
+        export: "vol0".to_owned(),
+        structured_replies: false,
+        rules,
+        partial_header: Vec::new(),
+        discarded_bytes: 0,
+    });
+    ConnectionNote {
+        volume: [volume; 16],
+        is_kernels,
+        session,
+    }
+}
+
+fn socket() -> (UnixStream, OwnedFd) {
+    let (client, server) = UnixStream::pair().unwrap();
+    (client, server.into())
+}
+
+fn is_closed(client: &UnixStream) -> bool {
+    client.set_nonblocking(true).unwrap();
+    matches!((&mut &*client).read(&mut [0]), Ok(0))
+}
+
+#[test]
+fn each_client_goes_to_its_volume_under_its_present_name() {
+    let heard = Heard::default();
+    let note = Note {
+        listeners: Vec::new(),
+        connections: vec![
+            connection(1, false),
+            connection(1, true),
+            connection(2, false),
+        ],
+    };
+    let (clients, sockets): (Vec<_>, Vec<_>) = (0..3).map(|_| socket()).unzip();
+    let mut descriptors: Vec<Named> = (0..)
+        .zip(sockets)
+        .map(|(at, socket)| (Kept::Connection(at).name(), socket))
+        .collect();
+    descriptors.push((Kept::Note.name(), written(&note).unwrap()));
+    let (_other, others) = socket();
+    descriptors.push(("another-service".to_owned(), others));
+    let mut left = heard.read(descriptors);
+    assert!(heard.forgotten().is_empty(), "another start may need them");
+    left.begin();
+    assert_eq!(heard.forgotten().len(), 4);
+    let offers = [offer("renamed", 1)];
+    let device = left.of_device(&offers[0]);
+    let served = left.clients(&offers, &heard.say());
+    assert_eq!((device.len(), served.len()), (1, 1));
+    for one in device.iter().chain(&served) {
+        let Frozen::Transmission(session) = &one.note.session else {
+            panic!("it sends requests");
+        };
+        assert_eq!(session.export, "renamed");
+    }
+    assert_eq!(
+        clients.iter().map(is_closed).collect::<Vec<_>>(),
+        [false, false, true]
+    );
+    assert_eq!(
+        heard.said(),
+        [
+            "an NBD client of the server before was disconnected: volume vol0 is not served any more; it has to connect again"
+        ]
+    );
+}
+
+#[test]
+fn without_a_note_that_can_be_read_all_is_closed() {
+    let beginning = "the sockets of the server before are closed, and its NBD clients have to connect again: the note about \
+                     them cannot be used: ";
+    let mut newer = Note::default().to_bytes();
+    newer[9] = 9;
+    let file = |bytes: &[u8]| {
+        let file = tempfile::tempfile().unwrap();
+        (&file).write_all(bytes).unwrap();
+        OwnedFd::from(file)
+    };
+    for (note, what) in [
+        (None, "it is missing"),
+        (
+            Some(file(&newer)),
+            "it has version 9, and this program knows 1",
+        ),
+        (Some(file(b"FSNBDNOT")), "it is damaged: it ends too early"),
+    ] {
+        let heard = Heard::default();
+        let (client, server) = socket();
+        let mut descriptors = vec![(Kept::Connection(0).name(), server)];
+        descriptors.extend(note.map(|note| (Kept::Note.name(), note)));
+        let count = descriptors.len();
+        let mut left = heard.read(descriptors);
+        assert!(is_closed(&client));
+        assert_eq!(heard.said(), [format!("{beginning}{what}")]);
+        assert_eq!(heard.forgotten().len(), count);
+        assert!(left.clients(&[], &heard.say()).is_empty());
+    }
+}
+
+#[test]
+fn a_listening_socket_is_adopted_if_it_is_still_that_of_its_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nbd");
+    let address = format!("unix:{}", path.display());
+    let (claimed, listener) = ClaimedSocket::claim(&path, "--nbd").unwrap();
+    let file = claimed.file();
+    claimed.leave();
+    let left = |heard: &Heard, file, socket: OwnedFd| {
+        let address = address.clone();
+        let listeners = vec![ListenerNote { address, file }];
+        let note = Note {
+            listeners,
+            connections: Vec::new(),
+        };
+        heard.read(vec![
+            (Kept::Listener(0).name(), socket),
+            (Kept::Note.name(), written(&note).unwrap()),
+        ])
+    };
+    let heard = Heard::default();
+    let copy = || OwnedFd::from(listener.try_clone().unwrap());
+    assert!(
+        left(&heard, file, copy())
+            .unix(&address, &path)
+            .is_some_and(|(claimed, _)| {
+                claimed.leave();
+                true
+            })
+    );
+    assert!(heard.forgotten().is_empty());
+    // Another file is there by now, another address is asked for, or the socket does not listen.
+    let other = (file.0, file.1 + 1);
+    assert!(left(&heard, other, copy()).unix(&address, &path).is_none());
+    assert_eq!(heard.forgotten(), ["nbd-listener-0"]);
+    let mut elsewhere = left(&heard, file, copy());
+    assert!(
+        elsewhere
+            .unix("unix:/elsewhere", Path::new("/elsewhere"))
+            .is_none()
+    );
+    elsewhere.close_listeners();
+    assert_eq!(heard.forgotten().len(), 2);
+    let deaf = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    assert!(left(&heard, file, deaf).unix(&address, &path).is_none());
+}
