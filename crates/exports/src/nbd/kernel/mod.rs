@@ -53,6 +53,12 @@
 //! answers new requests with "shutting down", which the kernel takes for an error of the disk. Cut connections are what a
 //! killed server leaves, so nothing is lost. A device that is not in use is given up.
 //!
+//! # A server that is replaced
+//!
+//! In an upgrade the connections go to the next server like those of any other client (`crate::nbd::left`). The kernel holds
+//! its ends, and its requests wait in the sockets. The next server takes the devices over with these connections, and
+//! replaces only what is missing. All devices are left, used or not.
+//!
 //! # What the kernel is not told
 //!
 //! The netlink interface takes size, logical block and abilities. It has no place for the physical block, the smallest and
