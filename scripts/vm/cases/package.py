@@ -11,6 +11,7 @@ import subprocess
 from interop.machine import copy_program, find_program
 from interop.requirement import require
 
+from .. import guest
 from ..case import Case
 from .boot import COLDPLUG, MD_TAKES_IT
 
@@ -18,6 +19,9 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 # How much slower than a real machine the emulated one may be. Requests of a real one wait for 2 s at most.
 SLOWNESS = 5
 PAGE = os.path.join(ROOT, "docs/install.md")
+NBD_DEVICE = "upgrade of an NBD device"
+# How the volume becomes a block device, if not by ublk.
+WAYS = {NBD_DEVICE: "kernel_nbd"}
 TEN_MINUTES = "Ten minutes to an array on real drives"
 # Commands find the socket of the array as they do for a user.
 BEGIN = "unset FULLSTRIPE_SOCKET\n"
@@ -77,6 +81,15 @@ FAILS = INSTALL.format(server=SERVER, revision=1) + f"""
     systemctl daemon-reload
     systemctl restart {SERVICE}
     echo more > /data/more; sync"""
+ON_NBD = """
+    leads=$(readlink -f /dev/fullstripe/vol0)
+    [ "$leads" = /dev/nbd0 ] || fail "vol0 is $leads"
+    """
+# What the server says is printed, too.
+KERNEL_CALM = f"""
+    ! dmesg | grep -E 'block nbd0: (Receive|Send|Connection|Dead|Other)' || fail "the kernel has lost a connection"
+    journalctl -b -u {SERVICE} -o short-monotonic | tail -n 20
+    """
 REMOVED = """
     umount /data
     dpkg --remove fullstripe > /run/said 2>&1 || fail "$(cat /run/said)"
@@ -116,15 +129,17 @@ def build(bench):
                        env=dict(os.environ, DEB_REVISION=revision), check=True, capture_output=True)
 
 
-def begin(bench, changed=lambda use: use):
-    """What the page's first section does, with files on the array. `changed` may change how the file system is made."""
+def begin(bench, changed=lambda use: use, settings=""):
+    """What the page's first section does, with files on the array. `changed` may change how the file system is made, and
+    `settings` are added to the array's own."""
     build(bench)
     bench.tree("tree", files=12)
     install, make, use = blocks(TEN_MINUTES)
     # What is found in this machine does not matter here, only that the program looks.
     run(bench, "cd /host/deb\n" + install.replace("fullstripe doctor", "fullstripe doctor || [ $? = 1 ]"))
     run(bench, "! systemctl list-units --all | grep fullstripe@ || fail 'installing has started a server'")
-    run(bench, make)
+    add = f"sed -i '/^uuid/a {settings}' /etc/fullstripe/fullstripe.toml\n" if settings else ""
+    run(bench, make.replace("systemctl daemon-reload\n", f"systemctl daemon-reload\n{add}", 1))
     run(bench, changed(use) + FILES)
 
 
@@ -155,6 +170,20 @@ def upgraded_and_removed(bench):
     require(waited, f"upgrade says {upgraded}")
     return (f"not removed while mounted; switched in {waited[1]}, the longest request took {longest_s:.1f} s; removed, and "
             "the drives kept")
+
+
+def upgraded_by_nbd(bench):
+    """The kernel's NBD client keeps its connections: had they been cut, requests would have waited for its timeout, 30 s."""
+    begin(bench, settings='attach = "nbd"')
+    run(bench, ON_NBD)
+    put_fio(bench)
+    upgraded = run(bench, UPGRADED + KERNEL_CALM + SAME_FILES, 240)
+    longest_s = longest_request_s(bench)
+    require(longest_s < 2 * SLOWNESS * guest.patience, f"a request took {longest_s:.1f} s: {upgraded}")
+    require("connect again" not in upgraded, f"upgrade says {upgraded}")
+    waited = re.search(r"waited for ([0-9.]+ s) at most", upgraded)
+    require(waited, f"upgrade says {upgraded}")
+    return f"switched in {waited[1]}, the longest request took {longest_s:.1f} s; the kernel has lost no connection"
 
 
 def reboots(bench):
@@ -248,8 +277,9 @@ def to_md(bench):
 
 
 def cases():
-    return [Case("package", f"docs/install.md: {name}", run_case, reboots=True, way="ublk") for name, run_case in (
+    return [Case("package", f"docs/install.md: {name}", run_case, reboots=True, way=WAYS.get(name, "ublk")) for name, run_case in (
         ("upgrade and removal", upgraded_and_removed),
+        (NBD_DEVICE, upgraded_by_nbd),
         ("rebuilds, reboot, power cut", reboots),
         ("to md", to_md),
         ("ext4, two drives at once", failed_under("ext4", at_once=True)),
