@@ -48,5 +48,10 @@ mod split_ring;
 mod wire;
 
 pub use exercise::fuzz_one;
+pub use guest::{Broken, Guest};
 pub use port::VhostUserPort;
+pub use queue::Opening;
+pub use queues::Queues;
+pub use request::Rules;
 pub use session_exercise::fuzz_messages;
+pub use split_ring::{Places, SplitRing};
