@@ -20,7 +20,12 @@ use engine::control::message::{Command, Refused};
 use engine::units::{MemberId, Slot, VolumeId};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use std::time::Duration;
 use words::size;
+
+/// How often a status is looked at again that is published every tenth of a second.
+const LOOKS_MAX: usize = 20;
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 type Answer = Result<Json<Done>, ApiError>;
 type Named = Path<String>;
@@ -220,22 +225,42 @@ pub async fn rebuild(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
         let status = app.status()?;
         let (number, volume) = names::volume(&status, &name)?;
         let is = format!("volume {name} is {}", volume.state);
-        app.command(Command::Rebuild(VolumeId(number)))
-            .map_err(|refused| {
-                let why = match refused {
-                    NotDone::Refused(Refused::NoSuch) if volume.state == "failed" => {
-                        "it has lost more drives than it survives; stop, bring a drive back, and serve \
-                         again"
-                    }
-                    NotDone::Refused(Refused::NoSuch) => "there is nothing to rebuild",
-                    NotDone::Refused(Refused::TooSmall) => "every spare is too small; `fullstripe add-spare DRIVE` adds one",
-                    refused => &refused.to_string(),
-                };
-                ApiError::conflict(format!("{is}, and {why}"))
-            })?;
-        Ok(done(format!("volume {name} is being rebuilt")))
+        let Err(refused) = app.command(Command::Rebuild(VolumeId(number))) else {
+            return Ok(done(format!("volume {name} is being rebuilt")));
+        };
+        let why = match refused {
+            NotDone::Refused(Refused::NoSuch) if volume.state == "failed" => {
+                "it has lost more drives than it survives; stop, bring a drive back, and serve again"
+            }
+            NotDone::Refused(Refused::NoSuch) if volume.state == "optimal" => {
+                "there is nothing to rebuild"
+            }
+            NotDone::Refused(Refused::NoSuch) if becomes_optimal(app, number)? => {
+                return Ok(done(format!("volume {name} has just been rebuilt")));
+            }
+            NotDone::Refused(Refused::NoSuch) => "there is nothing to rebuild",
+            NotDone::Refused(Refused::TooSmall) => {
+                "every spare is too small; `fullstripe add-spare DRIVE` adds one"
+            }
+            refused => &refused.to_string(),
+        };
+        Err(ApiError::conflict(format!("{is}, and {why}")))
     })
     .await
+}
+
+/// Whether a volume turns out to be optimal. The published status may be older than the controller's answer: the rebuild that
+/// begins by itself when a spare is added may have ended in between.
+fn becomes_optimal(app: &App, number: u8) -> Result<bool, ApiError> {
+    for _ in 0..LOOKS_MAX {
+        let status = app.status()?;
+        let volume = status.volumes.get(usize::from(number));
+        if volume.is_some_and(|volume| volume.state == "optimal") {
+            return Ok(true);
+        }
+        std::thread::sleep(LOOK_AGAIN_AFTER);
+    }
+    Ok(false)
 }
 
 /// Reads everything and compares the copies, or the data with their parity.

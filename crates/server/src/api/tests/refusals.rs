@@ -229,6 +229,31 @@ fn a_rebuild_of_nothing_or_onto_nothing_is_refused() {
     assert!(sentence.contains("RAID 0 has no redundancy"), "{sentence}");
 }
 
+/// The rebuild that begins by itself with a spare may end while the order to rebuild comes.
+#[test]
+fn a_rebuild_that_ends_at_that_moment_is_no_error() {
+    let served = Served::new(Level::Raid1, 2);
+    for round in 0..4 {
+        let failing = served.volume().slots[0].member.expect("a member");
+        let path = format!("/v1/members/{failing}/fail");
+        served.post(&path).unwrap();
+        let spare = format!("ram:64m,serial=NEW{round}");
+        served.add_spare(&spare, false).unwrap();
+        loop {
+            let Err(error) = served.post("/v1/volumes/v/rebuild") else {
+                continue;
+            };
+            let (code, sentence, _) = refusal::<Done>(Err(error));
+            assert_eq!(code, 409);
+            assert_eq!(
+                sentence,
+                "volume v is optimal, and there is nothing to rebuild"
+            );
+            break;
+        }
+    }
+}
+
 #[test]
 fn an_array_that_is_being_stopped_takes_no_spares() {
     let served = Served::new(Level::Raid1, 2);
