@@ -160,6 +160,10 @@ pub trait Devices {
     /// The volume has none; it is in use, and stays; the kernel refuses.
     fn detach(&mut self, volume: &str) -> Result<()>;
 
+    /// The device of this volume, if there is one, stays when the export is stopped, whether anybody uses it or not: another
+    /// machine may, of which the kernel does not tell. Only devices of ublk are for other machines.
+    fn keep(&mut self, _volume: &str) {}
+
     /// The volumes that are block devices.
     fn attached(&self) -> Vec<Attached>;
 }

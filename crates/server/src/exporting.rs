@@ -188,7 +188,7 @@ impl Exports {
     pub fn open(&self, shared: &Shared, hearer: &dyn Hearer) -> Result<()> {
         let mut all = self.all();
         all.take_over(shared, hearer)?;
-        all.take_exports_over();
+        all.take_exports_over(shared);
         let attached: Vec<String> = all
             .devices()
             .into_iter()
@@ -273,6 +273,7 @@ impl Exports {
             all.make_device(shared, &offer, kind)
                 .with_context(|| not_attached(volume))?;
         }
+        all.nvmet.wait_no_more(volume);
         let exported = nvmet.map_or(Ok(()), |request| {
             all.export_device(&offer, before.is_none(), request)
         });
@@ -304,6 +305,7 @@ impl Exports {
         let mut all = self.opened()?;
         let device = all.device(volume);
         let device = device.with_context(|| format!("volume {volume} is no block device"))?;
+        all.nvmet.wait_no_more(volume);
         all.remove_export(volume, &device.node)?;
         let detached = all.remove_device(volume, device.kind);
         // Also after an error: a device that could only be stopped is gone for its users.

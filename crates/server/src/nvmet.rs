@@ -162,6 +162,8 @@ impl NvmeTarget for Children {
         // This program, also after another one was put in its place.
         let mut program = Command::new("/proc/self/exe");
         program.arg0("fullstripe").arg(COMMAND).arg(as_json(order));
+        // A signal from the terminal is not for it.
+        program.process_group(0);
         let answer = answer_of(program, ANSWER_WITHIN)?;
         serde_json::from_str(&answer)
             .context("the child that changes the NVMe target gave no answer that is understood")
@@ -217,7 +219,9 @@ fn text_from(pipe: Option<impl Read>) -> Result<String> {
 
 /// Leaves a child that waits in the kernel, and takes note of its end when that comes.
 fn leave(mut child: Child) {
-    std::thread::spawn(move || child.wait());
+    let name = std::thread::Builder::new().name("nvmet".to_owned());
+    // Without a thread the child is a zombie when it has ended, until this process ends too.
+    let _ = name.spawn(move || child.wait());
 }
 
 /// What the child does: carries out an order, given as JSON, and returns the answer.

@@ -148,6 +148,8 @@ impl<'a> Target<'a> {
         if !self.is_ours(Kind::Subsystem, nqn)? {
             return Ok(None);
         }
+        // Nothing may vanish while it is read.
+        let _turn = self.take_turn()?;
         let subsystem = self.folder(Kind::Subsystem, nqn);
         let hosts = match self.read(&subsystem.join("attr_allow_any_host"))?.as_str() {
             "1" => Hosts::Any,

@@ -31,6 +31,8 @@ pub struct UblkExport {
     /// Payload memory of each shard.
     pool_bytes: u64,
     devices: Vec<Device>,
+    /// Volumes whose device stays.
+    kept: Vec<String>,
     surroundings: Surroundings,
 }
 
@@ -63,6 +65,7 @@ impl UblkExport {
                     offers: Vec::new(),
                     pool_bytes: 0,
                     devices: Vec::new(),
+                    kept: Vec::new(),
                     surroundings: surroundings.clone(),
                 }))
             }),
@@ -143,7 +146,9 @@ impl Export for UblkExport {
     /// process.
     fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>) {
         let devices = std::mem::take(&mut self.devices).into_iter();
-        let (left, stopped): (Vec<_>, Vec<_>) = devices.partition(Device::is_in_use);
+        let kept = std::mem::take(&mut self.kept);
+        let stays = |device: &Device| kept.contains(&device.volume) || device.is_in_use();
+        let (left, stopped): (Vec<_>, Vec<_>) = devices.partition(stays);
         self.devices = stopped;
         self.each("stopped", Device::stop);
         messages.to_all(|| {
@@ -191,6 +196,10 @@ impl Devices for UblkExport {
         self.devices[at].detach(&mut Control::open()?)?;
         self.devices.remove(at);
         Ok(())
+    }
+
+    fn keep(&mut self, volume: &str) {
+        self.kept.push(volume.to_owned());
     }
 
     fn attached(&self) -> Vec<Attached> {

@@ -18,7 +18,7 @@ impl Exports {
     pub fn stop(&self, shared: &Shared, within: Duration, hands_over: bool) -> Result<()> {
         let mut all = self.all();
         all.stage = Stage::Ended;
-        all.end_exports();
+        all.end_exports(hands_over);
         let count = all.exports.len() * usize::from(shared.shards());
         let left = Arc::new(AtomicUsize::new(count));
         let count = left.clone();

@@ -12,14 +12,20 @@ use exports::block_device::check_unused;
 use exports::export::{Offer, Say};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// No export is removed any more, at the end, after this time. One that is being removed then takes 45 s more at most.
+const EXPORTS_END_WITHIN: Duration = Duration::from_secs(30);
 
 /// What is known about exports by the NVMe target.
 pub(super) struct Nvmet {
     target: Box<dyn NvmeTarget>,
     /// The name of each volume that is exported.
     exported: Vec<(String, NvmetStatus)>,
-    /// How every volume that is a block device is to be exported.
+    /// How volumes are to be exported from the start on.
     at_start: Option<NvmetRequest>,
+    /// The name of each volume that is not exported so yet, and that nobody has attached or detached since.
+    waiting: Vec<String>,
     /// Why one of them was not, the last time.
     said: Option<String>,
     say: Say,
@@ -42,6 +48,7 @@ impl Nvmet {
             target,
             exported: Vec::new(),
             at_start: None,
+            waiting: Vec::new(),
             said: None,
             say,
         }
@@ -52,11 +59,16 @@ impl Nvmet {
         exported.find_map(|(name, status)| (name == volume).then_some(status))
     }
 
+    /// An operator decides now how the volume is exported, or it is.
+    pub(super) fn wait_no_more(&mut self, volume: &str) {
+        self.waiting.retain(|waiting| waiting != volume);
+    }
+
     /// Checks, before a device of this `kind` is made, what can be checked without it.
     ///
-    /// With NBD, requests that a killed server has not answered wait for longer than hosts do. A host then sends a write again,
-    /// goes on writing, and the first attempt would overwrite that at last. With ublk the first attempt comes to the next
-    /// server at once.
+    /// With NBD, requests that a killed server has not answered wait for longer than hosts do, also when there is a new server.
+    /// A host then sends a write again, goes on writing, and the first attempt overwrites that at last. With ublk the first
+    /// attempt comes to the next server at once.
     pub(super) fn check(
         &self,
         offer: &Offer,
@@ -95,6 +107,7 @@ impl Nvmet {
     ) -> Result<()> {
         let node = Path::new(node);
         let wanted = request.wanted(offer.identity, node)?;
+        check_unused(&offer.name, node).with_context(|| not_exported(&offer.name))?;
         let details = Details::new(offer.identity, node, request);
         let made = self.target.ask(&Order::Make(details));
         made.with_context(|| not_exported(&offer.name))?;
@@ -105,7 +118,8 @@ impl Nvmet {
 
     /// Removes the export of a volume, if there is one and nothing on this machine uses the device.
     pub(super) fn remove(&mut self, volume: &str, identity: [u8; 16], node: &str) -> Result<()> {
-        if self.status(volume).is_some() {
+        // What is not known may be there all the same: an export that was made although the answer was late.
+        if self.status(volume).is_some() || self.target.may_have(&identity) {
             check_unused(volume, Path::new(node))?;
             self.take_away(volume, identity)?;
         }
@@ -145,15 +159,21 @@ impl Nvmet {
 }
 
 impl All {
-    /// Takes over the exports of devices that were taken over, and removes those that are left without a device.
-    pub(super) fn take_exports_over(&mut self) {
+    /// Takes over the exports of devices that were taken over, and removes those that are left without a device. A device of a
+    /// read-only volume waits, with its export, for a server that writes.
+    pub(super) fn take_exports_over(&mut self, shared: &Shared) {
         let devices = self.devices();
+        let mut offers = offers(&shared.snapshot().record, &self.started);
+        offers.retain(|offer| offer.read_only);
         for one in self.started.clone() {
+            if offers.iter().any(|offer| offer.name == one.name) {
+                continue;
+            }
             let mut of_volume = devices.iter().filter(|(volume, _)| *volume == one.name);
             let node = of_volume.next().map(|(_, device)| device.node.as_str());
             if let Err(error) = self.nvmet.take_over(&one.name, one.uuid.0, node) {
                 (self.nvmet.say)(&format_args!(
-                    "whether volume {} is exported by NVMe over TCP cannot be told: {error:#}",
+                    "an earlier server's export of volume {} by NVMe over TCP is not taken over: {error:#}",
                     one.name
                 ));
             }
@@ -188,31 +208,42 @@ impl All {
         }
     }
 
-    /// Removes, at the end, the exports of all devices that nothing on this machine uses. Those of the others stay with their
-    /// device.
-    pub(super) fn end_exports(&mut self) {
+    /// Removes, at the end, the exports of all devices that nothing on this machine uses, unless another process follows at
+    /// once. An export that stays has its device stay.
+    pub(super) fn end_exports(&mut self, hands_over: bool) {
+        let give_up = Instant::now() + EXPORTS_END_WITHIN;
         for (volume, device) in self.devices() {
-            if check_unused(&volume, Path::new(&device.node)).is_ok()
+            let is_unused = || check_unused(&volume, Path::new(&device.node)).is_ok();
+            if !hands_over
+                && Instant::now() < give_up
+                && is_unused()
                 && let Err(error) = self.remove_export(&volume, &device.node)
             {
                 (self.nvmet.say)(&format_args!("{error:#}"));
             }
         }
+        for (volume, _) in &self.nvmet.exported {
+            let devices = self.exports.iter_mut().filter_map(|one| one.devices());
+            devices.for_each(|devices| devices.keep(volume));
+        }
     }
 
-    /// Exports every volume that is a block device as is wanted at the start; one that is exported otherwise is exported
-    /// anew.
-    fn export_devices(&mut self, shared: &Shared) -> Vec<anyhow::Error> {
+    /// Exports the volumes that wait for it as is wanted at the start; one that is exported otherwise is exported anew.
+    fn export_waiting(&mut self, shared: &Shared) -> Vec<anyhow::Error> {
         let Some(request) = self.nvmet.at_start.clone() else {
             return Vec::new();
         };
         let mut errors = Vec::new();
-        for offer in offers(&shared.snapshot().record, &self.started) {
+        let mut offers = offers(&shared.snapshot().record, &self.started);
+        offers.retain(|offer| self.nvmet.waiting.contains(&offer.name));
+        for offer in offers {
             let Some(device) = self.device(&offer.name) else {
                 continue;
             };
-            let exported = self.export_as_wanted(&offer, &device, &request);
-            errors.extend(exported.err());
+            match self.export_as_wanted(&offer, &device, &request) {
+                Ok(()) => self.nvmet.wait_no_more(&offer.name),
+                Err(error) => errors.push(error),
+            }
         }
         errors
     }
@@ -227,7 +258,7 @@ impl All {
         let wanted = wanted.with_context(|| not_exported(&offer.name))?;
         match self.nvmet.status(&offer.name) {
             Some(status) if *status == NvmetStatus::of(&wanted) => return Ok(()),
-            Some(_) => self.nvmet.take_away(&offer.name, offer.identity)?,
+            Some(_) => self.remove_export(&offer.name, &device.node)?,
             None => {}
         }
         self.nvmet.check(offer, Some(device.kind), request)?;
@@ -236,7 +267,7 @@ impl All {
 
     /// Tries again what could not be exported: at boot, the address of this machine or the kernel's module may come later.
     pub(super) fn try_exports_again(&mut self, shared: &Shared) {
-        let errors = self.export_devices(shared);
+        let errors = self.export_waiting(shared);
         let why = errors.first().map(|error| format!("{error:#}"));
         if why != self.nvmet.said {
             match &why {
@@ -250,12 +281,17 @@ impl All {
 }
 
 impl Exports {
-    /// Exports every volume that is a block device by NVMe over TCP, now or as soon as that is possible. Returns an error for each
-    /// one that is not exported yet.
+    /// Exports every volume that is a block device by NVMe over TCP, now or as soon as that is possible, unless somebody attaches
+    /// or detaches it before. Returns an error for each one that is not exported yet.
     pub fn export_all(&self, shared: &Shared, request: NvmetRequest) -> Vec<anyhow::Error> {
         let mut all = self.all();
         all.nvmet.at_start = Some(request);
-        let errors = all.export_devices(shared);
+        all.nvmet.waiting = all
+            .devices()
+            .into_iter()
+            .map(|(volume, _)| volume)
+            .collect();
+        let errors = all.export_waiting(shared);
         all.nvmet.said = errors.first().map(|error| format!("{error:#}"));
         all.publish(shared);
         errors

@@ -27,6 +27,8 @@ struct Names {
     in_use: bool,
     /// A device is left and cannot be taken over.
     is_stuck: bool,
+    /// Volumes whose device is to stay.
+    kept: Arc<Mutex<Vec<String>>>,
 }
 
 impl Names {
@@ -77,6 +79,9 @@ impl Devices for Names {
         ensure!(!self.in_use, "in use");
         self.attached.clear();
         Ok(())
+    }
+    fn keep(&mut self, volume: &str) {
+        self.kept.lock().unwrap().push(volume.to_owned());
     }
     fn attached(&self) -> Vec<Attached> {
         self.attached.clone()

@@ -43,8 +43,8 @@ use words::size;
 /// How long the process waits at its end for its last messages to be read.
 const PRINT_WITHIN: Duration = Duration::from_secs(2);
 /// How much longer than a drive may take to answer the end of a server may take: clients have 60 s to go, and so have flushes and the
-/// last records.
-const END_MARGIN: Duration = Duration::from_secs(150);
+/// last records, and removing exports by NVMe over TCP takes 165 s at most, with the wait for one that is being made.
+const END_MARGIN: Duration = Duration::from_secs(315);
 
 /// Serve an array until SIGTERM, SIGINT or `fullstripe stop`.
 #[derive(Args, Debug)]

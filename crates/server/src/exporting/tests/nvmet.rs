@@ -14,6 +14,8 @@ struct Told {
     refusal: Option<&'static str>,
     /// What an earlier server has left.
     left: Option<FoundExport>,
+    /// It removes nothing.
+    is_stuck: bool,
 }
 
 #[derive(Clone, Default)]
@@ -29,6 +31,7 @@ impl NvmeTarget for Target {
         match (order, told.refusal) {
             (Order::Find(_), _) => return Ok(told.left.clone()),
             (Order::Make(_), Some(why)) => bail!(why),
+            (Order::Remove(_), _) if told.is_stuck => bail!("it is stuck"),
             _ => told.orders.push(order.clone()),
         }
         Ok(None)
@@ -63,6 +66,8 @@ struct Rig {
     said: Said,
     /// The device.
     node: tempfile::NamedTempFile,
+    /// Volumes whose device stays after the end.
+    kept: Arc<Mutex<Vec<String>>>,
 }
 
 impl Rig {
@@ -77,6 +82,7 @@ impl Rig {
         if attached {
             names.attached.push(names.device("v"));
         }
+        let kept = names.kept.clone();
         let bind = bind(true, Box::new(move |_| Ok(Box::new(names))));
         let exports = prepared(&served, bind);
         let (target, said) = (Target::default(), Said::default());
@@ -89,6 +95,7 @@ impl Rig {
             target,
             said,
             node,
+            kept,
         }
     }
 
@@ -109,6 +116,12 @@ impl Rig {
 
     fn export(&self) -> Option<NvmetStatus> {
         self.volume().device?.nvmet
+    }
+
+    fn stop(&self, hands_over: bool) {
+        let within = Duration::from_secs(60);
+        let stopped = self.exports.stop(&self.served.shared, within, hands_over);
+        stopped.unwrap();
     }
 
     fn look_again(&self) -> Vec<String> {
@@ -234,10 +247,50 @@ fn exports_end_with_the_server() {
     let rig = Rig::new(false).open();
     rig.attach(&request()).unwrap();
     rig.target.orders();
-    rig.exports
-        .stop(&rig.served.shared, Duration::from_secs(60), false)
-        .unwrap();
+    rig.stop(false);
     assert_eq!(rig.target.orders(), ["remove"]);
+    assert!(rig.kept.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_device_stays_as_long_as_its_export() {
+    for hands_over in [false, true] {
+        let rig = Rig::new(false).open();
+        rig.attach(&request()).unwrap();
+        rig.target.orders();
+        rig.target.0.lock().unwrap().is_stuck = true;
+        rig.stop(hands_over);
+        assert!(rig.target.orders().is_empty());
+        assert_eq!(*rig.kept.lock().unwrap(), ["v"]);
+        let said = rig.said.lock().unwrap().join("\n");
+        assert_eq!(said.contains("it is stuck"), !hands_over, "{said}");
+    }
+}
+
+#[test]
+fn an_export_that_is_not_known_is_removed_with_its_device() {
+    let rig = Rig::new(true).open();
+    rig.target.0.lock().unwrap().left = Some(FoundExport {
+        device: rig.node.path().to_owned(),
+        status: Some(status()),
+    });
+    rig.exports.detach(&rig.served.shared, "v").unwrap();
+    assert_eq!(rig.target.orders(), ["remove"]);
+}
+
+#[test]
+fn what_an_operator_detaches_is_not_exported_again() {
+    let rig = Rig::new(true).open();
+    let shared = &rig.served.shared;
+    rig.target.refuse(Some("no such address"));
+    assert_eq!(rig.exports.export_all(shared, request()).len(), 1);
+    rig.exports.detach(shared, "v").unwrap();
+    rig.exports.attach(shared, "v", None, None).unwrap();
+    rig.target.refuse(None);
+    rig.target.orders();
+    rig.look_again();
+    assert!(rig.target.orders().is_empty());
+    assert_eq!(rig.export(), None);
 }
 
 #[test]
