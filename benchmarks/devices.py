@@ -102,7 +102,7 @@ class Guest:
         job = json.loads((self.share() / "fio.json").read_text("utf-8"))["jobs"][0]
         of = job["read" if "read" in rw else "write"]
         return {"iops": of["iops"], "p50_us": of["clat_ns"]["percentile"]["50.000000"] / 1e3,
-                "processor_us": ticks * TICK_US / of["total_ios"]}
+                "processor_us": ticks * TICK_US / of["total_ios"], "requests": of["total_ios"]}
 
 
 def attached(guest, kind, **load):

@@ -33,9 +33,7 @@ def counted(name, kind):
 
 def comparison(options):
     table = Comparison("front_ends", "Instructions of a 4 KiB request in the part of each front end that does no I/O, 32 requests at a time:",
-                       dataclasses.replace(options, rounds=1), [
-                           *(Column(name, lambda r, n=name: r[n], 0) for name in NAMES),
-                           Column("ublk / nbd", lambda r: r["ublk"] / r["nbd"], 2)])
+                       dataclasses.replace(options, rounds=1), [Column(name, lambda r, n=name: r[n], 0) for name in NAMES])
     for kind in ("read", "write"):
         table.row(kind, **{name: counted(name, kind) for name in NAMES})
     table.note("NBD's part decodes the request and encodes the reply; what makes a request for the engine of it, and finds memory for "

@@ -9,6 +9,8 @@ from interop.machine import copy_program, find_program
 # So slow that an emulated processor is not the limit: the same number of commands per second for every drive.
 LIMIT_IOPS = 500
 DEPTH = 32
+# A multiple of what two and three drives hold of a chunk.
+SIZE_MIB = 384
 SHARE, COMMANDS = "ours / md", "commands, ours / md"
 FOLDER = "md"
 # Level, drives, protection against write holes, and whether a drive has failed; and what is measured of each.
@@ -32,7 +34,7 @@ BEGIN = """
     drives="{drives}" """
 OURS = """
     begin
-    create {level} 384m "$drives" --write-hole {protection}
+    create {level} {size_mib}m "$drives" --write-hole {protection}
     serve "$drives" --no-auto-rebuild
     attach vol0 0
     if [ {failed} = yes ]; then fullstripe fail "$(drive 1)"; fi"""
@@ -42,6 +44,7 @@ OURS_ENDS = """
 # Drives that are empty are in sync already. md's own metadata has the same three protections.
 MD = """
     begin
+    size=$(({size_mib} / {data_drives}))
     case {protection} in
         off) policy=resync ;;
         log) policy=ppl ;;
@@ -49,13 +52,13 @@ MD = """
     esac
     case {level} in
         0) options="--chunk=64" ;;
-        1) options="--consistency-policy=$policy --assume-clean" ;;
-        10) options="--chunk=64 --consistency-policy=$policy --assume-clean" ;;
-        5) options="--chunk=64 --layout=left-asymmetric --consistency-policy=$policy --assume-clean" ;;
+        1) options="--size=${{size}}M --consistency-policy=$policy --assume-clean" ;;
+        10) options="--size=${{size}}M --chunk=64 --consistency-policy=$policy --assume-clean" ;;
+        5) options="--size=${{size}}M --chunk=64 --layout=left-asymmetric --consistency-policy=$policy --assume-clean" ;;
     esac
     if [ $policy = bitmap ]; then options="$options --bitmap=internal --bitmap-chunk=64M"; fi
     modprobe raid{module}
-    mdadm --create /dev/md0 --run --metadata=1.2 --level={level} --raid-devices={count} $options --size=192M $(drive $drives) \\
+    mdadm --create /dev/md0 --run --metadata=1.2 --level={level} --raid-devices={count} $options $(drive $drives) \\
         > /run/md 2>&1 || fail "mdadm makes no array: $(cat /run/md)"
     if [ {failed} = yes ]; then mdadm --fail /dev/md0 "$(drive 1)" > /run/md 2>&1; fi
     tries=0
@@ -102,22 +105,23 @@ def measured(guest, engine, array, rw, seconds):
     level, count, protection, failed, _ = array
     make, end, device = {"ours": (OURS, OURS_ENDS, "$(readlink -f /dev/fullstripe/vol0)"), "md": (MD, MD_ENDS, "/dev/md0")}[engine]
     words = {"level": level, "count": count, "protection": protection, "failed": "yes" if failed else "no",
-             "module": {0: 0, 1: 1, 10: 10, 5: 456}[level]}
+             "module": {0: 0, 1: 1, 10: 10, 5: 456}[level], "size_mib": SIZE_MIB,
+             "data_drives": {0: count, 1: 1, 10: count // 2, 5: count - 1}[level]}
     begin = BEGIN.format(folder=FOLDER, drives=" ".join(map(str, range(count))))
 
     def measure():
         guest.ready()
+        guest.do(begin + make.format(**words))
         try:
-            guest.do(begin + make.format(**words))
             guest.limit(LIMIT_IOPS)
-            load = MEASURE.format(rw=f"rand{rw}", depth=DEPTH, seconds=seconds)
+            load = MEASURE.format(rw=f"rand{rw}", depth=DEPTH, seconds=seconds).replace("--bs=4k", f"--bs=4k --size={SIZE_MIB}m")
             printed = guest.do(begin + COUNTED.format(device=device, measure=load))
             figures = guest.figures(printed, f"rand{rw}")
         finally:
             guest.limit(0)
             guest.do(begin + end)
         commands = next(int(line.split()[1]) for line in printed.splitlines() if line.startswith("commands "))
-        return {**figures, "commands": commands / (figures["iops"] * seconds)}
+        return {**figures, "commands": commands / figures["requests"]}
     return measure
 
 

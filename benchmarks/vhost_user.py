@@ -30,12 +30,23 @@ def qemu(folder):
             f"vhost-user-blk,id=export,node-name=disk,addr.type=unix,addr.path={socket},writable=on,iothread=thread"], socket, None
 
 
+def status(api):
+    """The status of our server, which may still be starting."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return json.loads(run([PROGRAM, "status", "--json", "--socket", api], timeout_s=PATIENCE_S))
+        except Failed:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
 def succeeded(api, kind, requests):
     """Fails unless our server, which has just started, counts this many requests as done. It publishes its counts now and then."""
     until = time.monotonic() + PUBLISHED_S
     while True:
-        told = json.loads(run([PROGRAM, "status", "--json", "--socket", api], timeout_s=PATIENCE_S))
-        done = told["counters"][f"{kind}s"]
+        done = status(api)["counters"][f"{kind}s"]
         if done >= requests:
             return
         if time.monotonic() > until:
@@ -62,6 +73,8 @@ def served(words, cores, seconds, kind, depth):
 
 def measured(server, socket, api, core, seconds, kind, depth):
     """Requests per second, their mean time, and the server's processor time for each."""
+    if api:
+        status(api)
     before = server.processor_s()
     told = json.loads(run(pinned([core], LOAD, socket, seconds, depth, kind), timeout_s=PATIENCE_S + 2 * seconds))
     used_s = server.processor_s() - before
