@@ -4,6 +4,9 @@
 //! What fits is taken over, and what does not is closed, with a sentence in the log. The manager keeps its own copies until
 //! the first connection is served ([`Left::begin`]): from then on the note is outdated. A process that fails before, while it
 //! looks for its drives for instance, so leaves everything to the next.
+//!
+//! A socket that is closed is shut down first. That ends it for the manager's copy, too: a listening socket would otherwise
+//! keep its address until the manager has closed it.
 
 use super::frozen::{Frozen, ThawError};
 use super::note::{ConnectionNote, Kept, ListenerNote, Note};
@@ -12,7 +15,9 @@ use crate::export::{Offer, Say};
 use crate::inherited::{Forget, Inherited, Named};
 use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, bail};
+use rustix::net::Shutdown;
 use rustix::net::sockopt::socket_acceptconn;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::TcpListener;
@@ -58,7 +63,9 @@ impl Left {
         match read_note(&descriptors) {
             Ok(note) => left.sort(note, descriptors),
             Err(error) => {
-                drop(descriptors);
+                descriptors
+                    .into_iter()
+                    .for_each(|(_, descriptor)| end(descriptor));
                 left.begin();
                 say(&format_args!(
                     "the sockets of the server before are closed, and its NBD clients have to connect again: the note about \
@@ -119,15 +126,18 @@ impl Left {
         Some(socket.into())
     }
 
-    /// Closes the listening sockets of addresses that this server does not have.
-    pub fn close_listeners(&mut self) {
-        for (_, named) in std::mem::take(&mut self.listeners) {
-            self.close(named);
-        }
+    /// Closes the listening sockets of addresses that are not `wanted`. To be called before this server listens anywhere: an
+    /// address that is wanted may be one of these, written in another way.
+    pub fn close_listeners_except(&mut self, wanted: &[String]) {
+        let is_unwanted = |(note, _): &mut (ListenerNote, Named)| !wanted.contains(&note.address);
+        let unwanted: Vec<_> = self.listeners.extract_if(.., is_unwanted).collect();
+        unwanted
+            .into_iter()
+            .for_each(|(_, named)| self.close(named));
     }
 
     fn close(&mut self, (name, socket): Named) {
-        drop(socket);
+        end(socket);
         self.names.retain(|one| *one != name);
         (self.forget)(&name);
     }
@@ -180,7 +190,18 @@ impl LeftConnection {
     }
 }
 
+/// Closes a socket, and ends it for all other descriptors of it.
+fn end(socket: OwnedFd) {
+    // It fails only if there is nothing to end: the other end has gone, or it is the note, which is no socket.
+    let _ = rustix::net::shutdown(&socket, Shutdown::Both);
+}
+
+/// The note, if each descriptor belongs to it: of names that occur twice, one is older than the note.
 fn read_note(descriptors: &[Named]) -> Result<Note> {
+    let mut names = HashSet::new();
+    if let Some((name, _)) = descriptors.iter().find(|(name, _)| !names.insert(name)) {
+        bail!("the service manager has kept two descriptors named {name}");
+    }
     let named = |(name, _): &&Named| Kept::named(name) == Some(Kept::Note);
     let Some((_, note)) = descriptors.iter().find(named) else {
         bail!("it is missing");

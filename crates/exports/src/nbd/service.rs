@@ -274,10 +274,11 @@ impl NbdExport {
                 addresses[at]
             );
         }
+        let wanted: Vec<_> = addresses.iter().map(Address::to_string).collect();
+        left.close_listeners_except(&wanted);
         let listening = addresses.iter();
         let listening = listening.map(|address| listen(address, clients, &mut left));
         let listening = listening.collect::<Result<_>>()?;
-        left.close_listeners();
         Ok(NbdExport {
             listening,
             with_tls: Vec::new(),

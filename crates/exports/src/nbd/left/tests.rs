@@ -1,8 +1,11 @@
 use super::*;
+use crate::export::Surroundings;
+use crate::nbd::service::{NbdExport, TcpClients};
 use engine::units::VolumeId;
 use rustix::net::{AddressFamily, SocketType};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What was said, and which names the service manager was told to forget.
 #[derive(Clone, Default)]
@@ -201,8 +204,107 @@ fn a_listening_socket_is_adopted_if_it_is_still_that_of_its_address() {
             .unix("unix:/elsewhere", Path::new("/elsewhere"))
             .is_none()
     );
-    elsewhere.close_listeners();
+    elsewhere.close_listeners_except(std::slice::from_ref(&address));
+    assert_eq!(heard.forgotten().len(), 1);
+    let other = UnixListener::bind(folder.path().join("other")).unwrap();
+    let mut other = left(&heard, file, other.into());
+    other.close_listeners_except(&["unix:/elsewhere".to_owned()]);
     assert_eq!(heard.forgotten().len(), 2);
     let deaf = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     assert!(left(&heard, file, deaf).unix(&address, &path).is_none());
+}
+
+/// Makes an export that listens at one address, with what was left at another address. Returns its URI.
+fn listens(address: &str, left_at: &str, file: (u64, u64), socket: OwnedFd) -> String {
+    let note = Note {
+        listeners: vec![ListenerNote {
+            address: left_at.to_owned(),
+            file,
+        }],
+        connections: Vec::new(),
+    };
+    let inherited = Inherited {
+        descriptors: vec![
+            (Kept::Listener(0).name(), socket),
+            (Kept::Note.name(), written(&note).unwrap()),
+        ],
+        forget: Arc::new(|_| {}),
+    };
+    let bind = NbdExport::bind(
+        vec![address.parse().unwrap()],
+        TcpClients::Everybody,
+        Duration::from_secs(30),
+        inherited,
+    );
+    let surroundings = Surroundings {
+        socket_folder: "/nowhere".into(),
+        say: Arc::new(|sentence| panic!("{sentence}")),
+    };
+    let export = (bind.make)(&surroundings).unwrap();
+    export.addresses("vol0").remove(0)
+}
+
+/// The service manager has a copy of the listening socket, and closes it late.
+#[test]
+fn an_address_may_be_written_in_another_way_than_before() {
+    let before = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = before.local_addr().unwrap().port();
+    let copy = before.try_clone().unwrap();
+    let uri = listens(
+        &format!("tcp:127.0.0.1:{port}"),
+        &format!("tcp:0.0.0.0:{port}"),
+        (0, 0),
+        before.into(),
+    );
+    assert_eq!(uri, format!("nbd://127.0.0.1:{port}/vol0"));
+    drop(copy);
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().display();
+    let path = format!("{folder}/nbd");
+    let (claimed, before) = ClaimedSocket::claim(Path::new(&path), "--nbd").unwrap();
+    let file = claimed.file();
+    claimed.leave();
+    let copy = before.try_clone().unwrap();
+    let uri = listens(
+        &format!("unix:{folder}/./nbd"),
+        &format!("unix:{path}"),
+        file,
+        before.into(),
+    );
+    assert!(uri.starts_with("nbd+unix:///vol0?socket="), "{uri}");
+    drop(copy);
+}
+
+#[test]
+fn after_a_note_that_cannot_be_read_no_copy_of_a_socket_listens() {
+    let heard = Heard::default();
+    let before = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = before.local_addr().unwrap();
+    let _copy = before.try_clone().unwrap();
+    heard.read(vec![(Kept::Listener(0).name(), before.into())]);
+    assert_eq!(heard.said().len(), 1);
+    TcpListener::bind(address).unwrap();
+}
+
+/// A lost message to the service manager has left it a descriptor of an older note.
+#[test]
+fn a_name_that_occurs_twice_makes_the_note_useless() {
+    let heard = Heard::default();
+    let note = Note {
+        listeners: Vec::new(),
+        connections: vec![connection(1, false)],
+    };
+    let (clients, sockets): (Vec<_>, Vec<_>) = (0..2).map(|_| socket()).unzip();
+    let descriptors = sockets
+        .into_iter()
+        .map(|socket| (Kept::Connection(0).name(), socket))
+        .chain([(Kept::Note.name(), written(&note).unwrap())]);
+    heard.read(descriptors.collect());
+    assert!(clients.iter().all(is_closed));
+    let [sentence] = &heard.said()[..] else {
+        panic!("one sentence");
+    };
+    let reason =
+        "cannot be used: the service manager has kept two descriptors named nbd-connection-0";
+    assert!(sentence.ends_with(reason), "{sentence}");
 }
