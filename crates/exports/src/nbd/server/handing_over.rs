@@ -2,8 +2,10 @@
 //!
 //! From the beginning no connection is accepted; those that were just accepted come along. Each connection leaves as
 //! soon as all that was received from it is answered. Clients that have not finished a write or taken their replies when
-//! the time is over lose their connection, as all do when a port stops. Those whose requests are in the engine are waited
-//! for, because the drives are late and not they.
+//! the time is over lose their connection, as all do when a port stops. Their time begins when the engine has answered their
+//! requests, because until then the drives are late and not they. After a longer time all that are left lose their
+//! connection: a request that is not answered in an upgrade is sent again by those that connect again, as this machine's
+//! kernel does, and an error would be final.
 
 use drives::ring::Ring;
 use engine::units::Nanos;
@@ -26,12 +28,18 @@ impl NbdPort {
     /// Cancels once more what is still being read, and breaks off what should have left by now.
     #[cold]
     pub(super) fn go_on_handing_over(&mut self, now: Nanos, ring: &mut Ring) {
+        let until = self.stopping.leave_until(now);
         self.each(|connection, shared| {
             connection.stop_reading(ring);
-            if connection.is_late(now) {
-                (shared.on_problem)(&Problem::NotHandedOver);
-                connection.break_off(shared, ring);
-            }
+            connection.leave_in_time(now, until, shared, ring);
+        });
+    }
+
+    /// Breaks off all connections that are left.
+    #[cold]
+    pub(super) fn end_hand_over(&mut self, ring: &mut Ring) {
+        self.each(|connection, shared| {
+            connection.leave_out(Problem::HandOverTooLong, shared, ring);
         });
     }
 

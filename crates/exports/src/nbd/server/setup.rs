@@ -45,6 +45,9 @@ pub struct NbdLimits {
     /// When the port hands its connections over: how long clients have to send the rest of a write and to take their
     /// replies. All other clients wait as long.
     pub hand_over_within: Nanos,
+    /// When the port hands its connections over: after so long, those whose requests are still not carried out are broken
+    /// off. A server has to be given more time than this for its end, because afterwards it answers requests with errors.
+    pub hand_over_within_max: Nanos,
 }
 
 impl Default for NbdLimits {
@@ -56,6 +59,8 @@ impl Default for NbdLimits {
             stop_notice: Nanos(200 * Nanos::MILLISECOND.0),
             stop_grace: Nanos(5 * Nanos::SECOND.0),
             hand_over_within: Nanos(Nanos::SECOND.0),
+            // `server::life` gives 60 s.
+            hand_over_within_max: Nanos(50 * Nanos::SECOND.0),
         }
     }
 }
@@ -147,6 +152,12 @@ pub enum Problem {
          replies; it has to connect again"
     )]
     NotHandedOver,
+    /// The port hands its connections over, and the requests of this one were in the engine for too long.
+    #[error(
+        "an NBD client was disconnected in an upgrade, because its requests were not carried out in time; it has to \
+         connect again"
+    )]
+    HandOverTooLong,
     /// The connection was handed over, and cannot be served here.
     #[error("an NBD client of the server before was disconnected: {0}; it has to connect again")]
     NotTakenOver(ThawError),

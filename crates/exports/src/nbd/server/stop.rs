@@ -4,7 +4,7 @@
 //! notice nothing more is read, so that clients that keep sending requests do not delay the end; requests in flight are
 //! still carried out and answered. After the grace, connections whose clients do not take their replies are closed.
 //!
-//! A port that hands its connections over (`handing_over`) has another step, which has no end of its own.
+//! A port that hands its connections over (`handing_over`) has another step in place of notice and grace.
 
 use drives::ring::Ring;
 use engine::units::Nanos;
@@ -29,6 +29,7 @@ enum Stage {
     },
     HandingOver {
         next_look: Nanos,
+        until: Nanos,
     },
     Ending,
 }
@@ -38,6 +39,7 @@ pub(super) struct Stopping {
     notice: Nanos,
     grace: Nanos,
     hand_over_within: Nanos,
+    hand_over_within_max: Nanos,
     messages: Vec<Stop>,
     /// Where connections go that are handed over.
     keep: Option<HandOver>,
@@ -50,6 +52,7 @@ impl Stopping {
             notice: limits.stop_notice,
             grace: limits.stop_grace,
             hand_over_within: limits.hand_over_within,
+            hand_over_within_max: limits.hand_over_within_max,
             messages: Vec::new(),
             keep: None,
         }
@@ -94,7 +97,7 @@ impl Stopping {
     pub fn next_wake(&self) -> Option<Nanos> {
         match self.stage {
             Stage::Notice { until, .. } | Stage::Grace { until } => Some(until),
-            Stage::HandingOver { next_look } => Some(next_look),
+            Stage::HandingOver { next_look, .. } => Some(next_look),
             Stage::Running | Stage::Asked | Stage::Ending => None,
         }
     }
@@ -103,7 +106,10 @@ impl Stopping {
     fn next_stage(&self, now: Nanos) -> Option<Stage> {
         let next_look = now.after(LOOK_EVERY);
         match self.stage {
-            Stage::Asked if self.keep.is_some() => Some(Stage::HandingOver { next_look }),
+            Stage::Asked if self.keep.is_some() => Some(Stage::HandingOver {
+                next_look,
+                until: now.after(self.hand_over_within_max),
+            }),
             Stage::Asked => Some(Stage::Notice {
                 until: now.after(self.notice),
                 grace_until: now.after(self.notice).after(self.grace),
@@ -112,9 +118,11 @@ impl Stopping {
                 Some(Stage::Grace { until: grace_until })
             }
             Stage::Grace { until } if now >= until => Some(Stage::Ending),
-            Stage::HandingOver { next_look: due } if now >= due => {
-                Some(Stage::HandingOver { next_look })
-            }
+            Stage::HandingOver { until, .. } if now >= until => Some(Stage::Ending),
+            Stage::HandingOver {
+                next_look: due,
+                until,
+            } if now >= due => Some(Stage::HandingOver { next_look, until }),
             _ => None,
         }
     }
@@ -137,6 +145,7 @@ impl NbdPort {
                 Stage::Grace { .. } => self.each(Connection::end_input),
                 Stage::HandingOver { .. } if is_begin => self.begin_hand_over(now, ring),
                 Stage::HandingOver { .. } => self.go_on_handing_over(now, ring),
+                Stage::Ending if self.stopping.hands_over() => self.end_hand_over(ring),
                 Stage::Ending => {
                     self.each(|connection, shared| connection.break_off(shared, ring));
                 }

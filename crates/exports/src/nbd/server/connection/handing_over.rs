@@ -14,13 +14,14 @@ use super::{Connection, Receiving};
 use crate::nbd::Frozen;
 
 impl Connection {
-    /// From now on reads nothing but the rest of a write that has begun; the client has `until` then. A client of a relay cannot be handed over, because
-    /// the keys of its encryption are in this process: what it has sent is answered, and then its connection ends.
+    /// From now on reads nothing but the rest of a write that has begun; the client has `until` then. A client of a relay
+    /// cannot be handed over, because the keys of its encryption are in this process: what was received from it is answered,
+    /// and then its connection ends. It has as much time as the others to take its replies.
     pub fn begin_hand_over(&mut self, until: Nanos, shared: &mut Shared, ring: &mut Ring) {
+        self.leaves_until = Some(until);
         if self.arrival.is_relayed {
             return self.end_input(shared);
         }
-        self.leaves_until = Some(until);
         self.stop_reading(ring);
         self.mark(shared);
     }
@@ -62,10 +63,37 @@ impl Connection {
             && !self.stalled
     }
 
-    /// Whether it should have left by now, and only the client can be the reason why it has not.
-    pub fn is_late(&self, now: Nanos) -> bool {
-        let is_due = self.leaves_until.is_some_and(|until| now >= until);
-        is_due && !self.broken && self.work.requests.in_engine() == 0
+    /// Whether the client cannot be the reason why it has not left: its requests are in the engine, or they wait for
+    /// memory that other connections have.
+    fn waits_for_others(&self) -> bool {
+        let is_owed_nothing = self.work.requests.answered_count() == 0
+            && !self.outbox.is_sending()
+            && !self.outbox.has_output();
+        self.work.requests.in_engine() > 0 || (self.stalled && is_owed_nothing)
+    }
+
+    /// Breaks it off if its client has kept it from leaving for too long. Until its requests are answered, the client has
+    /// `until` then.
+    pub fn leave_in_time(
+        &mut self,
+        now: Nanos,
+        until: Nanos,
+        shared: &mut Shared,
+        ring: &mut Ring,
+    ) {
+        if self.waits_for_others() {
+            self.leaves_until = Some(until);
+        } else if self.leaves_until.is_some_and(|until| now >= until) {
+            self.leave_out(Problem::NotHandedOver, shared, ring);
+        }
+    }
+
+    /// Breaks it off, so that it is not handed over.
+    pub fn leave_out(&mut self, problem: Problem, shared: &mut Shared, ring: &mut Ring) {
+        if !self.broken {
+            (shared.on_problem)(&problem);
+            self.break_off(shared, ring);
+        }
     }
 
     /// The session, if the connection can leave now. A session that cannot be frozen is broken off.

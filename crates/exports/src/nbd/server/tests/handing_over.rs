@@ -4,6 +4,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use engine::units::Nanos;
+
 use super::client::{Client, expect_end, greet, pattern, request};
 use super::rig::{MIB, Rig, impatient, wait_until};
 use crate::nbd::server::{HandedOver, NewConnection, Problem};
@@ -175,6 +177,96 @@ fn a_client_behind_a_relay_gets_its_answers_and_then_the_end() {
     assert_eq!(client.reply(|_| 4096).error, 0);
     client.expect_end();
     assert_eq!(problems(&rig), []);
+}
+
+#[test]
+fn a_client_behind_a_relay_that_takes_no_replies_holds_nobody_up() {
+    let rig = Rig::with(|plan| plan.limits = impatient());
+    let (ours, ports) = UnixStream::pair().unwrap();
+    rig.mail(0, NewConnection::relayed(ports));
+    let mut client = Client::simple(ours, "vol0");
+    for cookie in 0..16 {
+        client.send(&request(CMD_READ, 0, cookie, 0, 1 << 20));
+    }
+    wait_until("the requests have arrived", || rig.stats(0).requests == 16);
+    assert_eq!(handed_over(&rig).len(), 0);
+    assert_eq!(problems(&rig), [Problem::NotHandedOver]);
+}
+
+/// Its time to take the replies begins when there are any.
+#[test]
+fn a_client_does_not_pay_for_slow_drives() {
+    let rig = Rig::with(|plan| {
+        plan.member_options = ",latency=2500ms";
+        plan.limits.hand_over_within = Nanos(2 * Nanos::SECOND.0);
+    });
+    let mut client = Client::simple(rig.connect(), "vol0");
+    // More than the socket takes at once.
+    for cookie in 0..2 {
+        client.send(&request(CMD_READ, 0, cookie, cookie * MIB, 1 << 20));
+    }
+    wait_until("the requests have arrived", || rig.stats(0).requests == 2);
+    let (kept, drained) = rig.hand_over(0);
+    wait_until("the drives have answered", || {
+        rig.stats(0).requests_in_flight == 0
+    });
+    // The port looks at its connections several times meanwhile.
+    std::thread::sleep(Duration::from_millis(50));
+    for _ in 0..2 {
+        assert_eq!(client.reply(|_| 1 << 20).error, 0);
+    }
+    wait_until("it has left", || drained.load(Ordering::SeqCst));
+    assert_eq!(kept.lock().unwrap().len(), 1);
+    assert_eq!(problems(&rig), []);
+}
+
+#[test]
+fn a_client_does_not_pay_for_those_that_have_the_memory() {
+    let rig = Rig::with(|plan| plan.limits.hand_over_within = Nanos(3 * Nanos::SECOND.0));
+    // Each gets at most 64 MiB and at most half of what is free. The last one leaves 20 of 144 MiB.
+    let stuck = [0; 3].map(|_| {
+        let stalls = rig.stats(0).stalls;
+        let mut stuck = Client::simple(rig.connect(), "vol0");
+        for cookie in 0..100 {
+            stuck.send(&request(CMD_READ, 0, cookie, 0, 1 << 20));
+        }
+        wait_until("it is stuck", || rig.stats(0).stalls > stalls);
+        stuck
+    });
+    wait_until("the drives have answered", || {
+        rig.stats(0).requests_in_flight == 0
+    });
+    let stalls = rig.stats(0).stalls;
+    let mut client = Client::simple(rig.connect(), "vol0");
+    client.send(&request(CMD_READ, 0, 7, 0, 32 << 20));
+    wait_until("the other waits", || rig.stats(0).stalls > stalls);
+    let (kept, drained) = rig.hand_over(0);
+    assert_eq!(client.reply(|_| 32 << 20).error, 0);
+    wait_until("it has left", || drained.load(Ordering::SeqCst));
+    assert_eq!(kept.lock().unwrap().len(), 1);
+    assert_eq!(problems(&rig), vec![Problem::NotHandedOver; 3]);
+    drop(stuck);
+}
+
+/// An error would be final for a file system on the kernel's device, and the end of a connection is not.
+#[test]
+fn what_the_drives_do_not_answer_in_time_is_broken_off_and_not_answered() {
+    let rig = Rig::with(|plan| {
+        plan.member_options = ",latency=3s";
+        plan.limits.hand_over_within_max = Nanos(300 * Nanos::MILLISECOND.0);
+    });
+    let mut client = Client::simple(rig.connect(), "vol0");
+    client.send(&request(CMD_READ, 0, 3, 0, 4096));
+    wait_until("the request has arrived", || rig.stats(0).requests == 1);
+    let begin = Instant::now();
+    let (kept, drained) = rig.hand_over(0);
+    client.expect_end();
+    assert!(begin.elapsed() < Duration::from_secs(2));
+    wait_until("the drives have answered", || {
+        drained.load(Ordering::SeqCst)
+    });
+    assert!(kept.lock().unwrap().is_empty());
+    assert_eq!(problems(&rig), [Problem::HandOverTooLong]);
 }
 
 /// Another shard may pass a connection on while this one hands over.
