@@ -3,7 +3,7 @@
 use super::kernel::KernelDevices;
 use super::leaving::Leaving;
 use super::left::Left;
-use super::note::{CONNECTIONS_MAX, ListenerNote};
+use super::note::ListenerNote;
 use super::server::{
     NbdLimits, NbdPort, NbdPortOptions, NewConnection, NewListener, NewOffer, Route, Stop,
     maximum_payload_bytes,
@@ -421,11 +421,8 @@ impl Export for NbdExport {
         let listening = std::mem::take(&mut self.listening).into_iter();
         let listening = listening.filter_map(Listening::leave).collect();
         let (named, too_many) = self.leaving.take(listening, &self.offers)?;
-        if too_many > 0 {
-            (self.surroundings.say)(&format_args!(
-                "{too_many} NBD clients have to connect again: a server hands {CONNECTIONS_MAX} connections over at most"
-            ));
-        }
+        let say = &self.surroundings.say;
+        too_many.sentences().iter().for_each(|one| say(one));
         Ok(named)
     }
 
