@@ -91,8 +91,7 @@ impl Device {
         if device.connections.len() >= device.wanted {
             return Ok(Some(device));
         }
-        let payload_bytes_max = device.replace_ended(offer, messages, NOTICED_WITHIN)?;
-        sysfs::limit_requests(Path::new(sysfs::FOLDER), number, payload_bytes_max)?;
+        device.replace_ended(offer, messages, NOTICED_WITHIN)?;
         Ok(Some(device))
     }
 
@@ -208,6 +207,7 @@ impl Device {
         // One that has ended meanwhile, and is still served, waits for the next time.
         self.connections
             .retain(|one| !one.has_ended() || one.is_served());
+        // This server may take shorter requests than the one before, whose connections it could not go on with then.
         self.replace_ended(offer, messages, Duration::ZERO)
             .with_context(|| format!("{} cannot be connected again", self.path().display()))?;
         Ok(Mended::Replaced)
@@ -219,15 +219,15 @@ impl Device {
         Ok(sysfs::find(Path::new(sysfs::FOLDER), &self.identifier)? == Some(self.number))
     }
 
-    /// Gives the kernel connections until it has taken as many as are wanted, and returns the longest request on them. The
-    /// kernel takes one for each that it knows to have ended, and may notice ends a little later than we do. It gets the
-    /// times with them, because requests that wait begin to count with the first connection.
+    /// Gives the kernel connections until it has taken as many as are wanted, and has it send no longer requests than this
+    /// server takes. The kernel takes one for each that it knows to have ended, and may notice ends a little later than we
+    /// do. It gets the times with them, because requests that wait begin to count with the first connection.
     fn replace_ended(
         &mut self,
         offer: &Offer,
         messages: &Messages,
         within: Duration,
-    ) -> Result<u32> {
+    ) -> Result<()> {
         let mut control = Control::open()?;
         let give_up = Instant::now() + within;
         loop {
@@ -239,7 +239,10 @@ impl Device {
             self.connections
                 .extend(given.filter(|connection| !connection.has_ended()));
             if self.connections.len() >= self.wanted {
-                return Ok(negotiated.payload_bytes_max);
+                // Not before: on some kernels this waits until all requests are answered.
+                let payload_bytes_max = negotiated.payload_bytes_max;
+                let block = Path::new(sysfs::FOLDER);
+                return sysfs::limit_requests(block, self.number, payload_bytes_max);
             }
             ensure!(
                 Instant::now() < give_up,
