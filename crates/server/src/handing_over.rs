@@ -38,6 +38,11 @@ impl HandOver {
         self.is_possible
     }
 
+    /// Takes the announcement back: no other process follows.
+    pub fn withdraw(&self) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Whether the end that begins `now` was announced.
     #[must_use]
     pub fn is_due(&self, now: Instant) -> bool {
@@ -59,6 +64,8 @@ mod tests {
         assert!(hand_over.is_due(now));
         assert!(hand_over.is_due(now + Duration::from_secs(29)));
         assert!(!hand_over.is_due(now + Duration::from_secs(30)));
+        hand_over.withdraw();
+        assert!(!hand_over.is_due(now));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::common::process::{Guarded, tied};
 use crate::common::{Bed, Ledger, MIB, Mix, run, tool};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Stdio};
@@ -31,8 +31,13 @@ struct Managed<'a> {
 }
 
 impl<'a> Managed<'a> {
-    /// Starts it and waits until it serves.
+    /// Starts it and waits until it serves, on any port of TCP.
     fn start(bed: &'a Bed) -> Managed<'a> {
+        Managed::start_at(bed, 0)
+    }
+
+    /// As [`Managed::start`], on this port.
+    fn start_at(bed: &'a Bed, port: u16) -> Managed<'a> {
         std::fs::write(bed.path("manager.py"), MANAGER).expect("room for a file");
         let (nbd, api) = (bed.path("nbd"), bed.path("api"));
         let mut command = tool("python3");
@@ -44,7 +49,8 @@ impl<'a> Managed<'a> {
             .arg(&api)
             .arg("--nbd")
             .arg(format!("unix:{}", nbd.display()))
-            .args(["--nbd", "tcp:127.0.0.1:0"])
+            .arg("--nbd")
+            .arg(format!("tcp:127.0.0.1:{port}"))
             .args(bed.drives())
             .current_dir(bed.path(""))
             .env("XDG_STATE_HOME", bed.path(""))
@@ -247,9 +253,24 @@ fn an_end_that_nobody_has_announced_leaves_nothing() {
 }
 
 #[test]
-fn a_note_of_another_version_closes_the_connections() {
+fn whoever_stops_the_array_withdraws_the_announcement() {
     let bed = bed();
     let mut managed = Managed::start(&bed);
+    let mut client = managed.client();
+    assert_eq!(managed.announce(), 200);
+    assert_eq!(post(&managed.api, "/v1/stop").0, 200);
+    assert!(is_closed(&mut client));
+    assert_eq!(managed.order("restart"), ["ended"], "nothing was stored");
+}
+
+#[test]
+fn a_note_of_another_version_closes_the_connections() {
+    let bed = bed();
+    // The next server listens there anew.
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = free.local_addr().expect("it has an address").port();
+    drop(free);
+    let mut managed = Managed::start_at(&bed, port);
     let mut client = managed.client();
     assert_eq!(managed.announce(), 200);
     let said = managed.order("damage");

@@ -407,9 +407,11 @@ fn keep_rate(app: &App, bytes_per_s: u64) -> String {
     }
 }
 
-/// Asks the process to flush everything, mark the volumes clean, and end.
+/// Asks the process to flush everything, mark the volumes clean, and end. Whoever asks wants an end, so an announcement that
+/// another process follows does not count any more.
 #[utoipa::path(post, path = "/v1/stop", responses((status = 200, body = Done)))]
 pub async fn stop(State(app): State<Arc<App>>) -> Answer {
+    app.hand_over.withdraw();
     (app.on_stop)();
     Ok(done("the array is being stopped".to_owned()))
 }
