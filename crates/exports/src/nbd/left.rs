@@ -15,8 +15,8 @@ use crate::export::{Offer, Say};
 use crate::inherited::{Forget, Inherited, Named};
 use crate::unix_socket::ClaimedSocket;
 use anyhow::{Context, Result, bail};
-use rustix::net::Shutdown;
 use rustix::net::sockopt::socket_acceptconn;
+use rustix::net::{AddressFamily, Shutdown};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -158,6 +158,16 @@ impl Left {
         found
     }
 
+    /// Disconnects the clients that have come over TCP without TLS: this server lets in nobody in this way.
+    pub fn close_tcp_clients(&mut self, say: &Say) {
+        let all = &mut self.connections;
+        for _ in all.extract_if(.., |one| !one.note.is_kernels && is_tcp(&one.socket)) {
+            say(
+                &"an NBD client of the server before was disconnected: this server lets nobody in over TCP without TLS",
+            );
+        }
+    }
+
     /// The connections of all clients but the kernel. A client of a volume that is gone is disconnected.
     pub fn clients(&mut self, offers: &[Offer], say: &Say) -> Vec<LeftConnection> {
         let mut all = std::mem::take(&mut self.connections);
@@ -188,6 +198,12 @@ impl LeftConnection {
             session.export.clone_from(&offer.name);
         }
     }
+}
+
+fn is_tcp(socket: &OwnedFd) -> bool {
+    let families = [AddressFamily::INET, AddressFamily::INET6];
+    rustix::net::getsockname(socket)
+        .is_ok_and(|address| families.contains(&address.address_family()))
 }
 
 /// Closes a socket, and ends it for all other descriptors of it.

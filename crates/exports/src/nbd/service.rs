@@ -292,9 +292,13 @@ impl NbdExport {
         })
     }
 
-    /// Goes on with the clients of the server before.
+    /// Goes on with the clients of the server before, but not with those that could not connect to this one.
     fn take_clients(&mut self, messages: &Messages) {
         self.left.begin();
+        let mut addresses = self.listening.iter().map(|one| &one.address);
+        if !addresses.any(|address| matches!(address, Bound::Tcp(_))) {
+            self.left.close_tcp_clients(&self.surroundings.say);
+        }
         let clients = self.left.clients(&self.offers, &self.surroundings.say);
         for (client, shard) in clients.into_iter().zip((0..messages.shards()).cycle()) {
             let connection = NewConnection {

@@ -1,8 +1,12 @@
 use super::*;
+use crate::export::Messages;
 use crate::export::Surroundings;
+use crate::nbd::server::tests::rig::Rig;
 use crate::nbd::service::{NbdExport, TcpClients};
+use drives::port::PortNumber;
 use engine::units::VolumeId;
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::SocketType;
+use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -307,4 +311,60 @@ fn a_name_that_occurs_twice_makes_the_note_useless() {
     let reason =
         "cannot be used: the service manager has kept two descriptors named nbd-connection-0";
     assert!(sentence.ends_with(reason), "{sentence}");
+}
+
+/// What a client that has come over TCP gets from the server after one of this address, and what that server says.
+fn goes_on(address: &str) -> (std::io::Result<[u8; 20]>, Vec<String>) {
+    let before = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(before.local_addr().unwrap()).unwrap();
+    let (socket, _) = before.accept().unwrap();
+    let note = Note {
+        listeners: Vec::new(),
+        connections: vec![ConnectionNote {
+            volume: [0; 16],
+            is_kernels: false,
+            session: Frozen::Handshake { said: Vec::new() },
+        }],
+    };
+    let inherited = Inherited {
+        descriptors: vec![
+            (Kept::Connection(0).name(), socket.into()),
+            (Kept::Note.name(), written(&note).unwrap()),
+        ],
+        forget: Arc::new(|_| {}),
+    };
+    let address = address.parse().unwrap();
+    let deadline = Duration::from_secs(30);
+    let bind = NbdExport::bind(vec![address], TcpClients::Everybody, deadline, inherited);
+    let heard = Heard::default();
+    let surroundings = Surroundings {
+        socket_folder: "/nowhere".into(),
+        say: heard.say(),
+    };
+    let rig = Rig::with(|_| ());
+    let messages = Messages::new(rig.peers.clone(), PortNumber::new(1));
+    let mut export = (bind.make)(&surroundings).unwrap();
+    export.open(&messages, &[]).unwrap();
+    let mut answer = [0; 20];
+    // The client's flags, and the option to list the volumes.
+    let said = client
+        .write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x03\0\0\0\0")
+        .and_then(|()| client.read_exact(&mut answer));
+    (said.map(|()| answer), heard.said())
+}
+
+#[test]
+fn a_client_over_tcp_is_left_out_where_nobody_may_come_over_tcp() {
+    let (answer, said) = goes_on("tcp:127.0.0.1:0");
+    assert_eq!(answer.unwrap()[12..16], 2u32.to_be_bytes(), "a volume");
+    assert!(said.is_empty(), "{said:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let (answer, said) = goes_on(&format!("unix:{}/nbd", folder.path().display()));
+    assert!(answer.is_err());
+    assert_eq!(
+        said,
+        [
+            "an NBD client of the server before was disconnected: this server lets nobody in over TCP without TLS"
+        ]
+    );
 }

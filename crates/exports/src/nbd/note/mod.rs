@@ -25,7 +25,8 @@
 //! ```
 //!
 //! A note of another version is refused as a whole: the sockets are closed, and clients connect again as they do after any
-//! restart. So a new version needs no knowledge of older ones, and an older program that follows a newer one is safe.
+//! restart. So a new version needs no knowledge of older ones, and an older program that follows a newer one is safe, if it
+//! knows notes at all.
 
 mod bytes;
 
