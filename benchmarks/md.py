@@ -1,7 +1,7 @@
 """Linux md compared, in a virtual machine whose drives are limited alike: what either engine makes of the same drives."""
 import os
 
-from common import Aim, Column, Comparison, Missing, need
+from common import Aim, Column, Comparison, Missing
 from devices import MEASURE, Guest
 
 from interop.machine import copy_program, find_program
@@ -83,7 +83,6 @@ class LimitedGuest(Guest):
     """The virtual machine, with a limit for every drive that can be switched on."""
 
     def begin(self):
-        need("mdadm", "mdadm")
         root = self.share() / FOLDER
         os.makedirs(root / "sbin")
         copy_program("mdadm", find_program("mdadm"), str(root))
@@ -114,7 +113,7 @@ def measured(guest, engine, array, rw, seconds):
         guest.do(begin + make.format(**words))
         try:
             guest.limit(LIMIT_IOPS)
-            load = MEASURE.format(rw=f"rand{rw}", depth=DEPTH, seconds=seconds).replace("--bs=4k", f"--bs=4k --size={SIZE_MIB}m")
+            load = MEASURE.format(rw=f"rand{rw}", depth=DEPTH, seconds=seconds, more=f"--size={SIZE_MIB}m")
             printed = guest.do(begin + COUNTED.format(device=device, measure=load))
             figures = guest.figures(printed, f"rand{rw}")
         finally:

@@ -11,8 +11,8 @@
 //! the descriptors that a service manager has kept.
 //!
 //! Apart from the engine's parity kernels this is the only crate with `unsafe`: memory that the kernel writes, and
-//! descriptors that a process is started with, cannot be described to the compiler. The public interface is safe; payload is named by `engine::units::Buffer` and checked to
-//! lie in the arena.
+//! descriptors that a process is started with, cannot be described to the compiler. The public interface is safe; payload
+//! is named by `engine::units::Buffer` and checked to lie in the arena.
 
 #![warn(
     missing_docs,

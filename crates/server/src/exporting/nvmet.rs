@@ -267,12 +267,14 @@ impl All {
 
     /// Tries again what could not be exported: at boot, the address of this machine or the kernel's module may come later.
     pub(super) fn try_exports_again(&mut self, shared: &Shared) {
+        let waited = self.nvmet.waiting.len();
         let errors = self.export_waiting(shared);
         let why = errors.first().map(|error| format!("{error:#}"));
         if why != self.nvmet.said {
             match &why {
                 Some(why) => (self.nvmet.say)(why),
-                None if self.nvmet.exported.is_empty() => {}
+                // Somebody has detached what could not be exported.
+                None if self.nvmet.waiting.len() == waited => {}
                 None => (self.nvmet.say)(&"the volumes are exported by NVMe over TCP now"),
             }
             self.nvmet.said = why;
