@@ -52,6 +52,7 @@ class Server:
         self.program = program
         self.folder = folder
         self.process = None
+        self.starts = 0
         self.drives = [os.path.join(folder, f"d{number}") for number in range(DRIVES)]
         for path in self.drives:
             with open(path, "wb") as file:
@@ -75,8 +76,9 @@ class Server:
                  "--memory", "64m", *self.drives]
         with open(self.path("log"), "ab") as log:
             self.process = subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.starts += 1
         until = time.monotonic() + SERVES_WITHIN_SECONDS * guests.patience
-        while not os.path.exists(self.path("api")) or not os.path.exists(self.path("vol0.sock")):
+        while sum(line.startswith("serving") for line in self.log().splitlines()) < self.starts:
             require(self.process.poll() is None and time.monotonic() < until, f"the server does not start: {self.log()}")
             time.sleep(0.05)
 

@@ -38,7 +38,7 @@ fn since(wanted: EventsWanted) -> Result<Option<u64>, ApiError> {
 #[utoipa::path(get, path = "/v1/status",
     responses((status = 200, body = Status), (status = 503, body = ErrorBody)))]
 pub async fn status(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    Ok(Json(&*app.status()?).into_response())
+    Ok(Json(&*app.first_status().await?).into_response())
 }
 
 /// The newest events, at most a thousand.
@@ -73,7 +73,7 @@ pub async fn event_stream(
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, body = String, content_type = "application/openmetrics-text")))]
 pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    let status = app.status()?;
+    let status = app.first_status().await?;
     let text = metrics::text(
         &status,
         &app.shared.export_statistics(),

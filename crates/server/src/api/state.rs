@@ -44,6 +44,15 @@ impl App {
         Ok(status)
     }
 
+    /// The published status; waits a moment for the first one, because the socket opens before it is there.
+    pub async fn first_status(&self) -> Result<Arc<Status>, ApiError> {
+        let deadline = Instant::now() + EFFECT_WITHIN;
+        while self.shared.updates() == 0 && Instant::now() < deadline {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        self.status()
+    }
+
     /// See [`command`].
     pub fn command(&self, order: Command) -> Result<(), NotDone> {
         command(&self.shared, order)
