@@ -4,21 +4,26 @@
 //! appeared for a while, the array starts without those that are missing, if a volume can start without them. Otherwise the
 //! wait goes on: an enclosure may come later, or a drive that a process before this one still holds. A drive is recognised by
 //! the record on it, whatever its name is. A device is looked at once, and again if another one takes its name; one that cannot
-//! be read, perhaps because it has just appeared, is looked at again after a while.
+//! be read, perhaps because it has just appeared, is looked at again after a while. Devices are looked at side by side: one that
+//! does not answer does not keep an array waiting whose members are all there.
 
 use crate::decide::decide;
 use crate::machine::{SYSFS_BLOCK, block_devices, container_of};
 use crate::open::{one_to_look, to_look};
 use anyhow::Result;
 use assembly::member::Member;
+use metadata::imsm::Uuid;
 use metadata::imsm::choose::choose;
 use metadata::imsm::start::StartOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 /// How often the machine's devices are listed.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long a step waits for devices that it has asked, at most. Most answer within milliseconds.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(250);
 /// When what could not be read, or could not start, is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
@@ -51,13 +56,18 @@ pub enum Step {
 }
 
 /// What is known of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Known {
+    /// It has not answered yet.
+    Asked(Answer),
     /// Whether it belongs to the array.
     Read { is_ours: bool },
     /// It could not be read at this time.
     Unread(Instant),
 }
+
+/// Whether a device belongs to the array, as soon as that is known; an error if it cannot be read.
+pub type Answer = Receiver<Result<bool>>;
 
 /// The drives of an array, as far as they have appeared.
 #[derive(Debug)]
@@ -79,11 +89,11 @@ pub trait Look {
     /// They cannot be listed.
     fn devices(&self) -> Result<Vec<Device>>;
 
-    /// Whether a device belongs to the array.
+    /// Asks whether a device belongs to the array. Does not wait for the answer, which comes at some time.
     ///
     /// # Errors
-    /// It cannot be read.
-    fn belongs(&self, device: &Device) -> Result<bool>;
+    /// It cannot be asked.
+    fn ask(&self, device: &Device) -> Result<Answer>;
 
     /// Whether all volumes start on these drives; or, with `degraded`, any volume, although members are missing that nobody
     /// marked failed. False if a drive cannot be read.
@@ -139,8 +149,11 @@ impl Gathering {
         seen.map(|(device, _)| device.clone()).collect()
     }
 
+    /// Whether members that have not appeared were waited for long enough. A device that has not answered may be one.
     fn is_over(&self, latest: Instant, now: Instant) -> bool {
+        let mut known = self.known.values();
         now.duration_since(latest) >= self.patience
+            && !known.any(|known| matches!(known, Known::Asked(_)))
     }
 
     fn wait(&self, count: usize) -> Step {
@@ -154,27 +167,42 @@ impl Gathering {
     fn look_at_new(&mut self, look: &impl Look, now: Instant) -> Result<bool> {
         let devices = look.devices()?;
         self.known.retain(|device, _| devices.contains(device));
-        let mut has_come = false;
         for device in devices {
             match self.known.get(&device) {
-                Some(Known::Read { .. }) => continue,
+                Some(Known::Read { .. } | Known::Asked(_)) => continue,
                 Some(Known::Unread(at)) if now.duration_since(*at) < TRY_AGAIN_AFTER => continue,
                 _ => {}
             }
-            let known = match look.belongs(&device) {
-                Ok(is_ours) => Known::Read { is_ours },
-                Err(_) => Known::Unread(now),
-            };
-            has_come |= known.is_ours();
+            let known = look.ask(&device);
+            let known = known.map_or(Known::Unread(now), Known::Asked);
             self.known.insert(device, known);
         }
-        Ok(has_come)
+        Ok(self.hear(now))
+    }
+
+    /// Hears what devices answer that were asked. Returns whether one of them is a member.
+    fn hear(&mut self, now: Instant) -> bool {
+        let give_up = Instant::now() + ANSWERS_WITHIN;
+        let mut has_come = false;
+        for known in self.known.values_mut() {
+            let Known::Asked(answer) = known else {
+                continue;
+            };
+            let left = give_up.saturating_duration_since(Instant::now());
+            *known = match answer.recv_timeout(left) {
+                Ok(Ok(is_ours)) => Known::Read { is_ours },
+                Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => Known::Unread(now),
+                Err(RecvTimeoutError::Timeout) => continue,
+            };
+            has_come |= known.is_ours();
+        }
+        has_come
     }
 }
 
 impl Known {
     fn is_ours(&self) -> bool {
-        *self == Known::Read { is_ours: true }
+        matches!(self, Known::Read { is_ours: true })
     }
 }
 
@@ -207,9 +235,18 @@ impl Look for Here {
         Ok(paths.into_iter().map(with_sequence).collect())
     }
 
-    fn belongs(&self, device: &Device) -> Result<bool> {
-        let probed = one_to_look(&device.path)?;
-        Ok(container_of(&probed).is_some_and(|uuid| uuid.to_string() == self.uuid))
+    fn ask(&self, device: &Device) -> Result<Answer> {
+        let (sender, answer) = sync_channel(1);
+        let (path, wanted) = (device.path.clone(), self.uuid.clone());
+        let look = move || {
+            let is_ours = |uuid: Uuid| uuid.to_string() == wanted;
+            let belongs =
+                one_to_look(&path).map(|probed| container_of(&probed).is_some_and(is_ours));
+            // The receiver is gone if the device is.
+            let _ = sender.send(belongs);
+        };
+        std::thread::Builder::new().spawn(look)?;
+        Ok(answer)
     }
 
     fn starts(&self, drives: &[String], degraded: bool) -> bool {
@@ -238,12 +275,14 @@ impl Look for Here {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::bail;
+    use anyhow::anyhow;
     use std::cell::{Cell, RefCell};
+    use std::sync::mpsc::SyncSender;
 
     /// A machine with an array of the members m0, m1 and m2, which starts with all of them, and without some of them with
-    /// `needed`. A device called b0 cannot be read.
+    /// `needed`. A device called b0 cannot be read, and those whose names begin with h do not answer.
     struct Fake {
+        hangs: RefCell<Vec<SyncSender<Result<bool>>>>,
         devices: RefCell<Vec<(&'static str, u64)>>,
         needed: usize,
         looked: Cell<usize>,
@@ -253,6 +292,7 @@ mod tests {
     impl Fake {
         fn new(needed: usize) -> Fake {
             Fake {
+                hangs: RefCell::default(),
                 devices: RefCell::default(),
                 needed,
                 looked: Cell::new(0),
@@ -280,12 +320,19 @@ mod tests {
             Ok(devices.iter().map(device).collect())
         }
 
-        fn belongs(&self, device: &Device) -> Result<bool> {
+        fn ask(&self, device: &Device) -> Result<Answer> {
             self.looked.set(self.looked.get() + 1);
-            if device.path == "/dev/b0" {
-                bail!("it cannot be read");
+            let (sender, answer) = sync_channel(1);
+            if device.path.starts_with("/dev/h") {
+                self.hangs.borrow_mut().push(sender);
+                return Ok(answer);
             }
-            Ok(device.path.starts_with("/dev/m"))
+            let belongs = match device.path == "/dev/b0" {
+                true => Err(anyhow!("it cannot be read")),
+                false => Ok(device.path.starts_with("/dev/m")),
+            };
+            sender.send(belongs).unwrap();
+            Ok(answer)
         }
 
         fn starts(&self, drives: &[String], degraded: bool) -> bool {
@@ -394,5 +441,31 @@ mod tests {
             assert_eq!(fake.step(&mut gathering, second), waits(0));
             assert_eq!(fake.looked.get(), looked, "after {second} s");
         }
+    }
+    #[test]
+    fn a_device_that_does_not_answer_keeps_no_whole_array_waiting() {
+        let (fake, mut gathering) = (Fake::new(2), Gathering::new(PATIENCE));
+        for (at, name) in ["h0", "m0", "m1", "m2"].into_iter().enumerate() {
+            fake.appears(name, at as u64);
+        }
+        let all = started(&["m0", "m1", "m2"], false);
+        assert_eq!(fake.step(&mut gathering, 0), all);
+        let seen: Vec<String> = gathering.seen().into_iter().map(|one| one.path).collect();
+        assert_eq!(seen, ["/dev/m0", "/dev/m1", "/dev/m2"]);
+    }
+
+    #[test]
+    fn a_device_that_does_not_answer_may_be_the_missing_member() {
+        let (fake, mut gathering) = (Fake::new(2), Gathering::new(Duration::ZERO));
+        for (at, name) in ["h0", "m0", "m1"].into_iter().enumerate() {
+            fake.appears(name, at as u64);
+        }
+        assert_eq!(fake.step(&mut gathering, 0), waits(2));
+        assert_eq!(fake.step(&mut gathering, 9), waits(2));
+        assert_eq!(fake.looked.get(), 3, "it is asked once");
+        let failed = Err(anyhow!("it has not answered for 15 s"));
+        fake.hangs.borrow_mut().remove(0).send(failed).unwrap();
+        let two = started(&["m0", "m1"], true);
+        assert_eq!(fake.step(&mut gathering, 15), two);
     }
 }

@@ -22,13 +22,27 @@ pub const SYSFS_BLOCK: &str = "/sys/block";
 pub fn look_at(specs: &[String]) -> (Vec<Probed>, Vec<String>) {
     let mut drives = Vec::new();
     let mut unreadable = Vec::new();
-    for spec in specs {
-        match one_to_look(spec) {
+    for looked in all_at_once(specs) {
+        match looked {
             Ok(probed) => drives.push(probed),
             Err(error) => unreadable.push(without_error_number(&format!("{error:#}"))),
         }
     }
     (drives, unreadable)
+}
+
+/// Looks at drives side by side: each that does not answer is waited for, and together they take no longer than one.
+fn all_at_once(specs: &[String]) -> Vec<Result<Probed>> {
+    std::thread::scope(|scope| {
+        let looks: Vec<_> = specs
+            .iter()
+            .map(|spec| scope.spawn(move || one_to_look(spec)))
+            .collect();
+        let looked = looks.into_iter().map(|look| look.join());
+        looked
+            .map(|looked| looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
 }
 
 /// The UUID of the container that a drive's record belongs to, or claims to belong to if it is torn. `None` for a drive
@@ -135,7 +149,9 @@ pub fn search_path() -> Vec<PathBuf> {
 /// # Errors
 /// The folder cannot be read.
 pub fn block_devices(folder: &Path) -> Result<Vec<String>> {
-    const OTHERS: [&str; 8] = ["ram", "zram", "sr", "fd", "md", "dm-", "nbd", "ublkb"];
+    const OTHERS: [&str; 11] = [
+        "ram", "zram", "sr", "fd", "md", "dm-", "drbd", "bcache", "zd", "nbd", "ublkb",
+    ];
     let entries = fs::read_dir(folder)
         .with_context(|| format!("cannot list the block devices in {}", folder.display()))?;
     let mut names = BTreeSet::new();
@@ -172,6 +188,7 @@ mod tests {
             ("md127", "8"),
             ("dm-0", "8"),
             ("ublkb0", "8"),
+            ("drbd0", "8"),
             ("ram0", "8"),
             ("cciss!c0d0", "8"),
         ] {
