@@ -15,7 +15,8 @@ from interop.requirement import Failed, require
 from . import attach
 
 SUITE = "bookworm"
-PACKAGES = ["systemd", "systemd-sysv", "udev", "e2fsprogs", "xfsprogs", "fdisk", "mdadm", "lvm2", "cryptsetup-bin", *attach.PACKAGES]
+PACKAGES = ["systemd", "systemd-sysv", "udev", "e2fsprogs", "xfsprogs", "fdisk", "mdadm", "lvm2", "cryptsetup-bin", "nvme-cli",
+            *attach.PACKAGES]
 DISK_BYTES = 1 << 30
 BUILD_SECONDS = 900
 PROGRAMS = ["mmdebstrap", "fakeroot", "mkfs.ext4", "qemu-img", "tar"]

@@ -7,7 +7,9 @@ import re
 
 from interop.requirement import require
 
+from .. import guest
 from ..case import Case
+from . import package
 from .load import DEGRADED, LOAD_ENDS, no_errors
 
 MIB, MIB_PER_SECOND = 32, 2
@@ -35,7 +37,7 @@ COMMON = """
     }
     # connect NQN HOST: connects, and tries again for ten minutes when the connection ends.
     connect() {
-        nvme connect -t tcp -a ${at:-127.0.0.1} -s 4420 -n "$1" -q "$2" -I $id --reconnect-delay=1 --ctrl-loss-tmo=600
+        nvme connect -t tcp -a ${at:-127.0.0.1} -s ${port:-4420} -n "$1" -q "$2" -I $id --reconnect-delay=1 --ctrl-loss-tmo=600
     }
     # remote NQN: prints the host's device, once it is there. The path to it has the same UUID, and is no device.
     remote() {
@@ -221,6 +223,39 @@ LAST = AT_BOOT + LOAD_ENDS + """
     there | cmp - /run/before
     ip addr del $at/32 dev lo"""
 
+# The package's server, with what its unit allows it, exports the volume at an address of IPv6 and a port that only root may use.
+SETTINGS = 'nvmet = "tcp://[::1]:420"\\nnvmet_hosts = ["nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a"]'
+PACKAGED = COMMON + """
+    at=::1
+    port=420
+    nqn=$(fullstripe status | grep -o 'nqn[.]2014.*')
+"""
+PACKAGED_BEGIN = PACKAGED + """
+    fullstripe status | grep -qxF "tcp://[::1]:420 $nqn"
+    ! connect $nqn nqn.somebody-else > /run/said 2>&1 || fail "a host that was not named is let in"
+    connect $nqn $host
+    device=$(remote $nqn)
+    make_fs ext4 $device
+    mkdir -p /data
+    mount_fs ext4 $device /data
+    put_files /host/tree /data/kept"""
+PACKAGED_RESTARTED = PACKAGED + f"""
+    load /data 24 2
+    systemctl stop {package.SERVICE}
+    [ -z "$(ls $nvmet/subsystems $nvmet/ports | grep -v :)" ] || fail "a server that has ended exports still: $(there)"
+    load_runs
+    systemctl start {package.SERVICE}
+    load_runs
+    load_ends"""
+PACKAGED_ENDS = PACKAGED + """
+    same_files /host/tree /data/kept
+    dmesg > /host/dmesg
+    umount /data
+    check_fs ext4 $(remote $nqn)
+    nvme disconnect -n $nqn
+    dpkg --remove fullstripe > /run/said 2>&1 || fail "$(cat /run/said)"
+    [ -z "$(ls $nvmet/subsystems $nvmet/ports | grep -v :)" ] || fail "the package is gone, and the export is not: $(there)" """
+
 
 def is_read_ahead(line):
     """Whether a line of the kernel tells of a read that nobody has asked for (REQ_RAHEAD). Such a read is not repeated when the
@@ -234,10 +269,30 @@ def at_boot(bench):
     bench.tree("tree", files=8)
     for script in (with_load(FIRST_BOOT), NEXT_BOOT, LAST):
         bench.run(script, 180)
-    told = bench.read("dmesg").decode(errors="replace").splitlines()
-    bench.write("dmesg", "\n".join(line for line in told if not is_read_ahead(line)).encode())
+    without_read_ahead(bench)
     no_errors(bench)
     return "exported when its address came; a host's ext4 went on after the server was stopped and started, no error"
+
+
+def packaged(bench):
+    """The server of the package exports a volume, and a host's file system goes on through an upgrade and a restart."""
+    package.begin(bench, settings=SETTINGS, use=False)
+    package.put_fio(bench)
+    package.run(bench, PACKAGED_BEGIN)
+    upgraded = package.run(bench, package.UPGRADED + package.LAST_WORDS, 240)
+    longest_s = package.longest_request_s(bench)
+    # Had the host lost its connection, its requests would have waited longer.
+    require(longest_s < 2 * package.SLOWNESS * guest.patience, f"a request took {longest_s:.1f} s: {upgraded}")
+    package.run(bench, PACKAGED_RESTARTED, 240)
+    package.run(bench, PACKAGED_ENDS)
+    without_read_ahead(bench)
+    no_errors(bench)
+    return f"upgraded and restarted under a host's ext4, the longest request of the upgrade took {longest_s:.1f} s"
+
+
+def without_read_ahead(bench):
+    told = bench.read("dmesg").decode(errors="replace").splitlines()
+    bench.write("dmesg", "\n".join(line for line in told if not is_read_ahead(line)).encode())
 
 
 def exported(bench):
@@ -262,4 +317,5 @@ def cases():
     return [
         Case("nvmet", "RAID 5 of 4: a member fails, the server is killed", exported, way="ublk"),
         Case("nvmet", "RAID 5 of 4, of the settings file", at_boot, way="ublk"),
+        Case("nvmet", "the package's server, by IPv6", packaged, reboots=True, way="ublk"),
     ]

@@ -85,9 +85,10 @@ ON_NBD = """
     leads=$(readlink -f /dev/fullstripe/vol0)
     [ "$leads" = /dev/nbd0 ] || fail "vol0 is $leads"
     """
-# What the server says is printed, too.
 KERNEL_CALM = f"""
-    ! dmesg | grep -E 'block nbd0: (Receive|Send|Connection|Dead|Other)' || fail "the kernel has lost a connection"
+    ! dmesg | grep -E 'block nbd0: (Receive|Send|Connection|Dead|Other)' || fail "the kernel has lost a connection" """
+# What the server said, for the message if the case fails.
+LAST_WORDS = f"""
     journalctl -b -u {SERVICE} -o short-monotonic | tail -n 20
     """
 REMOVED = """
@@ -129,18 +130,19 @@ def build(bench):
                        env=dict(os.environ, DEB_REVISION=revision), check=True, capture_output=True)
 
 
-def begin(bench, changed=lambda use: use, settings=""):
+def begin(bench, changed=lambda use: use, settings="", use=True):
     """What the page's first section does, with files on the array. `changed` may change how the file system is made, and
-    `settings` are added to the array's own."""
+    `settings` are added to the array's own. Without `use` there is a block device, and no file system."""
     build(bench)
     bench.tree("tree", files=12)
-    install, make, use = blocks(TEN_MINUTES)
+    install, make, used = blocks(TEN_MINUTES)
     # What is found in this machine does not matter here, only that the program looks.
     run(bench, "cd /host/deb\n" + install.replace("fullstripe doctor", "fullstripe doctor || [ $? = 1 ]"))
     run(bench, "! systemctl list-units --all | grep fullstripe@ || fail 'installing has started a server'")
     add = f"sed -i '/^uuid/a {settings}' /etc/fullstripe/fullstripe.toml\n" if settings else ""
     run(bench, make.replace("systemctl daemon-reload\n", f"systemctl daemon-reload\n{add}", 1))
-    run(bench, changed(use) + FILES)
+    if use:
+        run(bench, changed(used) + FILES)
 
 
 def put_fio(bench):
@@ -177,7 +179,7 @@ def upgraded_by_nbd(bench):
     begin(bench, settings='attach = "nbd"')
     run(bench, ON_NBD)
     put_fio(bench)
-    upgraded = run(bench, UPGRADED + KERNEL_CALM + SAME_FILES, 240)
+    upgraded = run(bench, UPGRADED + KERNEL_CALM + LAST_WORDS + SAME_FILES, 240)
     longest_s = longest_request_s(bench)
     require(longest_s < 2 * SLOWNESS * guest.patience, f"a request took {longest_s:.1f} s: {upgraded}")
     require("connect again" not in upgraded, f"upgrade says {upgraded}")
@@ -276,11 +278,44 @@ def to_md(bench):
     return "md took the array"
 
 
+# An array of md with Intel's metadata, and a file system on it that fstab names by its UUID, as the page says.
+OF_MD = """
+    export IMSM_NO_PLATFORM=1
+    mdadm --create /dev/md127 --metadata=imsm --raid-devices=4 /dev/nvme[0-3]n1 --run
+    mdadm --create /dev/md126 --level=5 --chunk=64 --raid-devices=4 /dev/nvme[0-3]n1 --size=96M --run
+    mdadm --wait /dev/md126 || [ $? = 1 ]
+    udevadm settle
+    mkfs.ext4 -q -E nodiscard /dev/md126
+    udevadm settle
+    mkdir -p /data
+    echo "UUID=$(blkid -o value -s UUID /dev/md126) /data ext4 defaults,nofail 0 2" >> /etc/fstab
+    systemctl daemon-reload
+    mount /data""" + FILES
+TAKEN_OVER = """
+    ! grep '^md' /proc/mdstat || fail "md still has an array"
+    [ "$(readlink -f /dev/fullstripe/*)" = /dev/ublkb0 ] || fail "there is $(ls -l /dev/fullstripe)"
+    [ "$(findmnt -n -o SOURCE /data)" = /dev/ublkb0 ] || fail "mounted is $(findmnt -n /data)"
+    fullstripe status --check"""
+
+
+def from_md(bench):
+    """An array of md becomes one of fullstripe, in place, and md does not take it back at the next boot."""
+    build(bench)
+    bench.tree("tree", files=12)
+    run(bench, MD_TAKES_IT + COLDPLUG + OF_MD, 240)
+    run(bench, "dpkg --install /host/deb/*-1_amd64.deb > /run/said 2>&1 || fail \"$(cat /run/said)\"\n" +
+        blocks("Coming from md")[0] + "mount /data" + TAKEN_OVER + SAME_FILES, 240)
+    bench.reboot()
+    run(bench, MOUNTED_AT_BOOT + TAKEN_OVER + SAME_FILES + "\nfullstripe scrub --wait" + SAME_FILES, 240)
+    return "fullstripe took the array, also after a reboot"
+
+
 def cases():
     return [Case("package", f"docs/install.md: {name}", run_case, reboots=True, way=WAYS.get(name, "ublk")) for name, run_case in (
         ("upgrade and removal", upgraded_and_removed),
         (NBD_DEVICE, upgraded_by_nbd),
         ("rebuilds, reboot, power cut", reboots),
         ("to md", to_md),
+        ("from md", from_md),
         ("ext4, two drives at once", failed_under("ext4", at_once=True)),
         ("xfs, two drives in turn", failed_under("xfs", at_once=False)))]
