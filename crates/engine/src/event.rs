@@ -94,6 +94,8 @@ pub enum Event {
         slot: Slot,
         /// The drive.
         member: MemberId,
+        /// It reports that it is about to fail, and no other spare fits.
+        about_to_fail: bool,
     },
     /// Background work began.
     JobStarted {

@@ -186,14 +186,16 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             volume,
             slot,
             member,
+            about_to_fail,
         } => {
-            told.member = Some(names.member(member));
-            (
-                volume,
-                Kind::SpareActivated,
-                format!("{} takes slot {} and will be rebuilt", names.member(member), slot.0),
-                false,
-            )
+            let name = names.member(member);
+            let mut text = format!("{name} takes slot {} and will be rebuilt", slot.0);
+            if about_to_fail {
+                text += ", although it reports that it is about to fail, because no other spare fits; add one that is \
+                         well: `fullstripe add-spare DRIVE`";
+            }
+            told.member = Some(name);
+            (volume, Kind::SpareActivated, text, about_to_fail)
         }
         Event::JobStarted {
             volume,

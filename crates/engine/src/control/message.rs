@@ -187,6 +187,9 @@ pub enum Message {
     CacheTurnedVolatile(MemberId),
     /// World to controller: a member has refused to discard, and zeros were written instead.
     DiscardRefused(MemberId),
+    /// World to controller: these members report that they are about to fail, and no others do. One of them that is a
+    /// spare takes a slot only if no other spare fits.
+    AboutToFail(MemberSet),
     /// Shard to controller: the shard uses the view of this epoch; work that the view forbids may still be under
     /// way.
     EpochAdopted {

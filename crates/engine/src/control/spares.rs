@@ -72,14 +72,25 @@ impl Controller {
         in_slot(&volumes[at]).or_else(of_others)
     }
 
-    /// The smallest spare that is large enough for all volumes of the container.
+    /// The smallest spare that is large enough for all volumes of the container; one that reports that it is about to
+    /// fail only if there is no other.
     pub(super) fn fitting_spare(&self) -> Option<MemberId> {
         let need = self.needed_bytes();
         (0u8..)
             .zip(&self.record.members)
             .filter(|(_, member)| member.state == MemberState::Spare && member.size_bytes >= need)
-            .min_by_key(|(_, member)| member.size_bytes)
-            .map(|(spare, _)| MemberId(spare))
+            .map(|(spare, member)| (MemberId(spare), member.size_bytes))
+            .min_by_key(|(spare, size_bytes)| (self.about_to_fail.has(*spare), *size_bytes))
+            .map(|(spare, _)| spare)
+    }
+
+    /// The spare that takes this slot: the one that served it before, else the one that fits best. One that reports
+    /// that it is about to fail is taken only if there is no other. Then it is taken, because the volume has data
+    /// without redundancy until the slot is filled: any drive is better than none.
+    fn spare_for(&self, slot: Slot) -> Option<MemberId> {
+        let spares = [self.returning_to(slot), self.fitting_spare()];
+        let spares = spares.into_iter().flatten();
+        spares.min_by_key(|spare| self.about_to_fail.has(*spare))
     }
 
     /// The spare that served this slot before, and lacks only what the bitmaps mark.
@@ -122,7 +133,7 @@ impl Controller {
         if !wanted || !self.record.volumes[at].geometry.redundant() {
             return None;
         }
-        let spare = self.returning_to(slot).or_else(|| self.fitting_spare())?;
+        let spare = self.spare_for(slot)?;
         let slot = slot.0 as usize;
         let old = self.record.volumes[at].slots[slot].member;
         self.record.members[spare.0 as usize].state = MemberState::Active;
@@ -141,6 +152,7 @@ impl Controller {
             volume,
             slot: Slot(slot as u8),
             member: spare,
+            about_to_fail: self.about_to_fail.has(spare),
         });
         Some(spare)
     }

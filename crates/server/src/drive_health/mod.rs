@@ -9,7 +9,8 @@
 //! state of each drive is in the status. It is never called good unless the drive has said so: the health of files, of
 //! drives that are not NVMe, and of all drives of a process without the right to send admin commands is not known.
 //!
-//! If the array may rebuild by itself, [`prefail`] has a member that reports that it is about to fail copied to a spare.
+//! If the array may rebuild by itself, [`prefail`] has a member that reports that it is about to fail copied to a spare. The
+//! engine is told which drives do, so that it gives the place of a failed member to another spare.
 
 mod asking;
 mod prefail;
@@ -22,7 +23,8 @@ use crate::scrub::now_s;
 use anyhow::{Context, Result};
 use asking::{Ask, Asked, ask_nvme};
 use drives::drive::Drive;
-use engine::units::MemberId;
+use engine::control::message::Message;
+use engine::units::{MemberId, MemberSet, ShardId};
 use prefail::Prefail;
 use record::Record;
 use std::sync::Arc;
@@ -58,6 +60,8 @@ struct Watch {
     ask: Ask,
     /// By member; `None` for a drive that has been released.
     drives: Vec<Option<(Asked, Record)>>,
+    /// Drives that are about to fail, as the engine knows them.
+    about_to_fail: MemberSet,
     /// `None` if drives are not copied.
     prefail: Option<Prefail>,
 }
@@ -69,6 +73,7 @@ impl Watch {
             tell,
             ask,
             drives: Vec::new(),
+            about_to_fail: MemberSet::default(),
             prefail: copies.then(Prefail::default),
         }
     }
@@ -83,10 +88,25 @@ impl Watch {
                 None => self.drives[at] = None,
             }
         }
-        let mut records = self.drives.iter().flatten();
-        let is_one_failing = records.any(|(_, record)| record.health().failing().is_some());
+        self.tell_engine();
+        let is_one_failing = !self.about_to_fail.is_empty();
         if let Some(prefail) = self.prefail.as_mut().filter(|_| is_one_failing) {
             prefail.look(&self.shared, &self.tell);
+        }
+    }
+
+    /// Tells the engine which drives are about to fail, if others are than before.
+    fn tell_engine(&mut self) {
+        let is_failing = |one: &Option<(Asked, Record)>| {
+            let record = one.as_ref().map(|(_, record)| record);
+            record.is_some_and(|record| record.health().failing().is_some())
+        };
+        let drives = (0u8..).zip(&self.drives);
+        let failing = drives.filter(|(_, one)| is_failing(one));
+        let failing: MemberSet = failing.map(|(member, _)| MemberId(member)).collect();
+        if failing != self.about_to_fail {
+            self.about_to_fail = failing;
+            self.shared.send(ShardId(0), Message::AboutToFail(failing));
         }
     }
 

@@ -279,6 +279,61 @@ fn a_copy_that_was_cancelled_is_not_begun_again() {
     assert_eq!(bench.told(), ["drive-failing", "failing-drive-copied"]);
 }
 
+/// Waits until a volume that has just lost a drive is whole again, while the watch looks.
+fn rebuild(bench: &mut Bench, lost: &str) {
+    bench
+        .served
+        .post(&format!("/v1/members/{lost}/fail"))
+        .unwrap();
+    bench.served.wait_for_event("spare-activated");
+    settle(bench);
+}
+
+/// Both spares are equally large, so the engine would take the first.
+#[test]
+fn a_spare_that_is_about_to_fail_does_not_take_the_place_of_a_failed_drive() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.served.add_spare("ram:64m,serial=S0", false).unwrap();
+    bench.served.add_spare("ram:64m,serial=S1", false).unwrap();
+    bench.warns("S0", 0b100);
+    bench.pass("S0", is("failing"));
+    rebuild(&mut bench, "M1");
+    assert_eq!(in_slots(&bench), ["M0", "S1", "M2"]);
+    assert_eq!(bench.member("S0").state, "spare");
+    let event = bench.served.wait_for_event("spare-activated").event;
+    assert!(!event.warning, "{}", event.text);
+}
+
+#[test]
+fn a_spare_that_was_about_to_fail_and_is_well_again_is_like_any_other() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.served.add_spare("ram:64m,serial=S0", false).unwrap();
+    bench.served.add_spare("ram:64m,serial=S1", false).unwrap();
+    bench.warns("S0", 0b1000);
+    bench.pass("S0", is("failing"));
+    bench.warns("S0", 0);
+    bench.pass("S0", is("good"));
+    rebuild(&mut bench, "M1");
+    assert_eq!(in_slots(&bench), ["M0", "S0", "M2"]);
+}
+
+#[test]
+fn without_another_spare_one_that_is_about_to_fail_is_taken_and_copied_to_the_next() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.served.add_spare("ram:64m,serial=S0", false).unwrap();
+    bench.warns("S0", 0b100);
+    bench.pass("S0", is("failing"));
+    rebuild(&mut bench, "M1");
+    assert_eq!(in_slots(&bench), ["M0", "S0", "M2"]);
+    let event = bench.served.wait_for_event("spare-activated").event;
+    let said = "will be rebuilt, although it reports that it is about to fail, because no other spare fits";
+    assert!(event.warning && event.text.contains(said), "{}", event.text);
+    bench.served.add_spare("ram:64m,serial=S1", false).unwrap();
+    bench.pass("S1", is("good"));
+    settle(&mut bench);
+    assert_eq!(in_slots(&bench), ["M0", "S1", "M2"]);
+}
+
 #[test]
 fn no_drive_is_copied_where_rebuilds_wait_for_an_order() {
     let mut bench = Bench::new(Level::Raid5, 3);

@@ -438,6 +438,7 @@ fn name_of(message: &Message) -> &'static str {
         Message::MemberFailed { .. } => "member failed",
         Message::CacheTurnedVolatile(_) => "cache turned volatile",
         Message::DiscardRefused(_) => "discard refused",
+        Message::AboutToFail(_) => "about to fail",
         Message::Inspect { .. } => "inspect",
         Message::Inspected { .. } => "inspected",
         Message::EpochAdopted { .. } => "epoch adopted",

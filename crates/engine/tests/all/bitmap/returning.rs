@@ -5,7 +5,7 @@ use crate::memory::client::Client;
 use crate::memory::geometry;
 use crate::memory::marks::{union, with_bitmap};
 use crate::memory::{Array, Disk};
-use engine::control::message::{Command, Refused};
+use engine::control::message::{Command, Message, Refused};
 use engine::control::record::{MemberState, Returning};
 use engine::event::{Event, JobName};
 use engine::layout::{Geometry, Level};
@@ -188,6 +188,40 @@ fn a_short_absence_costs_less_than_a_tenth_of_a_rebuild() {
         assert!(
             short > 0 && short * 10 <= whole,
             "{shape:?}: {short} commands of {whole}"
+        );
+    }
+}
+
+/// To fill it takes little, but it would soon have to be replaced again.
+#[test]
+fn a_drive_that_comes_back_and_is_about_to_fail_is_taken_only_if_no_other_fits() {
+    for (others, taken) in [(1, 2), (0, 1)] {
+        let shape = geometry(Level::Raid1, 2, 1 << 20, 3);
+        let mut record = with_bitmap(super::record(shape, others, None), REGION, &[1 << 5]);
+        record.volumes[0].slots[1].member = None;
+        record.volumes[0].slots[1].current = false;
+        record.members[1].state = MemberState::Spare;
+        record.members[1].returns_to = Some(Slot(1));
+        let options = Options {
+            auto_rebuild: false,
+            ..Options::default()
+        };
+        let mut array = Array::new(record, 1, 3, options);
+        let about_to_fail = [MemberId(1)].into_iter().collect();
+        let message = Message::AboutToFail(about_to_fail);
+        array.shared.borrow_mut().mail[0].push_back(message);
+        array.wait_ms(1);
+        array.command(Command::Rebuild(VolumeId(0))).unwrap();
+        array.run_until(|array| array.has_event(is_rebuilt));
+        let activated = Event::SpareActivated {
+            volume: VolumeId(0),
+            slot: Slot(1),
+            member: MemberId(taken),
+            about_to_fail: others == 0,
+        };
+        assert!(
+            array.has_event(|event| *event == activated),
+            "{activated:?}"
         );
     }
 }

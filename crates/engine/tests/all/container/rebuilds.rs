@@ -3,7 +3,7 @@
 use super::shared::{by_hand, check, fill, two_volumes};
 use crate::memory::{Array, geometry, record};
 use engine::control::bad_blocks::BadBlocks;
-use engine::control::message::{Command, Refused};
+use engine::control::message::{Command, Message, Refused};
 use engine::control::record::MemberState;
 use engine::event::{Event, JobName};
 use engine::layout::Level;
@@ -260,6 +260,97 @@ fn a_rebuild_that_is_given_up_begins_anew_on_record_before_its_drive_misses_a_wr
         array.shared.borrow_mut().disks[3].gone = true;
         check(&mut array, 0, &content);
     }
+}
+
+/// Tells the controller that these members, and no others, are about to fail.
+fn report(array: &mut Array, members: &[u8]) {
+    let members = members.iter().map(|&member| MemberId(member)).collect();
+    let message = Message::AboutToFail(members);
+    array.shared.borrow_mut().mail[0].push_back(message);
+    array.wait_ms(1);
+}
+
+/// The spares that have taken slots, and whether they were about to fail.
+fn activated(array: &Array) -> Vec<(u8, bool)> {
+    let shared = array.shared.borrow();
+    let spares = shared.events.iter().filter_map(|event| match event {
+        Event::SpareActivated {
+            member,
+            about_to_fail,
+            ..
+        } => Some((member.0, *about_to_fail)),
+        _ => None,
+    });
+    spares.collect()
+}
+
+#[test]
+fn a_spare_that_is_about_to_fail_is_taken_only_if_no_other_fits() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let taken = |about_to_fail: &[u8], is_other_too_small: bool| {
+        let mut spares = record(shape, 2, None);
+        if is_other_too_small {
+            spares.members[3].size_bytes -= 4 << 20;
+        }
+        let mut array = Array::new(spares, 1, 5, Options::default());
+        let content = fill(&mut array, 0, 1);
+        report(&mut array, about_to_fail);
+        array.command(Command::Fail(MemberId(1))).unwrap();
+        array.run_until(|array| ended(array, 0));
+        array.shared.borrow_mut().disks[0].gone = true;
+        check(&mut array, 0, &content);
+        activated(&array)
+    };
+    assert_eq!(taken(&[], false), [(2, false)], "the first of two alike");
+    assert_eq!(taken(&[2], false), [(3, false)]);
+    assert_eq!(taken(&[3], false), [(2, false)]);
+    // Any drive is better than none.
+    assert_eq!(taken(&[2, 3], false), [(2, true)]);
+    assert_eq!(taken(&[2], true), [(2, true)]);
+}
+
+/// A larger spare that is well is better than a smaller one that is about to fail.
+#[test]
+fn of_two_lost_slots_the_first_gets_the_spare_that_is_well() {
+    let shape = geometry(Level::Raid10, 4, 16 << 10, 64);
+    let mut spares = record(shape, 2, None);
+    spares.members[5].size_bytes += 4 << 20;
+    let mut array = Array::new(spares, 2, 5, Options::default());
+    let content = fill(&mut array, 0, 1);
+    report(&mut array, &[4]);
+    for lost in [0, 2] {
+        array.command(Command::Fail(MemberId(lost))).unwrap();
+    }
+    array.run_until(|array| activated(array).len() == 2 && ended_twice(array));
+    assert_eq!(activated(&array), [(5, false), (4, true)]);
+    check(&mut array, 0, &content);
+}
+
+fn ended_twice(array: &Array) -> bool {
+    let shared = array.shared.borrow();
+    let is_end = |event: &&Event| {
+        matches!(
+            event,
+            Event::JobEnded {
+                job: JobName::Rebuild,
+                complete: true,
+                ..
+            }
+        )
+    };
+    shared.events.iter().filter(is_end).count() == 2
+}
+
+#[test]
+fn what_is_about_to_fail_is_what_was_reported_last() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let mut array = Array::new(record(shape, 2, None), 1, 5, Options::default());
+    fill(&mut array, 0, 1);
+    report(&mut array, &[2]);
+    report(&mut array, &[3]);
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    array.run_until(|array| ended(array, 0));
+    assert_eq!(activated(&array), [(2, false)]);
 }
 
 #[test]

@@ -66,10 +66,10 @@ impl Exercise {
             _ => {
                 drop(shared);
                 let member = MemberId(member as u8);
-                let message = if script.one_in(2) {
-                    Message::CacheTurnedVolatile(member)
-                } else {
-                    Message::DiscardRefused(member)
+                let message = match script.below(3) {
+                    0 => Message::CacheTurnedVolatile(member),
+                    1 => Message::DiscardRefused(member),
+                    _ => Message::AboutToFail([member].into_iter().collect()),
                 };
                 self.send(0, message);
             }
