@@ -41,6 +41,8 @@ pub struct VolumeBook {
     every: ScrubEvery,
     /// An operator has given or ended a schedule since this process began.
     is_ordered_here: bool,
+    /// When the array began to be served, seconds since 1970; 0 until that is known.
+    start_s: u64,
 }
 
 /// What the book is given about the engine's state.
@@ -95,6 +97,7 @@ impl Book {
                 no_order_before_s: 0,
                 every: ScrubEvery::default(),
                 is_ordered_here: false,
+                start_s: 0,
             }
         };
         let volumes: Vec<VolumeBook> = record.volumes.iter().zip(uuids).map(volume).collect();
@@ -364,13 +367,13 @@ impl Book {
         !matches!(self.volumes[volume].every, ScrubEvery::Set(_))
     }
 
-    /// Has volumes with redundancy scrubbed so often from now on, unless an operator orders otherwise. It is called after
-    /// [`Book::load`].
+    /// Has volumes with redundancy scrubbed so often from now on, unless an operator orders otherwise. It is called when the
+    /// array begins to be served, after [`Book::load`].
     pub fn set_every(&mut self, every: ScrubEvery, now_s: u64) {
         let with_redundancy = self.volumes.iter_mut().filter(|one| one.shape.redundant());
         let mut is_changed = false;
         for one in with_redundancy {
-            one.every = every;
+            (one.every, one.start_s) = (every, now_s);
             is_changed |= every.apply(&mut one.kept, now_s);
         }
         if is_changed {
@@ -401,7 +404,8 @@ impl VolumeBook {
 
     /// The schedule that counts, and when its next scrub is due.
     fn next(&self) -> Option<(Schedule, u64)> {
-        self.every.next(&self.kept, self.is_ordered_here)
+        self.every
+            .next(&self.kept, self.is_ordered_here, self.start_s)
     }
 
     fn give_orders(&mut self, volume: VolumeId, now_s: u64, orders: &mut Vec<Command>) {

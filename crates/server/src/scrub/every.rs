@@ -4,12 +4,22 @@
 //! The first scrub that the settings cause is due a period after the volume was first served with them, and a share of
 //! the period later that depends on the volume's UUID: arrays that were made on one day, or that one upgrade reaches,
 //! do not all begin at once. Later scrubs count from the end of the one before.
+//!
+//! A machine that was off for months has to scrub all its arrays. They do not begin while it boots: no scrub is due sooner
+//! than [`SETTLE_S`] after the start. Those that were due before the start are spread over [`CATCH_UP_S`] after that, each
+//! at a moment that depends on the volume's UUID. Where scrubs follow each other quickly, both times are shorter.
 
 use super::kept::{Kept, Schedule};
 use metadata::crc32c::crc32c;
 
-/// The first scrubs of volumes are spread over this part of the period.
+/// The first scrubs of volumes are spread over this part of the period. After a start no scrub is postponed by more than twice
+/// this part.
 const SPREAD_PART: u64 = 4;
+/// No scheduled scrub begins sooner after the start: a machine has booted by then.
+const SETTLE_S: u64 = 10 * 60;
+/// Scrubs that were due before the start are spread over so much time: a machine with dozens of arrays begins one every few
+/// minutes, and one that only runs during the day begins all of them.
+const CATCH_UP_S: u64 = 4 * 3600;
 
 /// How often an array is scrubbed without an order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -65,8 +75,13 @@ impl ScrubEvery {
         }
     }
 
-    /// The schedule that counts and when its next scrub is due, in seconds since 1970.
-    pub(super) fn next(self, kept: &Kept, is_ordered_here: bool) -> Option<(Schedule, u64)> {
+    /// The schedule that counts and when its next scrub is due, in seconds since 1970, for a server that began at `start_s`.
+    pub(super) fn next(
+        self,
+        kept: &Kept,
+        is_ordered_here: bool,
+        start_s: u64,
+    ) -> Option<(Schedule, u64)> {
         let (schedule, is_automatic) = self.schedule(kept, is_ordered_here)?;
         let ended_s = kept.report.as_ref().and_then(|report| report.ended_s);
         let ended_s = ended_s.unwrap_or(0);
@@ -74,18 +89,30 @@ impl ScrubEvery {
         let next_s = next_s.saturating_add(schedule.every_s);
         let is_first = is_automatic && ended_s <= schedule.since_s;
         let later_s = match is_first {
-            true => share_s(&kept.uuid, schedule.every_s),
+            true => share_s(&kept.uuid, schedule.every_s / SPREAD_PART),
             false => 0,
         };
-        Some((schedule, next_s.saturating_add(later_s)))
+        let next_s = next_s.saturating_add(later_s);
+        let earliest_s = earliest_s(&kept.uuid, schedule.every_s, start_s, next_s < start_s);
+        Some((schedule, next_s.max(earliest_s)))
     }
 }
 
-/// How much later the first scrub of this volume is due: from none to a [`SPREAD_PART`]th of the period.
-fn share_s(uuid: &str, every_s: u64) -> u64 {
-    let widest_s = u128::from(every_s / SPREAD_PART);
+/// The moment before which no scheduled scrub of this volume begins, if the server began at `start_s`; `is_overdue` says that
+/// the scrub was due before that.
+fn earliest_s(uuid: &str, every_s: u64, start_s: u64, is_overdue: bool) -> u64 {
+    let part_s = every_s / SPREAD_PART;
+    let settled_s = start_s.saturating_add(SETTLE_S.min(part_s));
+    match is_overdue {
+        true => settled_s.saturating_add(share_s(uuid, CATCH_UP_S.min(part_s))),
+        false => settled_s,
+    }
+}
+
+/// The share of `widest_s` that this volume has: from none to all but a second of it.
+fn share_s(uuid: &str, widest_s: u64) -> u64 {
     let hash = u128::from(crc32c(uuid.as_bytes()));
-    ((widest_s * hash) >> 32) as u64
+    ((u128::from(widest_s) * hash) >> 32) as u64
 }
 
 #[cfg(test)]
@@ -94,22 +121,54 @@ mod tests {
 
     const DAY_S: u64 = 86_400;
 
-    #[test]
-    fn first_scrubs_are_spread_over_a_part_of_the_period() {
-        let uuids = (0..1000).map(|at| format!("{at:08x}:5d0a7e11:88c2f6d3:0b64a925"));
-        let shares: Vec<u64> = uuids.map(|uuid| share_s(&uuid, 30 * DAY_S)).collect();
-        let widest_s = 30 * DAY_S / SPREAD_PART;
-        assert!(shares.iter().all(|&share_s| share_s < widest_s));
+    /// Whether numbers are spread evenly over `from..from + widest`.
+    fn check_spread(numbers: &[u64], from: u64, widest: u64) {
+        let all = from..from + widest;
+        assert!(numbers.iter().all(|number| all.contains(number)));
         for eighth in 0..8 {
-            let part = eighth * widest_s / 8..(eighth + 1) * widest_s / 8;
-            let count = shares
+            let part = from + eighth * widest / 8..from + (eighth + 1) * widest / 8;
+            let count = numbers
                 .iter()
-                .filter(|share_s| part.contains(share_s))
+                .filter(|number| part.contains(number))
                 .count();
             assert!((75..175).contains(&count), "{count} of 1000 in {part:?}");
         }
+    }
+
+    fn uuids() -> impl Iterator<Item = String> {
+        (0..1000).map(|at| format!("{at:08x}:5d0a7e11:88c2f6d3:0b64a925"))
+    }
+
+    #[test]
+    fn first_scrubs_are_spread_over_a_part_of_the_period() {
+        let widest_s = 30 * DAY_S / SPREAD_PART;
+        let shares: Vec<u64> = uuids().map(|uuid| share_s(&uuid, widest_s)).collect();
+        check_spread(&shares, 0, widest_s);
         // The same after each restart.
-        assert_eq!(share_s("uuid", 30 * DAY_S), share_s("uuid", 30 * DAY_S));
+        assert_eq!(share_s("uuid", widest_s), share_s("uuid", widest_s));
+    }
+
+    #[test]
+    fn overdue_scrubs_begin_ten_minutes_after_the_start_and_in_the_four_hours_after_that() {
+        let start_s = 1_000_000;
+        let begin_s = |uuid: String| earliest_s(&uuid, 30 * DAY_S, start_s, true);
+        let begins: Vec<u64> = uuids().map(begin_s).collect();
+        check_spread(&begins, start_s + 600, 4 * 3600);
+        // What is due later only waits until the machine has booted.
+        assert_eq!(
+            earliest_s("uuid", 30 * DAY_S, start_s, false),
+            start_s + 600
+        );
+    }
+
+    #[test]
+    fn scrubs_that_follow_each_other_quickly_wait_less_than_half_their_period() {
+        for every_s in [0, 1, 3, 4, 60, 3600, DAY_S] {
+            for uuid in uuids().take(50) {
+                let waits_s = earliest_s(&uuid, every_s, 1000, true) - 1000;
+                assert!(waits_s * 2 <= every_s, "{waits_s} s of {every_s}");
+            }
+        }
     }
 
     #[test]
@@ -117,6 +176,7 @@ mod tests {
         let mut kept = Kept::default();
         let every = ScrubEvery::Set(Some(u64::MAX));
         assert!(every.apply(&mut kept, u64::MAX));
-        assert_eq!(every.next(&kept, false).unwrap().1, u64::MAX);
+        assert_eq!(every.next(&kept, false, u64::MAX).unwrap().1, u64::MAX);
+        assert_eq!(every.next(&kept, false, 0).unwrap().1, u64::MAX);
     }
 }

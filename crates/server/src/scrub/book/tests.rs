@@ -328,6 +328,75 @@ fn the_settings_have_an_array_scrubbed_a_period_after_it_was_first_served() {
     assert_eq!(next_s(&book), Some(ended_s + MONTH_S));
 }
 
+/// The machine was off for months.
+#[test]
+fn a_scrub_that_was_due_before_the_start_begins_a_while_after_it() {
+    let first = next_served(&book(), MONTHLY, NOW_S);
+    let start_s = NOW_S + 60 * DAY_S;
+    let mut book = next_served(&first, MONTHLY, start_s);
+    let due_s = next_s(&book).unwrap();
+    let booted_s = start_s + 600;
+    let catching_up = booted_s..booted_s + 4 * 3600;
+    assert!(catching_up.contains(&due_s), "{due_s}");
+    assert_eq!(look(&mut book, None, true, due_s - 1), []);
+    assert_eq!(look(&mut book, None, true, due_s), [check()]);
+    let a_day_later = next_served(&first, MONTHLY, start_s + DAY_S);
+    assert_eq!(next_s(&a_day_later), Some(due_s + DAY_S));
+    // The same holds for what an operator has ordered.
+    let weekly = Schedule {
+        every_s: 7 * DAY_S,
+        repair: false,
+        since_s: NOW_S,
+    };
+    let mut ordered = self::book();
+    ordered.set_schedule(0, Some(weekly));
+    let ordered = next_served(&ordered, ScrubEvery::Ordered, start_s);
+    assert_eq!(next_s(&ordered), Some(due_s));
+    // What is due soon after the start waits until the machine has booted, and no longer.
+    let due_s = next_s(&first).unwrap();
+    for (before_s, waits_until_s) in [(60, due_s + 540), (600, due_s), (5000, due_s)] {
+        let book = next_served(&first, MONTHLY, due_s - before_s);
+        assert_eq!(next_s(&book), Some(waits_until_s), "{before_s} s before");
+    }
+}
+
+#[test]
+fn an_interrupted_scrub_goes_on_right_after_the_start() {
+    let mut book = book();
+    begin(&mut book, JobName::Check, NOW_S);
+    let start_s = NOW_S + 60 * DAY_S;
+    let mut book = next_served(&book, MONTHLY, start_s);
+    let goes_on = Command::ContinueScrub {
+        volume: VOLUME,
+        repair: false,
+        from_bytes: 0,
+    };
+    assert_eq!(look(&mut book, None, true, start_s), [goes_on]);
+}
+
+#[test]
+fn volumes_of_one_array_are_scrubbed_one_after_the_other() {
+    let mut two = record(64 << 10);
+    two.volumes.push(two.volumes[0].clone());
+    let uuids = ["one", "two"].map(str::to_owned);
+    let mut book = Book::new(&two, &uuids, &[]);
+    book.set_every(MONTHLY, NOW_S);
+    let slots = vec![Vec::new(), Vec::new()];
+    let mut look = |jobs: [Option<JobStatus>; 2], now_s| {
+        book.look(&Look {
+            jobs: &jobs,
+            whole: &[true; 2],
+            slots: &slots,
+            now_s,
+        })
+    };
+    let later_s = NOW_S + 2 * MONTH_S;
+    assert_eq!(look([None, None], later_s), [check()]);
+    let runs = Some(job(JobName::Check, 0, false));
+    assert_eq!(look([runs, None], later_s + DAY_S), []);
+    assert_eq!(look([None, runs], later_s + DAY_S), []);
+}
+
 #[test]
 fn an_order_counts_where_the_settings_say_nothing_even_one_to_scrub_never() {
     let mut book = next_served(&book(), MONTHLY, NOW_S);
