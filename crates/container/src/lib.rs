@@ -2,7 +2,8 @@
 //!
 //! [`probe`] opens drives and reads the metadata on them; the [`assembly`] crate decides which record to use, and
 //! writes records. [`serving`] finds the processes that serve an array already, [`busy`] waits for drives that such a
-//! process has just released. [`machine`] lists the drives of this machine.
+//! process has just released. [`machine`] lists the drives of this machine, and [`bay`] says where one
+//! is plugged in.
 //!
 //! Every command that changes drives keeps these rules. Drives that somebody else uses ([`open`]) or claims
 //! ([`conflicts`]) are left alone. Whatever would be destroyed is searched for first ([`foreign`], [`occupied`]) and
@@ -15,6 +16,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod backup;
+pub mod bay;
 pub mod busy;
 pub mod conflicts;
 pub mod create;

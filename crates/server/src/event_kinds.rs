@@ -57,6 +57,8 @@ pub enum Kind {
     DriveTaken,
     /// A drive of the array has appeared and is not taken.
     DriveNotTaken,
+    /// An empty drive has appeared where a drive of the array was, and waits for an order.
+    EmptyDriveAppeared,
     /// A drive does not answer when asked.
     MemberSilent,
     /// A drive answers again.
@@ -107,7 +109,7 @@ struct Facts {
 
 /// In the order of [`Kind`].
 #[rustfmt::skip]
-const FACTS: [Facts; 42] = [
+const FACTS: [Facts; 43] = [
     Facts { kind: Kind::MemberFailed, name: "member-failed", severity: Severity::Critical,
         next: "replace the drive: `fullstripe replace` or `fullstripe add-spare` puts another in its place, and a spare that is there takes it at once" },
     Facts { kind: Kind::CacheTurnedVolatile, name: "cache-turned-volatile", severity: Severity::Warning,
@@ -156,6 +158,8 @@ const FACTS: [Facts; 42] = [
         next: "nothing" },
     Facts { kind: Kind::DriveNotTaken, name: "drive-not-taken", severity: Severity::Warning,
         next: "decide whether the array gets the drive; the event says why it has not, and how to give it" },
+    Facts { kind: Kind::EmptyDriveAppeared, name: "empty-drive-appeared", severity: Severity::Warning,
+        next: "type the command of the event if the drive is meant for the array; with `same_bay = \"adopt\"` in the settings, the array takes such a drive by itself" },
     Facts { kind: Kind::MemberSilent, name: "member-silent", severity: Severity::Warning,
         next: "look at the drive, its cable and its slot" },
     Facts { kind: Kind::MemberAnswers, name: "member-answers", severity: Severity::Info,

@@ -7,7 +7,12 @@
 //! too, because a device that appears anew was plugged in or reset. But a drive that keeps failing is not: each return
 //! starts a rebuild, which other drives pay for.
 //!
+//! An empty drive is taken, or an operator is told how to add it, if it appears where a drive of the array was that has
+//! failed or was removed: [`same_bay`].
+//!
 //! Devices that were there when the array started are left alone: what the start left out, an operator adds.
+
+mod same_bay;
 
 use super::event_kinds::Kind;
 use super::events::{Told, tell_spare_refused};
@@ -15,7 +20,7 @@ use super::remembering::Tell;
 use super::runtime::Shared;
 use super::status::{MemberStatus, Status};
 use crate::api::schema::SpareRequest;
-use crate::api::{Spares, command};
+use crate::api::{Spares, command, refuse_content, refuse_users};
 use anyhow::{Context, Result};
 use container::bitmap::{former, returning};
 use container::gather::{Device, Here, Look};
@@ -26,6 +31,7 @@ use drives::spec::Target;
 use engine::control::message::Command;
 use engine::units::MemberId;
 use metadata::imsm::start::StartOptions;
+use same_bay::{BayStep, Bays, Newcomer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +52,8 @@ pub struct Newcomers {
     pub seen: BTreeSet<Device>,
     /// Whether a drive without bitmaps is rebuilt whole.
     pub rebuild: bool,
+    /// Whether an empty drive in the bay of one that failed or was removed becomes a spare; else an event tells how to add it.
+    pub adopts_empty: bool,
     /// Specifications of spares whose device was missing at the start.
     pub spares: Vec<String>,
 }
@@ -84,6 +92,8 @@ struct Watch {
     shared: Arc<Shared>,
     spares: Arc<Spares>,
     tell: Tell,
+    /// Where the array's drives are, or were.
+    bays: Bays,
     /// How often each device that could not be taken yet was tried.
     tried: BTreeMap<Device, u32>,
 }
@@ -106,12 +116,14 @@ impl Watch {
             shared,
             spares,
             tell,
+            bays: Bays::of_this_machine(),
             tried: BTreeMap::new(),
         }
     }
 
     /// Looks at the devices that are new among `devices`.
     fn look(&mut self, devices: Vec<Device>) {
+        self.bays.learn(&self.shared.drives());
         self.newcomers.seen.retain(|seen| devices.contains(seen));
         self.tried.retain(|tried, _| devices.contains(tried));
         for device in devices {
@@ -136,7 +148,7 @@ impl Watch {
             return false;
         };
         if container_of(&probed).is_none_or(|uuid| uuid.to_string() != self.newcomers.uuid) {
-            return true;
+            return self.try_in_same_bay(&probed, &device.path, is_last);
         }
         match self.step(&probed, &device.path) {
             Step::Wait => false,
@@ -197,11 +209,58 @@ impl Watch {
     /// Removes the failed drive that it was, and adds it.
     fn take(&self, path: &str, failed: Option<u8>) -> Result<String, String> {
         if let Some(id) = failed.map(MemberId) {
-            command(&self.shared, Command::Remove(id)).map_err(|why| why.to_string())?;
-            self.shared.detach(id);
+            self.remove(id)?;
         }
         let taken = self.spares.take_back(&self.shared, path);
         taken.map(|done| done.text).map_err(|error| error.sentence)
+    }
+
+    /// As [`Watch::try_to_take`], of a drive that is none of the array's.
+    fn try_in_same_bay(&self, probed: &Probed, path: &str, is_last: bool) -> bool {
+        let status = self.shared.status();
+        let Some(before) = self.bays.last_in_bay_of(path, &status) else {
+            return true;
+        };
+        let content = match refuse_content(probed) {
+            // It cannot be read; it has perhaps just appeared.
+            Err(error) if !error.protects_data => return false,
+            other => other.err().map(|error| error.sentence),
+        };
+        let newcomer = Newcomer {
+            path,
+            serial: probed.serial.to_string(),
+            content,
+            unfit: (self.spares.check(&status, probed).err()).map(|error| error.sentence),
+            users: refuse_users(probed).err().map(|error| error.sentence),
+        };
+        let told = match same_bay::step(&status, before, &newcomer) {
+            BayStep::Leave => return true,
+            BayStep::Wait(_) if !is_last => return false,
+            BayStep::Wait(why) | BayStep::Refuse(why) => same_bay::not_taken(path, before, &why),
+            BayStep::Take if !self.newcomers.adopts_empty => same_bay::waits(path, before),
+            BayStep::Take => match self.adopt(path, before) {
+                Ok(sentence) => same_bay::adopted(path, before, &sentence),
+                Err(why) if is_last => same_bay::not_taken(path, before, &why),
+                Err(_) => return false,
+            },
+        };
+        (self.tell)(told);
+        true
+    }
+
+    /// Removes the failed drive that was there before, and adds the empty one.
+    fn adopt(&self, path: &str, before: &MemberStatus) -> Result<String, String> {
+        if before.state == "failed" {
+            self.remove(MemberId(before.id))?;
+        }
+        let added = self.spares.add_empty(&self.shared, path);
+        added.map(|done| done.text).map_err(|error| error.sentence)
+    }
+
+    fn remove(&self, failed: MemberId) -> Result<(), String> {
+        command(&self.shared, Command::Remove(failed)).map_err(|why| why.to_string())?;
+        self.shared.detach(failed);
+        Ok(())
     }
 
     /// Adds spares whose device is there now.

@@ -38,6 +38,7 @@ rate = "200m"
 scrub_every = "1d 12h"
 deadline_s = 3_600
 auto_rebuild = false
+same_bay = "adopt"
 on_event = '''logger "$FULLSTRIPE_TEXT"'''
 degraded_after_s = 0
 [array."slow.1"]

@@ -60,7 +60,7 @@ const DAY_S: u64 = 86_400;
 const DEGRADED_AFTER_S: RangeInclusive<u64> = 0..=3600;
 
 /// The keys of a block `[array.NAME]`, in the order in which they are shown.
-pub const KEYS: [&str; 19] = [
+pub const KEYS: [&str; 20] = [
     "uuid",
     "attach",
     "nbd",
@@ -78,6 +78,7 @@ pub const KEYS: [&str; 19] = [
     "scrub_every",
     "deadline_s",
     "auto_rebuild",
+    "same_bay",
     "on_event",
     "degraded_after_s",
 ];
@@ -131,6 +132,8 @@ pub struct ArraySettings {
     pub deadline_s: u64,
     /// Spares replace failed members without an order.
     pub auto_rebuild: bool,
+    /// What is done with an empty drive that is put where a drive was that failed or was removed.
+    pub same_bay: SameBay,
     /// The event hook: run by `sh -c` for every event.
     pub on_event: Option<String>,
     /// How long after the last member appeared an array that lacks members nobody marked failed is started without
@@ -160,6 +163,7 @@ impl ArraySettings {
             scrub_every: None,
             deadline_s: 30,
             auto_rebuild: true,
+            same_bay: SameBay::Ask,
             on_event: None,
             degraded_after_s: 30,
         }
@@ -181,6 +185,29 @@ impl fmt::Display for ScrubPeriod {
             ScrubPeriod::Seconds(seconds) => out.write_str(&words::typed_duration(*seconds)),
             ScrubPeriod::Off => out.write_str("off"),
         }
+    }
+}
+
+/// What is done with an empty drive that is put where a drive of the array was that failed or was removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SameBay {
+    /// An event tells which command adds it.
+    Ask,
+    /// It becomes a spare without an order.
+    Adopt,
+}
+
+impl SameBay {
+    /// Every choice.
+    pub const ALL: [SameBay; 2] = [SameBay::Ask, SameBay::Adopt];
+}
+
+impl fmt::Display for SameBay {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            SameBay::Ask => "ask",
+            SameBay::Adopt => "adopt",
+        })
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::sound::{Concerns, Mistake, Sound};
 use crate::{
     AlertSettings, ArraySettings, Attach, DEADLINE_S, DEGRADED_AFTER_S, KEYS, SCRUB_EVERY_MAX_S,
-    SHARDS, ScrubPeriod, check_name,
+    SHARDS, SameBay, ScrubPeriod, check_name,
 };
 use anyhow::{Result, anyhow};
 use drives::spec::{MemberSpec, parse_size};
@@ -266,6 +266,7 @@ impl Field<'_> {
             "scrub_every" => array.scrub_every = Some(self.scrub_period()?),
             "deadline_s" => array.deadline_s = self.number(&DEADLINE_S)?,
             "auto_rebuild" => array.auto_rebuild = self.truth()?,
+            "same_bay" => array.same_bay = self.same_bay()?,
             "on_event" => array.on_event = Some(self.command()?),
             "degraded_after_s" => array.degraded_after_s = self.number(&DEGRADED_AFTER_S)?,
             unknown => return Err(self.source.error(key_span, self.unknown(unknown, &KEYS))),
@@ -354,6 +355,12 @@ impl Field<'_> {
         let text = self.text()?;
         let found = Attach::ALL.into_iter().find(|one| one.to_string() == text);
         found.ok_or_else(|| self.refused("give \"auto\", \"ublk\", \"nbd\" or \"off\""))
+    }
+
+    fn same_bay(&self) -> Result<SameBay> {
+        let text = self.text()?;
+        let found = SameBay::ALL.into_iter().find(|one| one.to_string() == text);
+        found.ok_or_else(|| self.refused("give \"ask\" or \"adopt\""))
     }
 
     /// In order, and each once.

@@ -45,6 +45,7 @@ pub fn value(array: &ArraySettings, key: &str) -> Option<Value> {
         "scrub_every" => Value::Text(array.scrub_every?.to_string()),
         "deadline_s" => Value::Number(array.deadline_s),
         "auto_rebuild" => Value::Truth(array.auto_rebuild),
+        "same_bay" => Value::Text(array.same_bay.to_string()),
         "on_event" => Value::Text(array.on_event.clone()?),
         "degraded_after_s" => Value::Number(array.degraded_after_s),
         _ => panic!("{key} is no key of an array"),

@@ -64,7 +64,7 @@ fn every_key_is_read() {
         "attach = 'ublk'\nnbd = ['unix:/run/fast.sock', 'tcp:localhost']\ninsecure = true\n\
          vhost_user = '/run/vms'\nnvmet = 'tcp://10.0.0.5'\nnvmet_hosts = ['nqn.b', 'nqn.a', 'nqn.b']\n\
          spares = ['/dev/sdx', 'ram:8m,serial=S']\nshards = 0x10\nmemory = '1g'\ncompletion = 'hybrid:7'\n\
-         rate = '200m'\nscrub_every = '1d 12h'\ndeadline_s = 3_600\nauto_rebuild = false\non_event = 'logger \"$FULLSTRIPE_TEXT\"'\n\
+         rate = '200m'\nscrub_every = '1d 12h'\ndeadline_s = 3_600\nauto_rebuild = false\nsame_bay = 'adopt'\non_event = 'logger \"$FULLSTRIPE_TEXT\"'\n\
          degraded_after_s = 0",
     );
     let wanted = ArraySettings {
@@ -88,6 +88,7 @@ fn every_key_is_read() {
         scrub_every: Some(ScrubPeriod::Seconds(129_600)),
         deadline_s: 3600,
         auto_rebuild: false,
+        same_bay: SameBay::Adopt,
         on_event: Some("logger \"$FULLSTRIPE_TEXT\"".to_owned()),
         degraded_after_s: 0,
     };
@@ -118,6 +119,14 @@ fn a_mistake_is_told_with_line_key_and_what_to_do() {
         (
             "deadline_s = 0",
             "file:3: array.fast.deadline_s cannot be 0; give a whole number from 1 to 3600",
+        ),
+        (
+            "same_bay = true",
+            "file:3: array.fast.same_bay cannot be true; give a text in quotation marks",
+        ),
+        (
+            "same_bay = 'take'",
+            "file:3: array.fast.same_bay cannot be 'take'; give \"ask\" or \"adopt\"",
         ),
         (
             "degraded_after_s = -1",
@@ -263,7 +272,7 @@ fn an_unknown_key_names_the_known_ones_and_the_nearest() {
     assert_eq!(
         found,
         "file:3: array.fast has no key \"sahrds\"; did you mean \"shards\"? The keys are uuid, attach, nbd, tls, insecure, vhost_user, \
-         nvmet, nvmet_hosts, nvmet_insecure, spares, shards, memory, completion, rate, scrub_every, deadline_s, auto_rebuild, on_event and degraded_after_s"
+         nvmet, nvmet_hosts, nvmet_insecure, spares, shards, memory, completion, rate, scrub_every, deadline_s, auto_rebuild, same_bay, on_event and degraded_after_s"
     );
     let found = error(&block("colour = 1"));
     assert!(
@@ -356,7 +365,7 @@ fn what_is_shown_has_every_key_and_marks_defaults() {
              completion = \"interrupt\"  # default\n\
              # rate is not given: the limit that `fullstripe rate` set last applies  # default\n\
              # scrub_every is not given: what `fullstripe scrub --every` set last applies, or \"30d\"  # default\n\
-             deadline_s = 30  # default\nauto_rebuild = true  # default\n\
+             deadline_s = 30  # default\nauto_rebuild = true  # default\nsame_bay = \"ask\"  # default\n\
              # on_event is not given: no command is run  # default\ndegraded_after_s = 30  # default"
         )
     );

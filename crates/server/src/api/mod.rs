@@ -40,7 +40,7 @@ mod tests;
 pub use event_log::EventLog;
 pub use hook::Hook;
 pub(crate) use replaceable::check_replaceable;
-pub use spare::Spares;
+pub use spare::{Spares, refuse_content, refuse_users};
 pub use state::command;
 
 use crate::exporting::Exports;

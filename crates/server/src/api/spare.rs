@@ -16,7 +16,7 @@ use crate::runtime::{Shared, lock};
 use crate::status::{MemberStatus, Status};
 use container::Container;
 use container::bitmap::{former, returning};
-use container::foreign::{Ends, in_words};
+use container::foreign::{Ends, Finding, in_words};
 use container::log::{initialise_all, logged_volumes};
 use container::occupied;
 use container::persist::Identity;
@@ -65,6 +65,8 @@ enum Terms {
     AsAsked,
     /// Only one that holds nothing but an older state of the container.
     OnlyFormer,
+    /// Only one that holds nothing.
+    OnlyEmpty,
 }
 
 impl Spares {
@@ -120,6 +122,18 @@ impl Spares {
         self.add_on(Terms::OnlyFormer, shared, &request)
     }
 
+    /// Adds a drive on which nothing is found, not even the record of a spare. Blocks.
+    ///
+    /// # Errors
+    /// As [`Spares::add`], and 409 for a drive that holds anything.
+    pub fn add_empty(&self, shared: &Shared, drive: &str) -> Result<Done, ApiError> {
+        let request = SpareRequest {
+            drive: drive.to_owned(),
+            force: false,
+        };
+        self.add_on(Terms::OnlyEmpty, shared, &request)
+    }
+
     fn add_on(
         &self,
         terms: Terms,
@@ -157,15 +171,14 @@ impl Spares {
         let returns = returning(&probed, &self.mpb).filter(|_| !request.force);
         let force = match terms {
             Terms::AsAsked => request.force,
-            // Whoever asked has looked at the drive before, but another one may have its path now.
-            Terms::OnlyFormer if former(&probed, &self.mpb).is_none() => {
-                return Err(ApiError::conflict(format!(
-                    "what {} holds is not just an older state of the array",
-                    probed.drive.name()
-                ))
-                .protecting_data());
+            Terms::OnlyFormer => {
+                self.refuse_other_than_former(&probed)?;
+                returns.is_none()
             }
-            Terms::OnlyFormer => returns.is_none(),
+            Terms::OnlyEmpty => {
+                refuse_content(&probed)?;
+                false
+            }
         };
         refuse_foreign(&probed, force || returns.is_some())?;
         let name = probed.drive.name().to_owned();
@@ -221,6 +234,16 @@ impl Spares {
         })
     }
 
+    /// Whoever asked has looked at the drive before, but another one may have its path now.
+    fn refuse_other_than_former(&self, probed: &Probed) -> Result<(), ApiError> {
+        if former(probed, &self.mpb).is_some() {
+            return Ok(());
+        }
+        let name = probed.drive.name();
+        let sentence = format!("what {name} holds is not just an older state of the array");
+        Err(ApiError::conflict(sentence).protecting_data())
+    }
+
     /// Saves what the drive holds and clears the marks by which programs recognise it; returns what it was and where
     /// the copy is.
     fn make_free(&self, probed: &Probed) -> Result<Option<String>, ApiError> {
@@ -240,7 +263,12 @@ impl Spares {
         free(std::slice::from_ref(probed)).map_err(|error| ApiError::conflict(format!("{error:#}")))
     }
 
-    fn check(&self, status: &Status, probed: &Probed) -> Result<(), ApiError> {
+    /// Refuses a drive of other sectors than the array's, one that is too small, and one whose serial number the array has
+    /// already.
+    ///
+    /// # Errors
+    /// 409: what is wrong with it.
+    pub fn check(&self, status: &Status, probed: &Probed) -> Result<(), ApiError> {
         let name = probed.drive.name();
         if probed.sector != self.sector {
             return Err(ApiError::conflict(format!(
@@ -361,23 +389,51 @@ fn open(spec: MemberSpec) -> Result<Probed, ApiError> {
     })
 }
 
+/// Refuses a drive that is in use.
+///
+/// # Errors
+/// One sentence that says by whom.
+pub fn refuse_users(probed: &Probed) -> Result<(), ApiError> {
+    let users = probed.path().map(holders).unwrap_or_default();
+    if users.is_empty() {
+        return Ok(());
+    }
+    let (name, users) = (probed.drive.name(), users.join(", "));
+    let sentence = format!("{name} is in use by {users}; release it first");
+    Err(ApiError::conflict(sentence).protecting_data())
+}
+
+/// Refuses a drive on which anything is found, also the record of a spare.
+///
+/// # Errors
+/// One sentence that says what was found, and which command takes the drive; or the drive cannot be read.
+pub fn refuse_content(probed: &Probed) -> Result<(), ApiError> {
+    let held = held(probed)?;
+    if held.is_empty() {
+        return Ok(());
+    }
+    let (name, held) = (probed.drive.name(), in_words(&held));
+    let sentence =
+        format!("it holds {held}; `fullstripe add-spare {name} --force` takes it all the same");
+    Err(ApiError::conflict(sentence).protecting_data())
+}
+
+fn held(probed: &Probed) -> Result<Vec<Finding>, ApiError> {
+    let ends = Ends::read(probed).map_err(|error| ApiError::conflict(format!("{error:#}")))?;
+    Ok(occupied::held(probed, &ends))
+}
+
 /// Refuses a drive that is in use, and without `force` one that holds known structures.
 ///
 /// # Errors
 /// One sentence that says what was found on the drive.
 pub fn refuse_foreign(probed: &Probed, force: bool) -> Result<(), ApiError> {
-    let name = probed.drive.name();
-    let users = probed.path().map(holders).unwrap_or_default();
-    if !users.is_empty() {
-        let users = users.join(", ");
-        let sentence = format!("{name} is in use by {users}; release it first");
-        return Err(ApiError::conflict(sentence).protecting_data());
-    }
+    refuse_users(probed)?;
     if force {
         return Ok(());
     }
-    let ends = Ends::read(probed).map_err(|error| ApiError::conflict(format!("{error:#}")))?;
-    let held = occupied::held(probed, &ends);
+    let name = probed.drive.name();
+    let held = held(probed)?;
     let is_spare = matches!(&probed.found, Ok(Some(found)) if found.mpb.is_spare());
     if held.len() == usize::from(is_spare) {
         return Ok(());

@@ -8,6 +8,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 use tempfile::TempDir;
 
+mod in_same_bay;
+
 /// An array on files, its watch, and what the watch has told.
 struct Bench {
     served: Served,
@@ -38,6 +40,7 @@ impl Bench {
             uuid: Uuid::of_container(spares.record_at_start()).to_string(),
             seen: BTreeSet::new(),
             rebuild: true,
+            adopts_empty: false,
             spares: Vec::new(),
         };
         let told = Arc::new(Mutex::new(Vec::new()));

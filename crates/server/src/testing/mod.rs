@@ -237,6 +237,11 @@ impl Drop for Served {
 
 /// Writes a container with the volume `v` to `drives`.
 pub fn create(level: Level, drives: &mut [Probed]) {
+    create_of_family(0x5EED, level, drives);
+}
+
+/// The same; containers of different families have different UUIDs.
+pub(crate) fn create_of_family(family_num: u32, level: Level, drives: &mut [Probed]) {
     let new: Vec<NewDrive> = drives
         .iter()
         .map(|probed| NewDrive {
@@ -255,7 +260,7 @@ pub fn create(level: Level, drives: &mut [Probed]) {
         allow_wide: false,
     };
     let identity = ContainerIdentity {
-        family_num: 0x5EED,
+        family_num,
         creation_time: 1_700_000_000,
     };
     let mut mpb = Mpb::create(&new, &volume, identity).unwrap();

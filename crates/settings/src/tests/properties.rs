@@ -26,7 +26,7 @@ fn any_array() -> impl Strategy<Value = ArraySettings> {
         1..=u16::MAX,
         prop::collection::btree_set("nqn[.][a-z\"\\\\:]{0,9}", 0..3),
     ));
-    let truths = any::<(bool, bool)>();
+    let truths = any::<(bool, bool, bool)>();
     let texts = (uuid, attach, nbd, spares, completion);
     (
         texts,
@@ -69,6 +69,7 @@ fn any_array() -> impl Strategy<Value = ArraySettings> {
                     scrub_every,
                     deadline_s: numbers.2,
                     auto_rebuild: truths.1,
+                    same_bay: SameBay::ALL[usize::from(truths.2)],
                     on_event,
                     degraded_after_s: numbers.3,
                 }

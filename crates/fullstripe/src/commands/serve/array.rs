@@ -21,7 +21,7 @@ use server::nvmet::NvmetRequest;
 use server::status::DeviceKind;
 use server::{AlertOptions, Hearer, Newcomers, Ping, ScrubEvery, ServeOptions, Server};
 use settings::sound::{Concerns, Mistake, Sound};
-use settings::{AlertSettings, ArraySettings, Attach, SCRUB_EVERY_S, ScrubPeriod};
+use settings::{AlertSettings, ArraySettings, Attach, SCRUB_EVERY_S, SameBay, ScrubPeriod};
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -257,6 +257,7 @@ impl Array {
             uuid: settings.uuid.clone(),
             seen,
             rebuild: settings.auto_rebuild,
+            adopts_empty: settings.same_bay == SameBay::Adopt,
             spares: settings.spares.iter().filter(is_missing).cloned().collect(),
         }
     }
