@@ -59,6 +59,18 @@ serve() {
     done
 }
 
+# serve_array NAME: starts the server of an array of the settings file, and waits until it serves.
+serve_array() {
+    rm -f /run/serve.code
+    : > /run/serve.log
+    setsid sh -c 'fullstripe serve --array "$1" --socket $FULLSTRIPE_SOCKET & echo $! > /run/serve.pid; wait $!; echo $? > /run/serve.code' \
+        serve "$1" >> /run/serve.log 2>&1 &
+    until grep -q '^serving' /run/serve.log; do
+        [ ! -e /run/serve.code ] || fail "the server did not start: $(cat /run/serve.log)"
+        sleep 0.1
+    done
+}
+
 # healthy: fails unless every volume has its redundancy.
 healthy() { fullstripe status --check || fail "the array lacks redundancy: $(fullstripe status)"; }
 

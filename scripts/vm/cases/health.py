@@ -30,14 +30,7 @@ spares = ["$(drive {spare})"]
 [alerts]
 exec = "cat >> /run/alerts; echo >> /run/alerts"
 END
-    rm -f /run/serve.code
-    : > /run/serve.log
-    setsid sh -c 'fullstripe serve --array data --socket $FULLSTRIPE_SOCKET & echo $! > /run/serve.pid; wait $!; echo $? > /run/serve.code' \\
-        >> /run/serve.log 2>&1 &
-    until grep -q '^serving' /run/serve.log; do
-        [ ! -e /run/serve.code ] || fail "the server did not start: $(cat /run/serve.log)"
-        sleep 0.1
-    done
+    serve_array data
     attach vol0 0
     make_fs ext4 $device
     mount_fs ext4 $device /mnt
