@@ -6,7 +6,7 @@ import shutil
 from interop.requirement import require
 
 from .guest import JOB_SECONDS
-from .machine import drive
+from .machine import DRIVE_BYTES, drive
 
 MOST_WORDS = 3000
 
@@ -67,3 +67,14 @@ class Bench:
     def plug(self, number):
         """Puts the drive, as it was, into the same slot."""
         self.guest.plug(drive(number, self.sector_bytes))
+
+    def plug_new(self, number, new_number, content=None):
+        """Puts another drive, whose serial number has `new_number`, into the slot of a drive that was unplugged. It is empty
+        except for `content`, which gives bytes by their offsets."""
+        with open(os.path.join(self.guest.place, f"drive{number}"), "r+b") as file:
+            file.truncate(0)
+            file.truncate(DRIVE_BYTES)
+            for offset, data in (content or {}).items():
+                file.seek(offset)
+                file.write(data)
+        self.guest.plug({**drive(number, self.sector_bytes), "serial": f"drive{new_number}"})
