@@ -219,8 +219,11 @@ fn a_drive_that_is_no_former_member_is_not_taken_back() {
 #[test]
 fn a_drive_of_another_array_is_none_of_ours() {
     let mut bench = Bench::new(Level::Raid5, 3);
-    let other = Bench::new(Level::Raid1, 2);
     bench.fail("d1.img");
-    bench.watch.look(vec![other.device("d0.img", 1)]);
+    let device = bench.device("other.img", 1);
+    let file = std::fs::File::create(&device.path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    in_same_bay::make_member_of_other_array(&device.path);
+    bench.watch.look(vec![device]);
     assert_eq!(bench.told(), [""; 0]);
 }

@@ -134,7 +134,7 @@ fn make_spare(path: &str) {
 }
 
 /// Writes the record of an array that is not the one of the tests.
-fn make_member_of_other_array(path: &str) {
+pub fn make_member_of_other_array(path: &str) {
     let twin = format!("{path}.twin");
     std::fs::copy(path, &twin).unwrap();
     let specs = [path.to_owned(), twin];
