@@ -57,6 +57,7 @@ vm-long fakeroot   fakeroot
 vm     kmod        depmod
 vm     lvm2        lvm
 vm-long mmdebstrap mmdebstrap
+vm-long ovmf        /usr/share/ovmf/OVMF.fd
 vm     nbd-client  nbd-client
 vm     nvme-cli    nvme
 vm     qemu-system-x86 qemu-system-x86_64

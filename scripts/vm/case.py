@@ -6,6 +6,7 @@ from interop.requirement import Failed
 
 from . import debian
 from .bench import Bench
+from .machine import DRIVE_BYTES
 from .system import System, SystemBench
 
 
@@ -13,9 +14,11 @@ class Case:
     """`run(bench)` returns what it found, in a few words, or raises Failed. With `reboots` it has a machine of its own, which
     runs a Debian with systemd, and its bench is a SystemBench. With `built` it needs a program
     that has to be built (image.py). With `by_name` it runs only when its group is asked for. With `boots` it is `run(case, machine)`, which
-    boots a guest of its own. `way` is how volumes become block devices (attach.py)."""
+    boots a guest of its own. `way` is how volumes become block devices (attach.py). `drive_bytes` is the size of each drive of a
+    case with `reboots`."""
 
-    def __init__(self, group, name, run, sector_bytes=512, reboots=False, built=False, way="nbd", by_name=False, boots=False):
+    def __init__(self, group, name, run, sector_bytes=512, reboots=False, built=False, way="nbd", by_name=False, boots=False,
+                 drive_bytes=DRIVE_BYTES):
         self.group = group
         self.name = name
         self.run = run
@@ -25,6 +28,7 @@ class Case:
         self.way = way
         self.by_name = by_name
         self.boots = boots
+        self.drive_bytes = drive_bytes
 
     def full_name(self):
         return f"{self.group}: {self.name} by {self.way}"
@@ -71,7 +75,7 @@ class Worker:
 
     def on_its_own(self, case):
         self.let_go()
-        system = System(self.machine, debian.build(self.store), case.sector_bytes)
+        system = System(self.machine, debian.build(self.store), case.sector_bytes, case.drive_bytes)
         try:
             return case.run(SystemBench(system, case))
         finally:

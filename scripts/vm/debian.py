@@ -13,10 +13,13 @@ from interop.machine import find_program
 from interop.requirement import Failed, require
 
 from . import attach
+from .machine import FIRMWARE
 
 SUITE = "bookworm"
 PACKAGES = ["systemd", "systemd-sysv", "udev", "e2fsprogs", "xfsprogs", "fdisk", "mdadm", "lvm2", "cryptsetup-bin", "nvme-cli",
-            *attach.PACKAGES]
+            *attach.PACKAGES,
+            # For the case that boots from an array: the initramfs, the EFI partition and the boot loader.
+            "initramfs-tools", "busybox", "zstd", "dosfstools", "grub2-common", "grub-efi-amd64-bin"]
 DISK_BYTES = 1 << 30
 BUILD_SECONDS = 900
 PROGRAMS = ["mmdebstrap", "fakeroot", "mkfs.ext4", "qemu-img", "tar"]
@@ -31,8 +34,9 @@ MAKE_DISK = """
 
 
 def missing():
-    """The programs that this machine lacks."""
-    return [name for name in PROGRAMS + (PROGRAMS_WITHOUT_ROOT if os.geteuid() else []) if not find_program(name)]
+    """The programs and the firmware that this machine lacks."""
+    programs = PROGRAMS + (PROGRAMS_WITHOUT_ROOT if os.geteuid() else [])
+    return [name for name in programs if not find_program(name)] + [path for path in [FIRMWARE] if not os.path.exists(path)]
 
 
 def mirror():

@@ -19,6 +19,8 @@ MEMORY = "1536M"
 PATCHED_UNDER_A_RUNNING_CPU = "Oops: int3"
 BOOTS_MAX = 3
 COMMAND_LINE = "console=ttyS0 panic=-1 quiet mitigations=off"
+# The firmware of a PC, of Debian's package ovmf. It knows NVMe drives and EFI partitions, and nothing of RAID.
+FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 
 
 def drive(number, sector_bytes):
@@ -40,11 +42,15 @@ class Machine:
         self.running = set()
         self.ended = False
 
-    def words(self, place, sector_bytes, kernel_words, more):
-        """QEMU's command line, with more words for the kernel and for QEMU. Drives that are in the folder already stay."""
+    def starts_kernel(self, kernel_words):
+        """QEMU's words for a machine that starts the lane's kernel and image at once, with more words for the kernel."""
+        return ["-kernel", self.kernel.image, "-initrd", self.image, "-append", f"{COMMAND_LINE} {kernel_words}"]
+
+    def words(self, place, sector_bytes, start, more, drive_bytes):
+        """QEMU's command line, with the words `start` for what it starts, and more words. Drives that are in the folder already
+        stay."""
         words = [find_program("qemu-system-x86_64"), "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max",
-                 "-smp", "2", "-m", MEMORY, "-nodefaults", "-display", "none", "-no-reboot",
-                 "-kernel", self.kernel.image, "-initrd", self.image, "-append", f"{COMMAND_LINE} {kernel_words}",
+                 "-smp", "2", "-m", MEMORY, "-nodefaults", "-display", "none", "-no-reboot", *start,
                  "-serial", f"file:{place}/console",
                  "-serial", f"unix:{place}/jobs,server=on,wait=off",
                  "-qmp", f"unix:{place}/qmp,server=on,wait=off",
@@ -52,7 +58,7 @@ class Machine:
         for number in range(DRIVES):
             path = os.path.join(place, f"drive{number}")
             with open(path, "ab") as file:
-                file.truncate(DRIVE_BYTES)
+                file.truncate(drive_bytes)
             words += ["-blockdev", f"driver=raw,node-name=file{number},discard=unmap,file.driver=file,file.filename={path}",
                       "-device", f"pcie-root-port,id=slot{number},chassis={number},slot={number}",
                       "-device", ",".join(f"{key}={value}" for key, value in drive(number, sector_bytes).items())]
@@ -64,21 +70,23 @@ class Machine:
         os.mkdir(os.path.join(place, "host"))
         return self.boot_in(place, sector_bytes)
 
-    def boot_in(self, place, sector_bytes, kernel_words="", more=()):
-        """Boots a guest with the drives in the folder `place`, if there are any yet."""
+    def boot_in(self, place, sector_bytes, start=None, more=(), drive_bytes=DRIVE_BYTES):
+        """Boots a guest with the drives in the folder `place`, if there are any yet. `start` has QEMU's words for what is started, if
+        not the lane's own system."""
+        words = self.words(place, sector_bytes, start or self.starts_kernel(""), list(more), drive_bytes)
         for _ in range(BOOTS_MAX - 1):
             try:
-                return self.boot_once(place, sector_bytes, kernel_words, more)
+                return self.boot_once(place, words)
             except Failed:
                 with open(os.path.join(place, "console"), encoding="utf-8", errors="replace") as console:
                     if PATCHED_UNDER_A_RUNNING_CPU not in console.read():
                         raise
-        return self.boot_once(place, sector_bytes, kernel_words, more)
+        return self.boot_once(place, words)
 
-    def boot_once(self, place, sector_bytes, kernel_words, more):
+    def boot_once(self, place, words):
         require(not self.ended, "the lane ends")
         self.boots += 1
-        guest = Guest(self.words(place, sector_bytes, kernel_words, list(more)), place)
+        guest = Guest(words, place)
         self.running.add(guest)
         try:
             guest.wait_for_boot()
