@@ -31,7 +31,7 @@ pub mod occupied;
 pub mod open;
 pub mod probe;
 pub mod refusal;
-mod root_drive;
+pub mod root_drive;
 pub mod serving;
 pub mod state_folder;
 pub mod whole_file;

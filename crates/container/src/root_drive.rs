@@ -1,4 +1,4 @@
-//! Refuses the drives that the root file system of this machine lies on.
+//! Recognises and refuses the drives that the root file system of this machine lies on.
 //!
 //! No process can serve them: it would have to start before the root is mounted, and to end after the root is gone. Linux md can,
 //! because it is part of the kernel. Most such drives are busy anyway; this says what to do instead, and holds where the kernel
@@ -7,8 +7,22 @@
 use crate::probe::parse_spec;
 use crate::refusal::refused;
 use anyhow::Result;
-use drives::layers::Layers;
+use drives::layers::{Layer, Layers};
 use drives::spec::Target;
+use std::path::Path;
+
+/// Whether the root file system of this machine lies on the drive at `path`, through md, LVM or anything else.
+#[must_use]
+pub fn has_root(path: &Path) -> bool {
+    let layers = Layers::below("/");
+    let root = layers.root_file_system();
+    root.is_some_and(|root| is_below(&layers, &root, path))
+}
+
+fn is_below(layers: &Layers, root: &Layer, path: &Path) -> bool {
+    let device = layers.device(path);
+    device.is_some_and(|device| root.devices.contains(&device))
+}
 
 /// Refuses `specs` if the root file system lies on one of these drives, through md, LVM or anything else.
 ///
@@ -26,8 +40,7 @@ fn refuse_in(layers: &Layers, specs: &[String]) -> Result<()> {
         let Target::Path(path) = parse_spec(spec)?.target else {
             continue;
         };
-        let device = layers.device(&path);
-        if device.is_some_and(|device| root.devices.contains(&device)) {
+        if is_below(layers, &root, &path) {
             return Err(refused(format!(
                 "the root file system of this machine lies on {}, which no process can serve; leave this array to Linux md, which \
                  assembles it in the initramfs, and serve data arrays only",

@@ -4,7 +4,7 @@
 use super::files::Files;
 use super::finding::Finding;
 use container::mdadm_conf::CONFIGURATIONS;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The folders in the order in which udev prefers them; a file hides files of the same name in later folders.
 const RULE_FOLDERS: [&str; 5] = [
@@ -18,12 +18,15 @@ const RULE_FOLDERS: [&str; 5] = [
 /// Finds programs that hold drives by their RAID metadata now, and programs that would take them. `has_imsm` is whether
 /// a drive with IMSM metadata was found, which decides how severe a finding is.
 pub fn check(files: &Files, has_imsm: bool) -> Vec<Finding> {
-    let mut findings = md_arrays(files);
+    let text = files.text("/proc/mdstat").unwrap_or_default();
+    let arrays = parse_mdstat(&text);
+    let root = Root::find(files, &arrays);
+    let mut findings = md_arrays(&arrays, &root);
     findings.extend(device_mapper(files));
     findings.extend(btrfs(files));
     findings.extend(bcache(files));
     findings.extend(zfs(files));
-    findings.push(automatic_assembly(files, has_imsm));
+    findings.push(automatic_assembly(files, has_imsm, &root));
     findings
 }
 
@@ -37,9 +40,26 @@ struct MdArray {
     container: Option<String>,
 }
 
-fn md_arrays(files: &Files) -> Vec<Finding> {
-    let text = files.text("/proc/mdstat").unwrap_or_default();
-    let arrays = parse_mdstat(&text);
+/// The containers of md that the root file system of this machine lies on: nothing may stop them or keep md from them.
+struct Root {
+    containers: Vec<String>,
+}
+
+impl Root {
+    fn find(files: &Files, arrays: &[MdArray]) -> Root {
+        let below = files.layers().root_file_system();
+        let below = below.map_or_else(BTreeSet::new, |root| root.devices);
+        let containers = arrays
+            .iter()
+            .filter(|array| array.is_imsm_container)
+            .filter(|array| array.members.iter().any(|member| below.contains(member)));
+        Root {
+            containers: containers.map(|array| array.name.clone()).collect(),
+        }
+    }
+}
+
+fn md_arrays(arrays: &[MdArray], root: &Root) -> Vec<Finding> {
     if arrays.is_empty() {
         return vec![Finding::ok("md", "no Linux md array")];
     }
@@ -48,7 +68,10 @@ fn md_arrays(files: &Files) -> Vec<Finding> {
         .map(|array| {
             let MdArray { name, members, .. } = array;
             let members = members.join(", ");
-            if array.is_imsm_container {
+            if root.containers.contains(name) {
+                let what = "Linux md holds the IMSM container that the root file system of this machine lies on";
+                Finding::ok(name, format!("{what}: {members}"))
+            } else if array.is_imsm_container {
                 let volumes = arrays
                     .iter()
                     .filter(|other| other.container.as_ref() == Some(name))
@@ -171,7 +194,7 @@ fn zfs(files: &Files) -> Option<Finding> {
 }
 
 /// Whether mdadm assembles IMSM arrays when their drives appear.
-fn automatic_assembly(files: &Files, has_imsm: bool) -> Finding {
+fn automatic_assembly(files: &Files, has_imsm: bool, root: &Root) -> Finding {
     const ABOUT: &str = "mdadm";
     let Some(rule) = assembly_rule(files) else {
         return Finding::ok(ABOUT, "no udev rule assembles arrays by itself");
@@ -187,6 +210,13 @@ fn automatic_assembly(files: &Files, has_imsm: bool) -> Finding {
     if !allows_imsm(files) {
         let what = "the AUTO line of its configuration keeps it from IMSM drives";
         return Finding::ok(ABOUT, what);
+    }
+    if let Some(container) = root.containers.first() {
+        let what = format!(
+            "{rule} lets it assemble IMSM arrays, which the root file system of this machine needs ({container})"
+        );
+        return Finding::ok(ABOUT, what)
+            .advise("`fullstripe enable` has it leave another array to fullstripe");
     }
     let what = format!("{rule} lets it assemble IMSM arrays as soon as their drives appear");
     let finding = if has_imsm {

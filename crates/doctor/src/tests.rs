@@ -127,6 +127,62 @@ fn drives_that_linux_md_and_dmraid_hold() {
 }
 
 #[test]
+fn nobody_is_told_to_stop_the_array_below_the_root_file_system() {
+    let root = build(&[
+        GOOD_HOST,
+        MD_BOX,
+        "proc/self/mountinfo = 22 1 9:126 / / rw - ext4 /dev/md126 rw\n\
+         sys/devices/md126/slaves/sda/\n\
+         sys/devices/md126/slaves/sdb/\n\
+         sys/dev/block/9:126 -> ../../devices/md126\n\
+         sys/class/block/md126 -> ../../devices/md126",
+    ]);
+    let look = |_: &str| {
+        Ok(Looked {
+            holders: vec![Holder::new(
+                "Linux md array md126",
+                "mdadm --stop /dev/md126",
+            )],
+            has_root: true,
+            ..member(&["root"], 2)
+        })
+    };
+    let lines = |named: &[Named]| -> Vec<String> {
+        let report = examine(&machine(&root), named, &look).to_string();
+        let about = [
+            "  sda: in",
+            "  sdb: in",
+            "  /dev/sda: in",
+            " md12",
+            " mdadm: /usr",
+        ];
+        let lines = report
+            .lines()
+            .filter(|line| about.iter().any(|one| line.contains(one)));
+        lines.map(str::to_owned).collect()
+    };
+    let of_md = [
+        "note     md126: Linux md runs a volume of md127: sda, sdb",
+        "ok       md127: Linux md holds the IMSM container that the root file system of this machine lies on: sdb, sda",
+        "ok       mdadm: /usr/lib/udev/rules.d/64-md-raid-assembly.rules lets it assemble IMSM arrays, which the root file \
+         system of this machine needs (md127); `fullstripe enable` has it leave another array to fullstripe",
+    ];
+    let found = lines(&[]);
+    assert_eq!(
+        found[..2],
+        ["sda", "sdb"].map(|name| format!(
+            "ok       {name}: in use by Linux md array md126; the root file system of this machine lies on it"
+        ))
+    );
+    assert_eq!(found[found.len() - 3..], of_md);
+    assert_eq!(
+        lines(&named(&["/dev/sda"]))[0],
+        "problem  /dev/sda: in use by Linux md array md126; the root file system of this machine lies on it; name other \
+         drives: no process can serve this one"
+    );
+}
+
+#[test]
 fn a_drive_that_two_nodes_show_is_told_once_with_both_names() {
     let root = build(&[GOOD_HOST]);
     let names = named(&["/dev/sda", "/dev/sdb", "/dev/sdc"]);

@@ -6,6 +6,7 @@ use container::machine::container_of;
 use container::mdadm_conf;
 use container::open::{refuse_twins, to_look};
 use container::probe::Probed;
+use container::root_drive;
 use drives::holders::holders;
 use metadata::imsm::Uuid;
 use settings::edit::with_array;
@@ -27,11 +28,12 @@ pub struct EnableArgs {
 ///
 /// # Errors
 /// A drive cannot be read or belongs to no container or another one, the name or the container is in the file already,
-/// or a file or program fails.
+/// or a file or program fails. A refusal if the root file system lies on a drive: md would leave its array alone at the next boot.
 pub fn run(args: &EnableArgs) -> Result<ExitCode> {
     settings::check_name(&args.name).map_err(anyhow::Error::msg)?;
     refuse_options(&args.drives)?;
     refuse_twins(&args.drives)?;
+    root_drive::refuse(&args.drives)?;
     let drives = to_look(&args.drives)?;
     let uuid = one_container(&drives)?.to_string();
     let (name, file) = (args.name.as_str(), args.site.file());
