@@ -131,7 +131,7 @@ load() {
 }
 
 # load_runs: fails if the load has ended already.
-load_runs() { [ ! -e /run/fio.code ] || fail "the load ended too early: $(cat /run/fio.log)"; }
+load_runs() { [ ! -e /run/fio.code ] || fail "the load ended too early ($(cat /run/fio.code)): $(cat /run/fio.log)"; }
 
 # load_ends: waits until fio has read and checked everything that it wrote.
 load_ends() {

@@ -240,7 +240,7 @@ PACKAGED_BEGIN = PACKAGED + """
     mount_fs ext4 $device /data
     put_files /host/tree /data/kept"""
 PACKAGED_RESTARTED = PACKAGED + f"""
-    load /data 24 2
+    load /data 64 2
     systemctl stop {package.SERVICE}
     [ -z "$(ls $nvmet/subsystems $nvmet/ports | grep -v :)" ] || fail "a server that has ended exports still: $(there)"
     load_runs
