@@ -3,8 +3,10 @@
 //! The driver may divide a request among descriptors as it likes (virtio 1.2, section 2.7.4), so only the order counts:
 //! the head are the first bytes that the device reads, the status is the last byte that it writes.
 
-use super::guest::{Broken, Guest, Segment, is_memory, read};
+use super::area::Area;
+use super::guest::{Broken, Guest, Segment, in_one_region, is_memory, read};
 use super::wire::*;
+use vm_memory::{VolatileMemory, VolatileSlice};
 
 /// Segments of data that a request may have. Linux uses no more than fit into a queue of 128, with head and status.
 pub const SEGMENTS_MAX: u32 = 126;
@@ -32,9 +34,11 @@ pub struct Chain {
 
 /// Where the descriptors of a chain lie.
 #[derive(Clone, Copy)]
-struct Table {
+struct Table<'a> {
     address: u64,
     count: u16,
+    /// All of them, if they lie in one region.
+    slice: Option<VolatileSlice<'a>>,
 }
 
 #[derive(Clone, Copy)]
@@ -44,26 +48,41 @@ struct Descriptor {
     next: u16,
 }
 
-impl Table {
-    fn descriptor(self, guest: &Guest, index: u16) -> Result<Descriptor, Broken> {
+impl Table<'_> {
+    /// Reads a descriptor, once.
+    #[inline]
+    fn descriptor(&self, guest: &Guest, index: u16) -> Result<Descriptor, Broken> {
         if index >= self.count {
             return Err(Broken::Index(u32::from(index)));
         }
-        let mut bytes = [0; DESCRIPTOR_BYTES as usize];
-        let address = self
-            .address
-            .checked_add(u64::from(index) * DESCRIPTOR_BYTES);
-        let address = address.ok_or(Broken::NotMemory(self.address))?;
-        read(guest, address, &mut bytes)?;
-        let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let offset = usize::from(index) * DESCRIPTOR_BYTES as usize;
+        let word = |slice: &VolatileSlice<'_>, at: usize| {
+            let word = slice.get_ref::<u64>(offset + at);
+            u64::from_le(word.expect("a table has all its descriptors").load())
+        };
+        let (address, rest) = match &self.slice {
+            Some(slice) => (word(slice, 0), word(slice, 8)),
+            None => self.scattered(guest, offset as u64)?,
+        };
         Ok(Descriptor {
             segment: Segment {
-                address: u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")),
-                length_bytes: u32::from_le_bytes(bytes[8..12].try_into().expect("four bytes")),
+                address,
+                length_bytes: rest as u32,
             },
-            flags: half(12),
-            next: half(14),
+            flags: (rest >> 32) as u16,
+            next: (rest >> 48) as u16,
         })
+    }
+
+    /// Reads both words of a descriptor of a table that does not lie in one region.
+    #[cold]
+    fn scattered(&self, guest: &Guest, offset: u64) -> Result<(u64, u64), Broken> {
+        let address = self.address.checked_add(offset);
+        let address = address.ok_or(Broken::NotMemory(self.address))?;
+        let mut bytes = [0; DESCRIPTOR_BYTES as usize];
+        read(guest, address, &mut bytes)?;
+        let all = u128::from_le_bytes(bytes);
+        Ok((all as u64, (all >> 64) as u64))
     }
 }
 
@@ -78,18 +97,25 @@ impl Chain {
         }
     }
 
-    /// Reads the chain that begins with descriptor `head` of the queue's table.
+    /// Reads the chain that begins with descriptor `head` of the queue's table, which has `count`.
     ///
     /// # Errors
     /// [`Broken`] if it makes no sense, so that it cannot even be refused.
-    pub fn walk(&mut self, guest: &Guest, table: u64, count: u16, head: u16) -> Result<(), Broken> {
+    pub fn walk(
+        &mut self,
+        guest: &Guest,
+        table: &Area,
+        count: u16,
+        head: u16,
+    ) -> Result<(), Broken> {
         self.clear();
         let mut table = Table {
-            address: table,
+            address: 0,
             count,
+            slice: Some(table.slice()),
         };
         let (mut index, mut left, mut is_indirect) = (head, count, false);
-        let mut last_writable = None;
+        let (mut last_writable, mut sums) = (None, [0, 0]);
         loop {
             let descriptor = table.descriptor(guest, index)?;
             left = left.checked_sub(1).ok_or(Broken::Endless)?;
@@ -98,32 +124,34 @@ impl Chain {
                 if is_indirect || has_next {
                     return Err(Broken::Indirect);
                 }
-                table = indirect(descriptor.segment)?;
+                table = indirect(guest, descriptor.segment)?;
                 (index, left, is_indirect) = (0, table.count, true);
                 continue;
             }
-            self.add(guest, descriptor, &mut last_writable)?;
+            self.add(guest, descriptor, &mut last_writable, &mut sums)?;
             if !has_next {
                 break;
             }
             index = descriptor.next;
         }
+        [self.readable_bytes, self.writable_bytes] = sums;
         self.finish(last_writable)
     }
 
     fn clear(&mut self) {
         self.readable.clear();
         self.writable.clear();
-        (self.readable_bytes, self.writable_bytes) = (0, 0);
         self.is_too_long = false;
     }
 
+    /// Keeps a part, and adds its length to that of all that is readable or writable.
     #[inline]
     fn add(
         &mut self,
         guest: &Guest,
         descriptor: Descriptor,
         last_writable: &mut Option<Segment>,
+        [readable_bytes, writable_bytes]: &mut [u64; 2],
     ) -> Result<(), Broken> {
         let segment = descriptor.segment;
         if segment.length_bytes == 0 {
@@ -137,12 +165,12 @@ impl Chain {
         let length_bytes = u64::from(segment.length_bytes);
         let list = if descriptor.flags & DESCRIPTOR_WRITE != 0 {
             *last_writable = Some(segment);
-            self.writable_bytes += length_bytes;
+            *writable_bytes += length_bytes;
             &mut self.writable
         } else if last_writable.is_some() {
             return Err(Broken::Order);
         } else {
-            self.readable_bytes += length_bytes;
+            *readable_bytes += length_bytes;
             &mut self.readable
         };
         if !is_full {
@@ -170,7 +198,7 @@ impl Chain {
 }
 
 /// The table that an indirect descriptor names.
-fn indirect(segment: Segment) -> Result<Table, Broken> {
+fn indirect(guest: &Guest, segment: Segment) -> Result<Table<'_>, Broken> {
     let length_bytes = u64::from(segment.length_bytes);
     let count = length_bytes / DESCRIPTOR_BYTES;
     let is_whole = length_bytes.is_multiple_of(DESCRIPTOR_BYTES);
@@ -180,6 +208,7 @@ fn indirect(segment: Segment) -> Result<Table, Broken> {
     Ok(Table {
         address: segment.address,
         count: count as u16,
+        slice: in_one_region(guest, segment),
     })
 }
 
@@ -212,7 +241,12 @@ mod tests {
 
     fn walk(guest: &Guest, head: u16) -> Result<Chain, Broken> {
         let mut chain = Chain::new();
-        chain.walk(guest, TABLE, SIZE, head)?;
+        let table = Segment {
+            address: TABLE,
+            length_bytes: u32::from(SIZE) * DESCRIPTOR_BYTES as u32,
+        };
+        let table = Area::find(guest, table, DESCRIPTOR_BYTES)?;
+        chain.walk(guest, &table, SIZE, head)?;
         Ok(chain)
     }
 
@@ -244,6 +278,25 @@ mod tests {
         put(&guest, 0x8000, 11, (0x4000, 1, 2, 0));
         let chain = walk(&guest, 0).unwrap();
         assert_eq!((chain.writable_bytes, chain.status), (5120, 0x4000));
+    }
+
+    #[test]
+    fn an_indirect_table_may_lie_in_two_regions_and_begin_anywhere() {
+        let ranges = [(GuestAddress(0), 0x8000), (GuestAddress(0x8000), 0x8000)];
+        let guest = Guest::from_ranges(&ranges).unwrap();
+        // The second descriptor lies in both.
+        for table in [0x7fe8, 0x6001] {
+            put(&guest, TABLE, 0, (table, 3 * 16, DESCRIPTOR_INDIRECT, 0));
+            put(&guest, table, 0, (0x2000, 16, 1, 1));
+            put(&guest, table, 1, (0x3000, 512, 3, 2));
+            put(&guest, table, 2, (0x4000, 1, 2, 0));
+            let chain = walk(&guest, 0).unwrap();
+            assert_eq!((chain.writable_bytes, chain.status), (512, 0x4000));
+            assert_eq!(chain.writable[0].address, 0x3000);
+        }
+        put(&guest, TABLE, 0, (0xffe8, 3 * 16, DESCRIPTOR_INDIRECT, 0));
+        put(&guest, 0xffe8, 0, (0x2000, 16, 1, 1));
+        assert_eq!(walk(&guest, 0).unwrap_err(), Broken::NotMemory(0xfff8));
     }
 
     #[test]

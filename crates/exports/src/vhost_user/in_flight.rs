@@ -17,120 +17,115 @@
 //! [`InFlight::open`] always finds out what was given back: if the used index of the ring is ahead of the one here, the last
 //! batch was published, and only its marks are still to be cleared.
 
-use super::guest::{Broken, Guest, Segment, is_memory};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use vm_memory::{AtomicAccess, Bytes, GuestAddress};
+use super::area::Area;
+use super::guest::{Broken, Guest, Segment};
 
 const VERSION: u16 = 1;
-const HEAD_BYTES: u64 = 16;
-const ENTRY_BYTES: u64 = 16;
+/// Where the fields of the area begin.
+const FEATURES: usize = 0;
+const VERSION_AT: usize = 8;
+const SIZE_AT: usize = 10;
+const LAST_HEAD: usize = 12;
+const USED_INDEX: usize = 14;
+const HEAD_BYTES: usize = 16;
+/// Where those of an entry begin.
+const IS_TAKEN: usize = 0;
+const BEFORE: usize = 6;
+const COUNTER: usize = 8;
+const ENTRY_BYTES: usize = 16;
 
 /// The length of the area of a queue of this size. Areas of several queues follow each other.
 #[must_use]
 pub fn area_bytes(size: u16) -> u64 {
-    (HEAD_BYTES + ENTRY_BYTES * u64::from(size)).next_multiple_of(64)
+    ((HEAD_BYTES + ENTRY_BYTES * usize::from(size)) as u64).next_multiple_of(64)
 }
 
 /// The area of one queue.
 #[derive(Debug)]
 pub struct InFlight {
-    /// The memory that the areas of all queues lie in.
-    memory: Arc<Guest>,
-    at: u64,
+    area: Area,
     size: u16,
     counter: u64,
+    /// The head that was given back last, as the area has it.
+    last: u16,
     /// Given back since the last [`InFlight::published`].
     batch: Vec<u16>,
 }
 
 impl InFlight {
-    /// Reads the area at `at`, and makes it one if it is new. `used_index` is that of the ring. Returns also the heads of
-    /// the chains that were taken and not given back, in the order in which they were taken.
+    /// Reads the area at `at` in the memory that the areas of all queues lie in, and makes it one if it is new. `used_index`
+    /// is that of the ring. Returns also the heads of the chains that were taken and not given back, in the order in which
+    /// they were taken.
     ///
     /// # Errors
     /// [`Broken`] if the area is too short, or for other queues.
     pub fn open(
-        memory: Arc<Guest>,
+        memory: &Guest,
         at: u64,
         size: u16,
         used_index: u16,
     ) -> Result<(InFlight, Vec<u16>), Broken> {
-        let area = Segment {
+        let segment = Segment {
             address: at,
             length_bytes: area_bytes(size) as u32,
         };
-        if !at.is_multiple_of(8) || !is_memory(&memory, area) {
-            return Err(Broken::NotMemory(at));
-        }
         let mut in_flight = InFlight {
-            memory,
-            at,
+            area: Area::find(memory, segment, 8)?,
             size,
             counter: 0,
+            last: 0,
             batch: Vec::with_capacity(usize::from(size)),
         };
-        match in_flight.load::<u16>(8)? {
+        let heads = match in_flight.area.load::<u16>(VERSION_AT) {
             0 => {
-                in_flight.begin(used_index)?;
-                Ok((in_flight, Vec::new()))
+                in_flight.begin(used_index);
+                Vec::new()
             }
-            VERSION => {
-                let heads = in_flight.recover(used_index)?;
-                Ok((in_flight, heads))
-            }
-            _ => Err(Broken::InFlightArea(in_flight.load(10)?)),
+            VERSION => in_flight.recover(used_index)?,
+            _ => return Err(Broken::InFlightArea(in_flight.area.load(SIZE_AT))),
+        };
+        in_flight.last = in_flight.area.load(LAST_HEAD);
+        Ok((in_flight, heads))
+    }
+
+    fn entry(head: u16) -> usize {
+        HEAD_BYTES + ENTRY_BYTES * usize::from(head)
+    }
+
+    fn begin(&self, used_index: u16) {
+        self.area.store(FEATURES, 0u64);
+        self.area.store(SIZE_AT, self.size);
+        self.area.store(LAST_HEAD, 0u16);
+        self.area.store(USED_INDEX, used_index);
+        for head in 0..self.size {
+            self.area.store(Self::entry(head) + IS_TAKEN, 0u8);
         }
-    }
-
-    fn load<T: AtomicAccess>(&self, offset: u64) -> Result<T, Broken> {
-        let address = GuestAddress(self.at + offset);
-        let loaded = self.memory.load(address, Ordering::Acquire);
-        loaded.map_err(|_| Broken::NotMemory(address.0))
-    }
-
-    fn store<T: AtomicAccess>(&self, offset: u64, value: T) -> Result<(), Broken> {
-        let address = GuestAddress(self.at + offset);
-        let stored = self.memory.store(value, address, Ordering::Release);
-        stored.map_err(|_| Broken::NotMemory(address.0))
-    }
-
-    fn entry(head: u16) -> u64 {
-        HEAD_BYTES + ENTRY_BYTES * u64::from(head)
-    }
-
-    fn begin(&self, used_index: u16) -> Result<(), Broken> {
-        self.store(0, 0u64)?;
-        self.store(10, self.size)?;
-        self.store(12, 0u16)?;
-        self.store(14, used_index)?;
-        (0..self.size).try_for_each(|head| self.store(Self::entry(head), 0u8))?;
-        self.store(8, VERSION)
+        self.area.store(VERSION_AT, VERSION);
     }
 
     /// The heads that are in flight, after the marks of the last batch are cleared if it was published.
     fn recover(&mut self, used_index: u16) -> Result<Vec<u16>, Broken> {
-        let size = self.load::<u16>(10)?;
+        let size = self.area.load::<u16>(SIZE_AT);
         if size != self.size {
             return Err(Broken::InFlightArea(size));
         }
-        let batch = used_index.wrapping_sub(self.load(14)?);
+        let batch = used_index.wrapping_sub(self.area.load(USED_INDEX));
         if batch > self.size {
             return Err(Broken::TooMany(batch));
         }
-        let mut head = self.load::<u16>(12)?;
+        let mut head = self.area.load::<u16>(LAST_HEAD);
         for _ in 0..batch {
             if head >= self.size {
                 return Err(Broken::Index(u32::from(head)));
             }
-            self.store(Self::entry(head), 0u8)?;
-            head = self.load(Self::entry(head) + 6)?;
+            self.area.store(Self::entry(head) + IS_TAKEN, 0u8);
+            head = self.area.load(Self::entry(head) + BEFORE);
         }
-        self.store(14, used_index)?;
+        self.area.store(USED_INDEX, used_index);
         let mut heads = Vec::new();
         for head in 0..self.size {
-            if self.load::<u8>(Self::entry(head))? == 1 {
-                let counter = self.load::<u64>(Self::entry(head) + 8)?;
+            if self.area.load::<u8>(Self::entry(head) + IS_TAKEN) == 1 {
+                let counter = self.area.load::<u64>(Self::entry(head) + COUNTER);
                 heads.push((counter, head));
             }
         }
@@ -142,58 +137,46 @@ impl InFlight {
     }
 
     /// A chain was taken from the ring.
-    ///
-    /// # Errors
-    /// [`Broken::NotMemory`].
     #[inline]
-    pub fn taken(&mut self, head: u16) -> Result<(), Broken> {
-        self.store(Self::entry(head) + 8, self.counter)?;
+    pub fn taken(&mut self, head: u16) {
+        self.area.store(Self::entry(head) + COUNTER, self.counter);
         self.counter = self.counter.wrapping_add(1);
-        self.store(Self::entry(head), 1u8)
+        self.area.store(Self::entry(head) + IS_TAKEN, 1u8);
     }
 
     /// A chain is about to be given back.
-    ///
-    /// # Errors
-    /// [`Broken::NotMemory`].
     #[inline]
-    pub fn given_back(&mut self, head: u16) -> Result<(), Broken> {
-        let before = self.load::<u16>(12)?;
-        self.store(Self::entry(head) + 6, before)?;
-        self.store(12, head)?;
+    pub fn given_back(&mut self, head: u16) {
+        self.area.store(Self::entry(head) + BEFORE, self.last);
+        self.area.store(LAST_HEAD, head);
+        self.last = head;
         self.batch.push(head);
-        Ok(())
     }
 
     /// The driver can see what was given back.
-    ///
-    /// # Errors
-    /// [`Broken::NotMemory`].
     #[inline]
-    pub fn published(&mut self, used_index: u16) -> Result<(), Broken> {
-        let mut batch = std::mem::take(&mut self.batch);
-        for head in batch.drain(..) {
-            self.store(Self::entry(head), 0u8)?;
+    pub fn published(&mut self, used_index: u16) {
+        for head in self.batch.drain(..) {
+            self.area.store(Self::entry(head) + IS_TAKEN, 0u8);
         }
-        // The empty list is put back to keep its capacity.
-        self.batch = batch;
-        self.store(14, used_index)
+        self.area.store(USED_INDEX, used_index);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vm_memory::GuestAddress;
 
     const SIZE: u16 = 8;
     const AT: u64 = 64;
 
-    fn memory() -> Arc<Guest> {
-        Arc::new(Guest::from_ranges(&[(GuestAddress(0), 4096)]).unwrap())
+    fn memory() -> Guest {
+        Guest::from_ranges(&[(GuestAddress(0), 4096)]).unwrap()
     }
 
-    fn open(memory: &Arc<Guest>, used_index: u16) -> (InFlight, Vec<u16>) {
-        InFlight::open(memory.clone(), AT, SIZE, used_index).unwrap()
+    fn open(memory: &Guest, used_index: u16) -> (InFlight, Vec<u16>) {
+        InFlight::open(memory, AT, SIZE, used_index).unwrap()
     }
 
     #[test]
@@ -202,14 +185,14 @@ mod tests {
         let (mut area, heads) = open(&memory, 7);
         assert!(heads.is_empty());
         for head in [5, 2, 7, 0] {
-            area.taken(head).unwrap();
+            area.taken(head);
         }
-        area.given_back(2).unwrap();
-        area.published(8).unwrap();
+        area.given_back(2);
+        area.published(8);
         let (mut area, heads) = open(&memory, 8);
         assert_eq!(heads, [5, 7, 0]);
         // The order goes on behind what was there.
-        area.taken(1).unwrap();
+        area.taken(1);
         assert_eq!(open(&memory, 8).1, [5, 7, 0, 1]);
     }
 
@@ -220,15 +203,15 @@ mod tests {
             let memory = memory();
             let (mut area, _) = open(&memory, 100);
             for head in [3, 4, 5, 6] {
-                area.taken(head).unwrap();
+                area.taken(head);
             }
-            area.given_back(6).unwrap();
-            area.published(101).unwrap();
+            area.given_back(6);
+            area.published(101);
             let steps: [&dyn Fn(&mut InFlight); 3] = [
-                &|area| area.given_back(4).unwrap(),
-                &|area| area.given_back(3).unwrap(),
+                &|area| area.given_back(4),
+                &|area| area.given_back(3),
                 // The ring's index is stored between these steps, see below.
-                &|area| area.store(InFlight::entry(4), 0u8).unwrap(),
+                &|area| area.area.store(InFlight::entry(4), 0u8),
             ];
             for step in &steps[..killed_after] {
                 step(&mut area);
@@ -247,17 +230,17 @@ mod tests {
     fn a_foreign_or_damaged_area_is_refused() {
         let memory = memory();
         let (area, _) = open(&memory, 0);
-        let other = InFlight::open(memory.clone(), AT, 4, 0).unwrap_err();
+        let other = InFlight::open(&memory, AT, 4, 0).unwrap_err();
         assert_eq!(other, Broken::InFlightArea(8));
-        let far = InFlight::open(memory.clone(), 4096 - 64, SIZE, 0).unwrap_err();
+        let far = InFlight::open(&memory, 4096 - 64, SIZE, 0).unwrap_err();
         assert_eq!(far, Broken::NotMemory(4096 - 64));
-        let ahead = InFlight::open(memory.clone(), AT, SIZE, 9).unwrap_err();
+        let ahead = InFlight::open(&memory, AT, SIZE, 9).unwrap_err();
         assert_eq!(ahead, Broken::TooMany(9));
-        area.store(12, 8u16).unwrap();
-        let outside = InFlight::open(memory.clone(), AT, SIZE, 1).unwrap_err();
+        area.area.store(LAST_HEAD, 8u16);
+        let outside = InFlight::open(&memory, AT, SIZE, 1).unwrap_err();
         assert_eq!(outside, Broken::Index(8));
-        area.store(8, 2u16).unwrap();
-        let version = InFlight::open(memory, AT, SIZE, 0).unwrap_err();
+        area.area.store(VERSION_AT, 2u16);
+        let version = InFlight::open(&memory, AT, SIZE, 0).unwrap_err();
         assert_eq!(version, Broken::InFlightArea(8));
     }
 }

@@ -5,7 +5,8 @@
 //! queues lie in it. From then on the guest and a shard talk through this memory, and wake each other by eventfds.
 //!
 //! - `wire`: the numbers of virtio.
-//! - `guest`: the guest's memory, and copies from and to it. `split_ring`: a queue's rings. `chain`: one request's
+//! - `guest`: the guest's memory, and copies from and to it. `area`: a part of it that is found once, as a ring.
+//!   `split_ring`: a queue's rings. `chain`: one request's
 //!   descriptors. `in_flight`: which requests were taken, for the next server. `looking`:
 //!   whether a queue is looked at again or waits to be told. `request`: a request becomes one of the engine, or is refused.
 //!   `queue`, `queues`: the requests of a queue, and of a shard, with their memory. No I/O.
@@ -29,6 +30,7 @@
 //! flight says what was not answered. In both cases the guest sees a pause, if its front end connects again. If a front end
 //! vanishes, its requests are carried out, and nothing of them is left; then the next front end is served.
 
+mod area;
 mod chain;
 mod device;
 mod exercise;

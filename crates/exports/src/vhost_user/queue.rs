@@ -160,10 +160,12 @@ impl Queue {
         }
         let slot = self.free.pop().expect("the caller sees that there is room");
         self.busy[usize::from(head)] = slot;
-        let (size, table) = (self.ring.size(), self.ring.table());
         let one = &mut self.slots[usize::from(slot)];
         (one.head, one.order, one.done_bytes) = (head, None, 0);
-        let walked = one.chain.walk(&self.guest, table, size, head);
+        let walked = {
+            let (table, count) = (self.ring.table(), self.ring.size());
+            one.chain.walk(&self.guest, table, count, head)
+        };
         let begun = walked.and_then(|()| self.begin(slot));
         if begun.is_err() && self.busy[usize::from(head)] == slot {
             self.forget(slot);
@@ -178,20 +180,20 @@ impl Queue {
         if self.is_ending {
             return Ok(None);
         }
-        let mut head = self.ring.take(&self.guest)?;
+        let mut head = self.ring.take()?;
         if head.is_none() {
             if self.looking.goes_on(now) {
                 return Ok(None);
             }
-            if self.ring.await_more(&self.guest)? {
-                head = self.ring.take(&self.guest)?;
+            if self.ring.await_more() {
+                head = self.ring.take()?;
             }
         }
         if head.is_some() {
             self.looking.found(now);
         }
         if let (Some(head), Some(area)) = (head, &mut self.in_flight) {
-            area.taken(head)?;
+            area.taken(head);
         }
         Ok(head)
     }
@@ -212,12 +214,16 @@ impl Queue {
             data_bytes: chain.readable_bytes - HEADER_BYTES as u64,
             room_bytes: chain.writable_bytes,
         };
-        let length = chain.readable_bytes.min(beginning.bytes.len() as u64) as usize;
         let judged = if chain.is_too_long {
             Err(Refusal::TooLong)
         } else {
-            let into = &mut beginning.bytes[..length];
-            guest::gather(&self.guest, &chain.readable, 0, into)?;
+            let head = &mut beginning.bytes[..HEADER_BYTES];
+            guest::gather(&self.guest, &chain.readable, 0, head)?;
+            // A range of another length is refused without a look at it.
+            if beginning.has_range() && beginning.data_bytes == RANGE_BYTES as u64 {
+                let range = &mut beginning.bytes[HEADER_BYTES..];
+                guest::gather(&self.guest, &chain.readable, HEADER_BYTES as u64, range)?;
+            }
             self.rules.judge(&beginning)
         };
         match judged {
@@ -269,12 +275,13 @@ impl Queue {
         let one = &self.slots[usize::from(slot)];
         let (head, at) = (one.head, one.chain.status);
         self.forget(slot);
-        guest::write(&self.guest, at, &[status])?;
+        guest::write_byte(&self.guest, at, status)?;
         if let Some(area) = &mut self.in_flight {
-            area.given_back(head)?;
+            area.given_back(head);
         }
         self.is_touched = true;
-        self.ring.give_back(&self.guest, head, written + 1)
+        self.ring.give_back(head, written + 1);
+        Ok(())
     }
 
     /// Frees the slot of a request that is not answered.
@@ -287,19 +294,16 @@ impl Queue {
     }
 
     /// Lets the driver see what was given back. True if it wants an interrupt for that.
-    ///
-    /// # Errors
-    /// [`Broken`] if the guest's memory is not what it was.
     #[inline]
-    pub fn publish(&mut self) -> Result<bool, Broken> {
+    pub fn publish(&mut self) -> bool {
         if !std::mem::take(&mut self.is_touched) {
-            return Ok(false);
+            return false;
         }
-        self.ring.publish(&self.guest)?;
+        self.ring.publish();
         if let Some(area) = &mut self.in_flight {
-            area.published(self.ring.next_used())?;
+            area.published(self.ring.next_used());
         }
-        self.ring.wants_call(&self.guest)
+        self.ring.wants_call()
     }
 }
 

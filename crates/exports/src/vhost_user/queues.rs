@@ -49,6 +49,17 @@ impl Name {
     }
 }
 
+/// The length of the next piece of a request.
+#[inline]
+fn piece_bytes(order: &Order, done_bytes: u64, most_bytes: u32) -> u32 {
+    let left_bytes = order.length_bytes - done_bytes;
+    match order.has_data() {
+        true => left_bytes.min(u64::from(most_bytes)) as u32,
+        // The rules have limited these lengths to what a request of the engine may have.
+        false => u32::try_from(left_bytes).expect("a request without data is not longer"),
+    }
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Queues {
@@ -166,7 +177,9 @@ impl Queues {
                 self.ready.push_back(name);
             }
         }
-        self.send(inputs);
+        while let Some(name) = self.ready.pop_front() {
+            self.send(name, inputs);
+        }
         for _ in 0..self.behind.len() {
             if !self.waiting.is_empty() {
                 break;
@@ -174,15 +187,14 @@ impl Queues {
             let Some(place) = self.behind.pop_front() else {
                 break;
             };
-            self.take(place, now);
-            self.send(inputs);
+            self.take(place, now, inputs);
         }
     }
 
     /// Takes chains of one queue until there are no more, no slot is free, or there is no memory. A queue that may have more,
     /// or is to be looked at again, stays behind: a guest that sends ever more requests which are refused must not keep the shard from its other work.
     #[inline]
-    fn take(&mut self, place: u16, now: Nanos) {
+    fn take(&mut self, place: u16, now: Nanos, inputs: &mut Vec<Input>) {
         for _ in 0..REQUESTS_MAX {
             if !self.queue(place).has_room() {
                 return;
@@ -204,7 +216,7 @@ impl Queues {
                         self.kicked(place);
                         return;
                     }
-                    self.ready.push_back(name);
+                    self.send(name, inputs);
                 }
                 Err(broken) => return self.break_off(place, broken),
             }
@@ -215,64 +227,47 @@ impl Queues {
     /// Whether a request has memory for its next piece, or needs none. If it can it gets some.
     #[inline]
     fn has_memory(&mut self, name: Name) -> bool {
-        let (order, done_bytes, payload) = {
-            let slot = self.queue(name.place).slot(name.slot);
-            let order = slot.order.expect("a request that was taken has an order");
-            (order, slot.done_bytes, slot.payload)
-        };
-        let piece_bytes = self.piece_bytes(&order, done_bytes);
-        self.queue(name.place).slot(name.slot).piece_bytes = piece_bytes;
-        if payload.is_some() || !order.has_data() {
+        let queue = self.queues[usize::from(name.place)].as_mut();
+        let queue = queue.expect("a request belongs to a queue that is served");
+        let slot = queue.slot(name.slot);
+        let order = slot.order.expect("a request that was taken has an order");
+        slot.piece_bytes = piece_bytes(&order, slot.done_bytes, self.piece_bytes_max);
+        if slot.payload.is_some() || !order.has_data() {
             return true;
         }
-        let block_bytes = u64::from(piece_bytes).next_power_of_two().max(4096);
-        let Some(buffer) = self.pool.allocate(block_bytes) else {
-            return false;
-        };
-        self.queue(name.place).slot(name.slot).payload = Some(Payload {
+        let block_bytes = u64::from(slot.piece_bytes).next_power_of_two().max(4096);
+        slot.payload = self.pool.allocate(block_bytes).map(|buffer| Payload {
             buffer,
             block_bytes,
         });
-        true
+        slot.payload.is_some()
     }
 
-    fn piece_bytes(&self, order: &Order, done_bytes: u64) -> u32 {
-        let left_bytes = order.length_bytes - done_bytes;
-        match order.has_data() {
-            true => left_bytes.min(u64::from(self.piece_bytes_max)) as u32,
-            // The rules have limited these lengths to what a request of the engine may have.
-            false => u32::try_from(left_bytes).expect("a request without data is not longer"),
-        }
-    }
-
-    /// Sends what is ready to the engine.
+    /// Sends a request, or its next piece, to the engine.
     #[inline]
-    fn send(&mut self, inputs: &mut Vec<Input>) {
-        while let Some(name) = self.ready.pop_front() {
-            let queue = self.queues[usize::from(name.place)].as_mut();
-            let queue = queue.expect("a request belongs to a queue that is served");
-            let volume = queue.volume;
-            let slot = queue.slot(name.slot);
-            let order = slot.order.expect("a request that is ready has an order");
-            let request = Request {
-                tag: name.number(),
-                volume,
-                operation: order.operation,
-                fua: order.fua,
-                offset_bytes: order.offset_bytes + slot.done_bytes,
-                length_bytes: slot.piece_bytes,
-                buffer: slot.payload.map_or(Buffer(0), |payload| payload.buffer),
-            };
-            if order.operation == Operation::Write {
-                let copied = queue.copy(name.slot, Way::FromGuest, self.pool.arena());
-                if let Err(broken) = copied {
-                    self.break_off(name.place, broken);
-                    self.abandon(name);
-                    continue;
-                }
+    fn send(&mut self, name: Name, inputs: &mut Vec<Input>) {
+        let queue = self.queues[usize::from(name.place)].as_mut();
+        let queue = queue.expect("a request belongs to a queue that is served");
+        let volume = queue.volume;
+        let slot = queue.slot(name.slot);
+        let order = slot.order.expect("a request that is ready has an order");
+        let request = Request {
+            tag: name.number(),
+            volume,
+            operation: order.operation,
+            fua: order.fua,
+            offset_bytes: order.offset_bytes + slot.done_bytes,
+            length_bytes: slot.piece_bytes,
+            buffer: slot.payload.map_or(Buffer(0), |payload| payload.buffer),
+        };
+        if order.operation == Operation::Write {
+            let copied = queue.copy(name.slot, Way::FromGuest, self.pool.arena());
+            if let Err(broken) = copied {
+                self.break_off(name.place, broken);
+                return self.abandon(name);
             }
-            inputs.push(Input::Request(request));
         }
+        inputs.push(Input::Request(request));
     }
 
     /// The engine has answered a request.
@@ -340,10 +335,15 @@ impl Queues {
         }
     }
 
-    /// Frees the memory of a request, unless a drive may still use it.
-    #[inline]
+    /// Frees the memory of a request.
     fn let_go(&mut self, name: Name) {
         let payload = self.queue(name.place).slot(name.slot).payload.take();
+        self.free(payload);
+    }
+
+    /// Frees memory that a request has had, unless a drive may still use it.
+    #[inline]
+    fn free(&mut self, payload: Option<Payload>) {
         if let Some(payload) = payload.and_then(|payload| self.pinned.keep(payload)) {
             self.pool.free(payload.buffer);
             self.freed = true;
@@ -352,12 +352,16 @@ impl Queues {
 
     #[inline]
     fn answer(&mut self, name: Name, status: u8, written: u32) {
-        if self.queue(name.place).broken.is_some() {
+        let queue = self.queues[usize::from(name.place)].as_mut();
+        let queue = queue.expect("a request belongs to a queue that is served");
+        if queue.broken.is_some() {
             return self.abandon(name);
         }
-        self.let_go(name);
+        let payload = queue.slot(name.slot).payload.take();
+        let answered = queue.answer(name.slot, status, written);
+        self.free(payload);
         self.statistics.requests_in_flight -= 1;
-        match self.queue(name.place).answer(name.slot, status, written) {
+        match answered {
             Ok(()) => self.touch(name.place),
             Err(broken) => self.break_off(name.place, broken),
         }
@@ -408,16 +412,13 @@ impl Queues {
             let queue = self.queue(place);
             let published = match queue.broken {
                 Some(broken) => Err(broken),
-                None => queue.publish(),
+                None => Ok(queue.publish()),
             };
-            if let (Err(broken), None) = (published, queue.broken) {
-                self.break_off(place, broken);
-            }
             // Slots have become free.
             self.kicked(place);
             each(place, published);
         }
-        // Only a queue that breaks off here is touched again, and it has been told of.
+        // Put back to keep its capacity.
         self.touched = touched;
     }
 

@@ -113,7 +113,7 @@ pub fn failure_status(failure: Failure) -> u8 {
     }
 }
 
-/// The beginning of what the device reads of a request: its head, and a range where there is one.
+/// The beginning of what the device reads of a request: its head, and the range of a discard or of zeroes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beginning {
     /// The first bytes, and zeroes if there are fewer.
@@ -125,6 +125,14 @@ pub struct Beginning {
 }
 
 impl Beginning {
+    /// Whether a range follows the head.
+    #[inline]
+    #[must_use]
+    pub fn has_range(&self) -> bool {
+        matches!(self.number(0), REQUEST_DISCARD | REQUEST_ZEROES)
+    }
+
+    #[inline]
     fn number(&self, at: usize) -> u32 {
         let bytes = &self.bytes[at..at + 4];
         u32::from_le_bytes(bytes.try_into().expect("four bytes"))

@@ -194,7 +194,7 @@ impl Session {
             }
             let at = area_bytes(layout.queue_size) * index as u64;
             let used = ring.next_used();
-            let (area, heads) = InFlight::open(memory.clone(), at, layout.queue_size, used)?;
+            let (area, heads) = InFlight::open(memory, at, layout.queue_size, used)?;
             if let Some(head) = heads.iter().find(|head| **head >= vring.size) {
                 return Err(Broken::Index(u32::from(*head)));
             }

@@ -9,10 +9,10 @@
 //! Indices count for ever and wrap at 65536; an index modulo the queue's size is a place. The *events* replace the flags
 //! where "event index" was negotiated: each side says at which index of the other it wants to be told.
 
-use super::guest::{Broken, Guest, Segment, is_memory, write};
+use super::area::Area;
+use super::guest::{Broken, Guest, Segment};
 use super::wire::*;
 use std::sync::atomic::{Ordering, fence};
-use vm_memory::{Bytes, GuestAddress};
 
 /// Where the areas of a queue lie, in the guest's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +25,28 @@ pub struct Places {
     pub used: u64,
 }
 
+/// Where the fields of both rings begin. The element of a place follows behind [`ELEMENTS`], and the other side's event
+/// behind the last element.
+const FLAGS: usize = 0;
+const INDEX: usize = 2;
+const ELEMENTS: usize = 4;
+/// The length of an element of the available ring, and of the used ring.
+const HEAD_BYTES: usize = 2;
+const USED_BYTES: usize = 8;
+
 /// The device's end of a queue.
 #[derive(Debug)]
 pub struct SplitRing {
-    places: Places,
+    table: Area,
+    available: Area,
+    used: Area,
     size: u16,
     has_event_index: bool,
     /// The index of the next chain to take.
     next_available: u16,
+    /// The driver's index when it was read last: chains before it are there. It is read again when they are taken,
+    /// because reading it takes the line that it lies in from the driver's processor.
+    seen_available: u16,
     /// The index of the next chain to give back.
     next_used: u16,
     /// The index that the driver knows of.
@@ -46,7 +60,7 @@ impl SplitRing {
     /// chain is read from the ring.
     ///
     /// # Errors
-    /// [`Broken`] if the areas are not aligned or not memory of the guest, or the size is none.
+    /// [`Broken`] if an area is not aligned or does not lie in one region of the guest's memory, or the size is none.
     pub fn new(
         guest: &Guest,
         places: Places,
@@ -55,46 +69,28 @@ impl SplitRing {
         next_available: u16,
     ) -> Result<SplitRing, Broken> {
         let count = u32::from(size);
-        for (address, length_bytes, unit) in [
-            (places.table, 16 * count, 16),
-            (places.available, 6 + 2 * count, 2),
-            (places.used, 6 + 8 * count, 4),
-        ] {
-            if !address.is_multiple_of(unit) {
-                return Err(Broken::Unaligned(address));
-            }
-            let area = Segment {
+        let find = |address, length_bytes, unit| {
+            let segment = Segment {
                 address,
                 length_bytes,
             };
-            if !is_memory(guest, area) {
-                return Err(Broken::NotMemory(address));
-            }
-        }
+            Area::find(guest, segment, unit)
+        };
         let mut ring = SplitRing {
-            places,
+            table: find(places.table, 16 * count, 16)?,
+            available: find(places.available, 6 + 2 * count, 2)?,
+            used: find(places.used, 6 + 8 * count, 4)?,
             size,
             has_event_index,
             next_available,
+            seen_available: next_available,
             next_used: 0,
             published: 0,
             called: None,
         };
-        ring.next_used = ring.load(guest, places.used + 2)?;
+        ring.next_used = number(&ring.used, INDEX);
         ring.published = ring.next_used;
         Ok(ring)
-    }
-
-    fn load(&self, guest: &Guest, address: u64) -> Result<u16, Broken> {
-        let loaded = guest.load::<u16>(GuestAddress(address), Ordering::Acquire);
-        loaded
-            .map(u16::from_le)
-            .map_err(|_| Broken::NotMemory(address))
-    }
-
-    fn store(&self, guest: &Guest, address: u64, value: u16) -> Result<(), Broken> {
-        let stored = guest.store(value.to_le(), GuestAddress(address), Ordering::Release);
-        stored.map_err(|_| Broken::NotMemory(address))
     }
 
     /// The queue's size.
@@ -103,10 +99,11 @@ impl SplitRing {
         self.size
     }
 
-    /// Where the descriptors lie.
+    /// The descriptors.
+    #[inline]
     #[must_use]
-    pub fn table(&self) -> u64 {
-        self.places.table
+    pub fn table(&self) -> &Area {
+        &self.table
     }
 
     /// The index of the next chain to take.
@@ -123,7 +120,7 @@ impl SplitRing {
 
     /// The chains before this index are taken.
     pub fn skip_to(&mut self, next_available: u16) {
-        self.next_available = next_available;
+        (self.next_available, self.seen_available) = (next_available, next_available);
     }
 
     /// Takes the head of the next available chain.
@@ -131,17 +128,20 @@ impl SplitRing {
     /// # Errors
     /// [`Broken`] if the driver claims more than there can be.
     #[inline]
-    pub fn take(&mut self, guest: &Guest) -> Result<Option<u16>, Broken> {
-        let index = self.load(guest, self.places.available + 2)?;
-        let count = index.wrapping_sub(self.next_available);
-        if count > self.size {
-            return Err(Broken::TooMany(count));
+    pub fn take(&mut self) -> Result<Option<u16>, Broken> {
+        if self.seen_available == self.next_available {
+            let index = number(&self.available, INDEX);
+            let count = index.wrapping_sub(self.next_available);
+            if count > self.size {
+                return Err(Broken::TooMany(count));
+            }
+            if count == 0 {
+                return Ok(None);
+            }
+            self.seen_available = index;
         }
-        if count == 0 {
-            return Ok(None);
-        }
-        let place = u64::from(self.next_available % self.size);
-        let head = self.load(guest, self.places.available + 4 + 2 * place)?;
+        let place = usize::from(self.next_available % self.size);
+        let head = number(&self.available, ELEMENTS + HEAD_BYTES * place);
         if head >= self.size {
             return Err(Broken::Index(u32::from(head)));
         }
@@ -150,73 +150,63 @@ impl SplitRing {
     }
 
     /// Asks the driver to tell of the next chain. True if there is one already.
-    ///
-    /// # Errors
-    /// [`Broken::NotMemory`].
     #[inline]
-    pub fn await_more(&mut self, guest: &Guest) -> Result<bool, Broken> {
+    pub fn await_more(&mut self) -> bool {
         if self.has_event_index {
-            let event = self.places.used + 4 + 8 * u64::from(self.size);
-            self.store(guest, event, self.next_available)?;
+            let event = ELEMENTS + USED_BYTES * usize::from(self.size);
+            self.used.store(event, self.next_available.to_le());
         }
         // The driver writes its index before it looks at the event.
         fence(Ordering::SeqCst);
-        let index = self.load(guest, self.places.available + 2)?;
-        Ok(index != self.next_available)
+        number(&self.available, INDEX) != self.next_available
     }
 
     /// Writes that a chain was used. The driver sees it after [`SplitRing::publish`].
-    ///
-    /// # Errors
-    /// [`Broken::NotMemory`].
     #[inline]
-    pub fn give_back(&mut self, guest: &Guest, head: u16, written: u32) -> Result<(), Broken> {
-        let mut element = [0; 8];
-        element[..2].copy_from_slice(&head.to_le_bytes());
-        element[4..].copy_from_slice(&written.to_le_bytes());
-        let place = u64::from(self.next_used % self.size);
-        write(guest, self.places.used + 4 + 8 * place, &element)?;
+    pub fn give_back(&mut self, head: u16, written: u32) {
+        let place = usize::from(self.next_used % self.size);
+        let element = ELEMENTS + USED_BYTES * place;
+        self.used.store(element, u32::from(head).to_le());
+        self.used.store(element + 4, written.to_le());
         self.next_used = self.next_used.wrapping_add(1);
-        Ok(())
     }
 
     /// Lets the driver see the chains that were given back.
-    ///
-    /// # Errors
-    /// [`Broken::NotMemory`].
     #[inline]
-    pub fn publish(&mut self, guest: &Guest) -> Result<(), Broken> {
-        self.store(guest, self.places.used + 2, self.next_used)?;
+    pub fn publish(&mut self) {
+        self.used.store(INDEX, self.next_used.to_le());
         self.published = self.next_used;
-        Ok(())
     }
 
     /// Whether the driver wants an interrupt for what was published since the last call.
-    ///
-    /// # Errors
-    /// [`Broken::NotMemory`].
     #[inline]
-    pub fn wants_call(&mut self, guest: &Guest) -> Result<bool, Broken> {
+    pub fn wants_call(&mut self) -> bool {
         // The driver sets its event before it looks at the index.
         fence(Ordering::SeqCst);
         let before = self.called.replace(self.published);
         if !self.has_event_index {
-            let flags = self.load(guest, self.places.available)?;
-            return Ok(flags & AVAILABLE_NO_INTERRUPT == 0);
+            return number(&self.available, FLAGS) & AVAILABLE_NO_INTERRUPT == 0;
         }
-        let event = self.places.available + 4 + 2 * u64::from(self.size);
-        let event = self.load(guest, event)?;
-        Ok(before.is_none_or(|before| {
+        let event = ELEMENTS + HEAD_BYTES * usize::from(self.size);
+        let event = number(&self.available, event);
+        before.is_none_or(|before| {
             let since = self.published.wrapping_sub(before);
             self.published.wrapping_sub(event).wrapping_sub(1) < since
-        }))
+        })
     }
+}
+
+/// A number of a ring.
+#[inline]
+fn number(ring: &Area, offset: usize) -> u16 {
+    u16::from_le(ring.load(offset))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vhost_user::guest::read;
+    use crate::vhost_user::guest::{read, write};
+    use vm_memory::GuestAddress;
 
     const PLACES: Places = Places {
         table: 0x1000,
@@ -241,34 +231,34 @@ mod tests {
     fn chains_are_taken_in_order_and_around_the_end() {
         let guest = guest();
         let mut ring = ring(&guest, false);
-        assert_eq!(ring.take(&guest), Ok(None));
+        assert_eq!(ring.take(), Ok(None));
         for (place, head) in [2, 0, 3, 1].into_iter().enumerate() {
             put(&guest, 0x2004 + 2 * place as u64, head);
         }
         put(&guest, 0x2002, 4);
-        let taken: Vec<u16> = std::iter::from_fn(|| ring.take(&guest).unwrap()).collect();
+        let taken: Vec<u16> = std::iter::from_fn(|| ring.take().unwrap()).collect();
         assert_eq!(taken, [2, 0, 3, 1]);
         put(&guest, 0x2004, 3);
         put(&guest, 0x2002, 5);
-        assert_eq!(ring.await_more(&guest), Ok(true));
-        assert_eq!(ring.take(&guest), Ok(Some(3)));
-        assert_eq!(ring.await_more(&guest), Ok(false));
+        assert!(ring.await_more());
+        assert_eq!(ring.take(), Ok(Some(3)));
+        assert!(!ring.await_more());
         put(&guest, 0x2002, 10);
-        assert_eq!(ring.take(&guest), Err(Broken::TooMany(5)));
+        assert_eq!(ring.take(), Err(Broken::TooMany(5)));
         put(&guest, 0x2006, 4);
         put(&guest, 0x2002, 6);
-        assert_eq!(ring.take(&guest), Err(Broken::Index(4)));
+        assert_eq!(ring.take(), Err(Broken::Index(4)));
     }
 
     #[test]
     fn the_driver_sees_nothing_before_it_is_published() {
         let guest = guest();
         let mut ring = ring(&guest, false);
-        ring.give_back(&guest, 3, 513).unwrap();
+        ring.give_back(3, 513);
         let mut index = [0; 2];
         read(&guest, 0x3002, &mut index).unwrap();
         assert_eq!(index, [0, 0]);
-        ring.publish(&guest).unwrap();
+        ring.publish();
         read(&guest, 0x3002, &mut index).unwrap();
         assert_eq!(index, [1, 0]);
         let mut element = [0; 8];
@@ -283,17 +273,17 @@ mod tests {
     fn an_interrupt_is_sent_where_the_driver_wants_one() {
         let guest = guest();
         let mut plain = ring(&guest, false);
-        assert_eq!(plain.wants_call(&guest), Ok(true));
+        assert!(plain.wants_call());
         put(&guest, 0x2000, AVAILABLE_NO_INTERRUPT);
-        assert_eq!(plain.wants_call(&guest), Ok(false));
+        assert!(!plain.wants_call());
         let mut ring = ring(&guest, true);
         // The first time always: nobody knows what the driver has seen before.
-        assert_eq!(ring.wants_call(&guest), Ok(true));
+        assert!(ring.wants_call());
         let mut answer = |event: u16| {
             put(&guest, 0x2000 + 4 + 2 * 4, event);
-            ring.give_back(&guest, 0, 1).unwrap();
-            ring.publish(&guest).unwrap();
-            ring.wants_call(&guest).unwrap()
+            ring.give_back(0, 1);
+            ring.publish();
+            ring.wants_call()
         };
         assert_eq!(
             [answer(0), answer(0), answer(2), answer(9)],
