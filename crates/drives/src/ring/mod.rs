@@ -58,8 +58,13 @@ const KIND_SHIFT: u32 = 60;
 const KIND_PLAIN: u64 = 0;
 const KIND_ACCEPT: u64 = 1;
 const KIND_MESSAGE: u64 = 2;
+const KIND_WATCH: u64 = 3;
 /// The bits that a port may use.
 const PORT_MASK: u64 = (1 << KIND_SHIFT) - 1;
+
+/// The result of a watch ([`Ring::watch`]) that the kernel has ended, although it was not cancelled and nothing is wrong
+/// with the descriptor (`-EAGAIN`): there may be something to read, and a new watch is needed.
+pub const WATCH_ENDED: i32 = -11;
 
 const EFAULT: i32 = 14;
 
@@ -71,6 +76,16 @@ pub(crate) struct Completed {
     pub user_data: u64,
     /// As the kernel returns it: a count, or a negative errno.
     pub result: i32,
+}
+
+impl Completed {
+    /// The kernel gives no more completions of this operation: a watch that has no error has ended by itself.
+    fn end_watch(&mut self) {
+        let kind = self.user_data >> KIND_SHIFT;
+        if self.class == CLASS_PORT && kind == KIND_WATCH && self.result >= 0 {
+            self.result = WATCH_ENDED;
+        }
+    }
 }
 
 /// Memory that the kernel may use while an operation is in flight.
@@ -333,10 +348,11 @@ impl Ring {
             if entry.user_data() == DELAY {
                 continue;
             }
+            let mut completed = decode(entry.user_data(), entry.result());
             if !io_uring::cqueue::more(entry.flags()) {
                 *in_flight -= 1;
+                completed.end_watch();
             }
-            let completed = decode(entry.user_data(), entry.result());
             into.push(finish_port_operation(
                 completed,
                 &mut shared.vectors,

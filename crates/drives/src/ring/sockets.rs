@@ -1,6 +1,6 @@
 //! Socket operations for ports. Payload lies in the arena and is named by [`Buffer`].
 //!
-//! Each operation completes once, through `Port::completion`. It returns the low 56 bits of the `user_data` given here;
+//! Each operation except [`Ring::watch`] completes once, through `Port::completion`. It returns the low 56 bits of the `user_data` given here;
 //! the bits above hold the number of the port ([`Ring::speak_for`]). Results are the kernel's: a count, zero for the
 //! end of the stream, or a negative errno. A buffer outside the arena gives `-EFAULT`, a message of more than
 //! [`engine::limits::STEP_SEGMENTS_MAX`] separate pieces gives `-EMSGSIZE`.
@@ -10,7 +10,7 @@
 
 use super::{
     CLASS_PORT, CLASS_SHIFT, Completed, DELAY, EFAULT, KIND_ACCEPT, KIND_MESSAGE, KIND_PLAIN,
-    KIND_SHIFT, Ring, RingMode,
+    KIND_SHIFT, KIND_WATCH, Ring, RingMode,
 };
 use crate::port::{OWN_MASK, PortNumber, SPEAKER_SHIFT};
 use engine::units::Buffer;
@@ -230,12 +230,15 @@ impl Ring {
         Ok(index)
     }
 
-    /// Completes once, when `fd` (an eventfd, a socket) is readable or its peer has closed.
+    /// Completes with a positive result each time that something is written to `fd` (an eventfd, a socket), and at once if
+    /// it is readable now. It need not be read in between. Ends with a negative result: [`WATCH_ENDED`], `-ECANCELED` after
+    /// [`Ring::cancel`], or another errno. Needs kernel 5.13.
     pub fn watch(&mut self, fd: BorrowedFd<'_>, user_data: u64) {
         let user_data = self.spoken(user_data);
-        let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), POLLIN).build();
+        let poll = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), POLLIN);
+        let entry = poll.multi(true).build();
         // SAFETY: a poll names no memory.
-        unsafe { self.push(entry.user_data(port_data(KIND_PLAIN, user_data))) }
+        unsafe { self.push(entry.user_data(port_data(KIND_WATCH, user_data))) }
     }
 
     /// Ends both directions of a connection; operations on it then complete. Has no completion of its own.
@@ -258,6 +261,7 @@ impl Ring {
         let message = self.vectors().find_message(user_data);
         self.cancel_entry(port_data(KIND_PLAIN, user_data));
         self.cancel_entry(port_data(KIND_ACCEPT, user_data));
+        self.cancel_entry(port_data(KIND_WATCH, user_data));
         if let Some(index) = message {
             self.cancel_entry(port_data(KIND_MESSAGE, u64::from(index)));
         }

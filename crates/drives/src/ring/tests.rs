@@ -186,20 +186,30 @@ fn connections_are_accepted_watched_cancelled_and_closed() {
 
     ring.watch(server.as_fd(), 6);
     ring.submit();
-    std::io::Write::write_all(&mut &client, b"x").unwrap();
-    assert_eq!(answers(&mut ring, 1)[0].user_data, 6);
+    // It goes on although nothing is read.
+    for _ in 0..3 {
+        std::io::Write::write_all(&mut &client, b"x").unwrap();
+        let told = answers(&mut ring, 1)[0];
+        assert_eq!(told.user_data, 6);
+        assert!(told.result > 0, "{told:?}");
+    }
+    ring.cancel(6);
+    let ended = answers(&mut ring, 4);
+    let ended: Vec<_> = ended.iter().filter(|c| c.class == CLASS_PORT).collect();
+    assert_eq!((ended.len(), ended[0].user_data), (1, 6));
+    assert_eq!(ended[0].result, -125);
 
     let start = ring.arena().start();
     ring.receive(server.as_fd(), start, 10, true, 7);
     ring.submit();
     ring.cancel(7);
-    let all = answers(&mut ring, 3);
+    let all = answers(&mut ring, 4);
     let answer = all
         .iter()
         .find(|c| c.class == CLASS_PORT)
         .expect("an answer");
     assert_eq!(answer.user_data, 7);
-    assert!(answer.result == 1 || answer.result == -125, "{answer:?}");
+    assert!(answer.result == 3 || answer.result == -125, "{answer:?}");
     ring.close(server, 8);
     assert!(
         answers(&mut ring, 1)
@@ -207,6 +217,17 @@ fn connections_are_accepted_watched_cancelled_and_closed() {
             .any(|c| c.user_data == 8 && c.result == 0)
     );
     drop(client);
+}
+
+/// A file can always be read, so there is nothing to wait for.
+#[test]
+fn a_watch_that_the_kernel_ends_says_so() {
+    let mut ring = ring(RingOptions::default());
+    let file = tempfile::tempfile().unwrap();
+    ring.watch(file.as_fd(), 6);
+    ring.submit();
+    let ended = answers(&mut ring, 1)[0];
+    assert_eq!((ended.user_data, ended.result), (6, WATCH_ENDED));
 }
 
 /// A hanging I/O is cancelled at its deadline, by its own number. Other I/O of the same file continues.

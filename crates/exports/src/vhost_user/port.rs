@@ -8,7 +8,7 @@ use crate::export::{Say, Statistics};
 use crate::ports::ExportPort;
 use drives::arena::Pool;
 use drives::port::Port;
-use drives::ring::Ring;
+use drives::ring::{Ring, WATCH_ENDED};
 use engine::request::Completion;
 use engine::units::{Buffer, Nanos};
 use engine::world::Input;
@@ -180,8 +180,23 @@ impl VhostUserPort {
         self.ending > 0 || self.stop.is_some()
     }
 
+    /// The watch of a queue's kicks has told of one, or has ended. The counter of kicks is not read, because the watch also
+    /// tells of the next one without that, and each read is a system call.
     #[inline]
     fn kicked(&mut self, place: u16, result: i32, ring: &mut Ring) {
+        if result < 0 {
+            return self.unwatched(place, result, ring);
+        }
+        let served = self.served[usize::from(place)].as_ref();
+        let served = served.expect("a queue is served until nothing watches it");
+        if !served.is_ending {
+            self.queues.kicked(place);
+        }
+    }
+
+    /// The watch has ended: begins a new one if the counter of kicks can be read.
+    #[cold]
+    fn unwatched(&mut self, place: u16, result: i32, ring: &mut Ring) {
         let served = self.served[usize::from(place)].as_mut();
         let served = served.expect("a queue is served until nothing watches it");
         served.is_watched = false;
@@ -190,8 +205,8 @@ impl VhostUserPort {
         }
         let mut count = [0; 8];
         let read = match result {
-            0.. => rustix::io::read(&served.kick, &mut count),
-            negative => Err(Errno::from_raw_os_error(-negative)),
+            WATCH_ENDED => rustix::io::read(&served.kick, &mut count),
+            errno => Err(Errno::from_raw_os_error(-errno)),
         };
         match read {
             Ok(8) | Err(Errno::AGAIN) => {
