@@ -25,6 +25,8 @@ use vm_memory::{Bytes, GuestAddress};
 const DEPTH: u16 = 32;
 const BLOCK_BYTES: u32 = 4096;
 const SIZE_BYTES: u64 = 1 << 30;
+/// The guest sends its next requests so late that its queue is not looked at until then, and they are taken in one turn.
+const PAUSE_NS: u64 = 100_000;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -271,7 +273,7 @@ fn vhost_user(kind: Kind, rounds: u64) {
         let index = GuestAddress(PLACES.available + 2);
         let stored = guest.store(available.to_le(), index, Ordering::Release);
         stored.expect("the ring is in memory");
-        queues.go_on(Nanos(1000 * round), &mut inputs);
+        queues.go_on(Nanos(PAUSE_NS * round), &mut inputs);
         assert_eq!(inputs.len(), usize::from(DEPTH));
         answer(&mut inputs, |completion| queues.completed(completion));
         queues.publish(|_, published| assert!(published.is_ok()));

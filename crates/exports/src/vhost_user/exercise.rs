@@ -37,7 +37,7 @@ const PLACES: Places = Places {
     used: 0x2000,
 };
 /// What a turn takes, and what passes without one.
-const TURN: Nanos = Nanos(20_000);
+const TURN: Nanos = Nanos(2_000);
 const LONG: Nanos = Nanos(1_000_000);
 const TURNS_MAX: usize = 1000;
 const RULES: Rules = Rules {

@@ -9,7 +9,7 @@
 //! at once. Memory that a hung drive may still use (`pinned`) is replaced by other memory before the next piece.
 
 use super::guest::{Broken, Way};
-use super::queue::{Opening, Queue, REQUESTS_MAX, Taken};
+use super::queue::{Opening, Queue, Taken};
 use super::request::{Order, failure_status};
 use super::wire::STATUS_OK;
 use crate::export::Statistics;
@@ -191,11 +191,12 @@ impl Queues {
         }
     }
 
-    /// Takes chains of one queue until there are no more, no slot is free, or there is no memory. A queue that may have more,
-    /// or is to be looked at again, stays behind: a guest that sends ever more requests which are refused must not keep the shard from its other work.
+    /// Takes chains of one queue until there are no more, no slot is free, there is no memory, or it had its turn
+    /// ([`Queue::turn_max`]). A queue that may have more, or is to be looked at again, stays behind: a guest that sends ever
+    /// more requests which are refused must not keep the shard from its other work.
     #[inline]
     fn take(&mut self, place: u16, now: Nanos, inputs: &mut Vec<Input>) {
-        for _ in 0..REQUESTS_MAX {
+        for _ in 0..self.queue(place).turn_max() {
             if !self.queue(place).has_room() {
                 return;
             }
@@ -458,3 +459,6 @@ impl Queues {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
