@@ -172,7 +172,8 @@ def root_on_md(bench):
 
     owners(root, 2)
     run(bench, REFUSED.format(root=" ".join(map(str, root))) + DOCTOR)
-    gone, left = root
+    # The firmware tries drives in the order of their slots: it has booted from the first, and then has only the other one.
+    gone, left = sorted(root)
     bench.unplug(gone)
     run(bench, GOES_ON)
     owners([left], 1)
