@@ -120,6 +120,7 @@ same_files() {
 
 # load FOLDER MIB MIB_PER_SECOND: begins to write a file with sums in its blocks, which fio then reads and checks.
 load() {
+    rm -f /run/fio.code "$1/load.0.0"
     setsid sh -c 'fio "$@" > /run/fio.log 2>&1; echo $? > /run/fio.code' load --name=load --directory="$1" --size="$2m" \
         --rate="$3m" --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 --direct=1 --verify=crc32c \
         --verify_fatal=1 --randseed=1 --allow_mounted_write=1 ${FIO_OPTIONS:-} &
