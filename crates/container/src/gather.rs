@@ -58,8 +58,8 @@ pub enum Step {
 /// What is known of a device.
 #[derive(Debug)]
 enum Known {
-    /// It has not answered yet.
-    Asked(Answer),
+    /// It has not answered yet. It was asked `again` if it could not be read before.
+    Asked { answer: Answer, again: bool },
     /// Whether it belongs to the array.
     Read { is_ours: bool },
     /// It could not be read at this time.
@@ -149,11 +149,12 @@ impl Gathering {
         seen.map(|(device, _)| device.clone()).collect()
     }
 
-    /// Whether members that have not appeared were waited for long enough. A device that has not answered may be one.
+    /// Whether members that have not appeared were waited for long enough. A device that has never answered may be one; one that
+    /// could not be read is waited for no more, or an array would never start beside devices that hang.
     fn is_over(&self, latest: Instant, now: Instant) -> bool {
         let mut known = self.known.values();
         now.duration_since(latest) >= self.patience
-            && !known.any(|known| matches!(known, Known::Asked(_)))
+            && !known.any(|known| matches!(known, Known::Asked { again: false, .. }))
     }
 
     fn wait(&self, count: usize) -> Step {
@@ -169,12 +170,15 @@ impl Gathering {
         self.known.retain(|device, _| devices.contains(device));
         for device in devices {
             match self.known.get(&device) {
-                Some(Known::Read { .. } | Known::Asked(_)) => continue,
+                Some(Known::Read { .. } | Known::Asked { .. }) => continue,
                 Some(Known::Unread(at)) if now.duration_since(*at) < TRY_AGAIN_AFTER => continue,
                 _ => {}
             }
-            let known = look.ask(&device);
-            let known = known.map_or(Known::Unread(now), Known::Asked);
+            let again = self.known.contains_key(&device);
+            let known = match look.ask(&device) {
+                Ok(answer) => Known::Asked { answer, again },
+                Err(_) => Known::Unread(now),
+            };
             self.known.insert(device, known);
         }
         Ok(self.hear(now))
@@ -185,7 +189,7 @@ impl Gathering {
         let give_up = Instant::now() + ANSWERS_WITHIN;
         let mut has_come = false;
         for known in self.known.values_mut() {
-            let Known::Asked(answer) = known else {
+            let Known::Asked { answer, .. } = known else {
                 continue;
             };
             let left = give_up.saturating_duration_since(Instant::now());
@@ -467,5 +471,30 @@ mod tests {
         fake.hangs.borrow_mut().remove(0).send(failed).unwrap();
         let two = started(&["m0", "m1"], true);
         assert_eq!(fake.step(&mut gathering, 15), two);
+    }
+
+    /// Each is asked again when it has not answered for a while, so at each moment one of them is being asked.
+    #[test]
+    fn devices_that_never_answer_keep_no_array_waiting_for_ever() {
+        let (fake, mut gathering) = (Fake::new(2), Gathering::new(PATIENCE));
+        let fails = || {
+            let failed = Err(anyhow!("it has not answered for 15 s"));
+            fake.hangs.borrow_mut().remove(0).send(failed).unwrap();
+        };
+        for (at, name) in ["h0", "m0", "m1"].into_iter().enumerate() {
+            fake.appears(name, at as u64);
+        }
+        assert_eq!(fake.step(&mut gathering, 0), waits(2));
+        fake.appears("h1", 3);
+        assert_eq!(fake.step(&mut gathering, 10), waits(2));
+        fails();
+        assert_eq!(fake.step(&mut gathering, 15), waits(2));
+        // The first is asked again, and then the second does not answer either.
+        assert_eq!(fake.step(&mut gathering, 20), waits(2));
+        fails();
+        assert_eq!(fake.step(&mut gathering, 25), waits(2));
+        let two = started(&["m0", "m1"], true);
+        assert_eq!(fake.step(&mut gathering, 30), two);
+        assert_eq!(fake.looked.get(), 6, "both are being asked again");
     }
 }

@@ -32,16 +32,18 @@ pub fn look_at(specs: &[String]) -> (Vec<Probed>, Vec<String>) {
 }
 
 /// Looks at drives side by side: each that does not answer is waited for, and together they take no longer than one.
-fn all_at_once(specs: &[String]) -> Vec<Result<Probed>> {
+fn all_at_once<'specs>(specs: &'specs [String]) -> Vec<Result<Probed>> {
     std::thread::scope(|scope| {
-        let looks: Vec<_> = specs
-            .iter()
-            .map(|spec| scope.spawn(move || one_to_look(spec)))
-            .collect();
-        let looked = looks.into_iter().map(|look| look.join());
-        looked
-            .map(|looked| looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
+        let begin = |spec: &'specs String| {
+            let look = std::thread::Builder::new().spawn_scoped(scope, move || one_to_look(spec));
+            look.with_context(|| format!("{spec} cannot be looked at"))
+        };
+        let looks: Vec<_> = specs.iter().map(begin).collect();
+        let looked = looks.into_iter().map(|look| match look?.join() {
+            Ok(looked) => looked,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        looked.collect()
     })
 }
 

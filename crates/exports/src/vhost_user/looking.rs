@@ -6,8 +6,9 @@
 //! requests come later, and one window where they stop.
 //!
 //! Where the guest needs the processor on which the thread looks, looks are in vain, or end only when the system takes the
-//! processor away from the thread. The latter shows in the time between the last look and the chain: then the look counts
-//! as one in vain. The more looks were in vain, the more requests have to come soon before the next one.
+//! processor away from the thread. The latter shows in the time between the last look and the chain, if the thread had no
+//! other work meanwhile: then the look counts as one in vain. The more looks were in vain, the more requests have to come
+//! soon before the next one.
 //!
 //! A chain that comes while the thread looks says more: the guest runs beside the thread. Such a guest is answered after a
 //! few requests already ([`Looking::runs_beside`]), so that it goes on while the thread serves the next ones. With all
@@ -19,8 +20,8 @@ use engine::units::Nanos;
 /// How long a queue is looked at: as long as a NAND drive's read takes, which is also the default of `--completion hybrid`.
 /// QEMU's threads look for up to 32 us.
 pub const WINDOW: Nanos = Nanos(50_000);
-/// The longest time between two looks of a thread that has not lost its processor: a turn in which nothing is found takes
-/// less than a microsecond, and a guest that gets the processor needs longer than this to send a request.
+/// The longest time between two looks of a thread that has neither lost its processor nor served other requests: such a turn
+/// takes less than a microsecond, and a guest that gets the processor needs longer than this to send a request.
 const TURN_MAX: Nanos = Nanos(3_000);
 /// How many requests have to come soon before a queue is looked at: minimum and maximum.
 const SOON_NEEDED_MIN: u16 = 2;
@@ -58,9 +59,9 @@ impl Looking {
         }
     }
 
-    /// The queue has a chain.
+    /// The queue has a chain. `was_busy` says that requests were served since it was found empty last.
     #[inline]
-    pub fn found(&mut self, now: Nanos) {
+    pub fn found(&mut self, now: Nanos, was_busy: bool) {
         let Some(since) = self.empty_since.take() else {
             return;
         };
@@ -68,6 +69,10 @@ impl Looking {
         if is_on && now.since(self.empty_last) <= TURN_MAX {
             self.soon_needed = SOON_NEEDED_MIN;
             self.runs_beside = true;
+            return;
+        }
+        if is_on && was_busy {
+            // The thread needed the time itself: that says nothing about the guest.
             return;
         }
         self.is_vain |= is_on;
@@ -125,7 +130,7 @@ mod tests {
         }
         let looked_us = *now_us - begun_us;
         *now_us = end_us;
-        looking.found(at(end_us));
+        looking.found(at(end_us), false);
         looked_us
     }
 
@@ -157,7 +162,7 @@ mod tests {
             }
             vain_us += now_us - begun_us;
             now_us += 8;
-            looking.found(at(now_us));
+            looking.found(at(now_us), false);
         }
         assert!(vain_us > 0, "it was tried");
         assert!(vain_us < 10_000 * 8 / 30, "looks in vain took {vain_us} us");
@@ -174,11 +179,27 @@ mod tests {
             }
             looks_us += now_us - begun_us;
             now_us += 8;
-            looking.found(at(now_us));
+            looking.found(at(now_us), false);
             assert!(!looking.runs_beside());
         }
         assert!(looks_us > 0, "it was tried");
         assert!(looks_us < 10_000 / 20, "looks took {looks_us} us");
+    }
+
+    /// Other queues of the thread have requests, so its turns are long.
+    #[test]
+    fn a_thread_with_other_work_still_looks() {
+        let (mut looking, mut now_us) = (Looking::new(), 0);
+        for _ in 0..3 {
+            looked_us(&mut looking, &mut now_us, 40);
+        }
+        assert!(looking.runs_beside());
+        for _ in 0..100 {
+            assert!(looking.goes_on(at(now_us)));
+            now_us += 20;
+            looking.found(at(now_us), true);
+            assert!(looking.runs_beside());
+        }
     }
 
     #[test]
@@ -197,7 +218,7 @@ mod tests {
     fn requests_that_come_together_say_nothing() {
         let mut looking = Looking::new();
         for _ in 0..10 {
-            looking.found(at(0));
+            looking.found(at(0), false);
         }
         assert!(!looking.goes_on(at(1)));
     }

@@ -147,13 +147,14 @@ impl Queue {
         self.ring.next_available()
     }
 
-    /// Takes the next chain. There must be a free slot ([`Queue::has_room`]).
+    /// Takes the next chain. There must be a free slot ([`Queue::has_room`]). `was_busy` says that the thread has served requests
+    /// since the turn before.
     ///
     /// # Errors
     /// [`Broken`] if the queue makes no sense.
     #[inline]
-    pub fn take(&mut self, now: Nanos) -> Result<Taken, Broken> {
-        let Some(head) = self.next_head(now)? else {
+    pub fn take(&mut self, now: Nanos, was_busy: bool) -> Result<Taken, Broken> {
+        let Some(head) = self.next_head(now, was_busy)? else {
             return Ok(match self.looking.is_on() && !self.is_ending {
                 true => Taken::NothingYet,
                 false => Taken::Nothing,
@@ -177,7 +178,7 @@ impl Queue {
         begun
     }
 
-    fn next_head(&mut self, now: Nanos) -> Result<Option<u16>, Broken> {
+    fn next_head(&mut self, now: Nanos, was_busy: bool) -> Result<Option<u16>, Broken> {
         if let Some(head) = self.again.pop_front() {
             return Ok(Some(head));
         }
@@ -194,7 +195,7 @@ impl Queue {
             }
         }
         if head.is_some() {
-            self.looking.found(now);
+            self.looking.found(now, was_busy);
         }
         if let (Some(head), Some(area)) = (head, &mut self.in_flight) {
             area.taken(head);

@@ -77,6 +77,10 @@ pub struct Queues {
     behind: VecDeque<u16>,
     /// Queues in which something was given back.
     touched: Vec<u16>,
+    /// Whether requests were taken or given back since the last [`Queues::go_on`] began.
+    is_busy: bool,
+    /// The same of the time before that.
+    was_busy: bool,
     statistics: Statistics,
 }
 
@@ -95,6 +99,8 @@ impl Queues {
             freed: false,
             behind: VecDeque::with_capacity(64),
             touched: Vec::with_capacity(64),
+            is_busy: false,
+            was_busy: false,
             statistics: Statistics::default(),
         }
     }
@@ -168,6 +174,7 @@ impl Queues {
     /// Sends pieces to the engine, as far as there is memory: first of requests that have begun, then of new ones.
     #[inline]
     pub fn go_on(&mut self, now: Nanos, inputs: &mut Vec<Input>) {
+        self.was_busy = std::mem::take(&mut self.is_busy);
         if std::mem::take(&mut self.freed) {
             while let Some(name) = self.waiting.pop_front() {
                 if !self.has_memory(name) {
@@ -200,7 +207,8 @@ impl Queues {
             if !self.queue(place).has_room() {
                 return;
             }
-            match self.queue(place).take(now) {
+            let was_busy = self.was_busy;
+            match self.queue(place).take(now, was_busy) {
                 Ok(Taken::Nothing) => return,
                 Ok(Taken::NothingYet) => break,
                 Ok(Taken::Answered(refusal)) => {
@@ -209,6 +217,7 @@ impl Queues {
                     self.touch(place);
                 }
                 Ok(Taken::Order(slot)) => {
+                    self.is_busy = true;
                     self.statistics.requests += 1;
                     self.statistics.requests_in_flight += 1;
                     let name = Name { place, slot };
@@ -378,6 +387,7 @@ impl Queues {
 
     #[inline]
     fn touch(&mut self, place: u16) {
+        self.is_busy = true;
         if !self.touched.contains(&place) {
             self.touched.push(place);
         }

@@ -62,12 +62,10 @@ impl App {
 /// The published status; waits for the first one. Blocks.
 pub fn published(shared: &Shared) -> Arc<Status> {
     let deadline = Instant::now() + EFFECT_WITHIN;
-    let mut status = shared.status();
-    while status.version == 0 && Instant::now() < deadline {
+    while shared.updates() == 0 && Instant::now() < deadline {
         std::thread::sleep(LOOK_EVERY);
-        status = shared.status();
     }
-    status
+    shared.status()
 }
 
 /// Gives an order and waits until the published status shows its effect. Blocks.

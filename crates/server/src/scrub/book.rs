@@ -317,6 +317,8 @@ impl Book {
         let mut orders = Vec::new();
         let idle = look.jobs.iter().all(Option::is_none);
         for (at, one) in self.volumes.iter_mut().enumerate() {
+            // A clock that was ahead at the start must not postpone scrubs until it gets there.
+            one.start_s = one.start_s.min(look.now_s);
             one.slots = look.slots[at].iter().map(|(member, _)| *member).collect();
             self.names[at] = look.slots[at]
                 .iter()
