@@ -25,6 +25,7 @@ mod life;
 mod memory;
 mod newcomers;
 mod news;
+pub mod not_done;
 pub mod nvmet;
 mod options;
 mod published;

@@ -5,10 +5,11 @@ mod listener;
 mod shard;
 
 use super::ending::{Ended, LeftBehind};
-use super::events::{NotDone, Told};
+use super::events::Told;
 use super::health::health;
 use super::memory::Memory;
 use super::news::{News, news};
+use super::not_done::NotDone;
 use super::published::Published;
 use super::recorder::Encoders;
 use super::scrub::every::ScrubEvery;

@@ -3,7 +3,7 @@
 
 use super::names::NameError;
 use super::schema::ErrorBody;
-use crate::events::NotDone;
+use crate::not_done::NotDone;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};

@@ -11,7 +11,7 @@ use super::schema::{
     Done, ErrorBody, FailRequest, RateRequest, ReplaceRequest, ScrubRequest, SpareRequest,
 };
 use super::state::{App, blocking};
-use crate::events::NotDone;
+use crate::not_done::NotDone;
 use crate::status::{MemberStatus, Status, VolumeStatus};
 use axum::Json;
 use axum::body::Bytes;

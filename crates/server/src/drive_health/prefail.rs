@@ -7,7 +7,8 @@
 
 use crate::api::{check_replaceable, command};
 use crate::event_kinds::Kind;
-use crate::events::{NotDone, Told};
+use crate::events::Told;
+use crate::not_done::NotDone;
 use crate::remembering::Tell;
 use crate::runtime::Shared;
 use crate::status::{MemberStatus, Status};
