@@ -36,7 +36,8 @@ MAKE_DISK = """
 def missing():
     """The programs and the firmware that this machine lacks."""
     programs = PROGRAMS + (PROGRAMS_WITHOUT_ROOT if os.geteuid() else [])
-    return [name for name in programs if not find_program(name)] + [path for path in [FIRMWARE] if not os.path.exists(path)]
+    firmware = [] if os.path.exists(FIRMWARE) else [FIRMWARE]
+    return [name for name in programs if not find_program(name)] + firmware
 
 
 def mirror():

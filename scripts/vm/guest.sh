@@ -59,6 +59,14 @@ serve() {
     done
 }
 
+# array_settings [LINE...]: writes the settings file, with the array of drive 0 as `data`, and more lines.
+array_settings() {
+    mkdir -p /etc/fullstripe
+    uuid=$(fullstripe examine $(drive 0) | sed -n 's/^  container: *//p')
+    printf '%s\n' '[array.data]' "uuid = \"$uuid\"" 'memory = "32m"' 'nbd = ["unix:/run/nbd.sock"]' "$@" > /etc/fullstripe/fullstripe.toml
+    fullstripe config check
+}
+
 # serve_array NAME: starts the server of an array of the settings file, and waits until it serves.
 serve_array() {
     rm -f /run/serve.code

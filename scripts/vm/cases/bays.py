@@ -14,15 +14,7 @@ MEMBERS, NEW, AFTER = "0 1 2 3", 9, "0 9 2 3"
 MIB, MIB_PER_SECOND = 24, 2
 BEGIN = """
     create 5 384m "{members}"
-    mkdir -p /etc/fullstripe
-    cat > /etc/fullstripe/fullstripe.toml << END
-[array.data]
-uuid = "$(fullstripe examine $(drive 0) | sed -n 's/^  container: //p')"
-attach = "off"
-nbd = ["unix:/run/nbd.sock"]
-memory = "32m"
-{settings}
-END
+    array_settings 'attach = "off"' '{settings}'
     serve_array data
     attach vol0 0
     make_fs ext4 $device

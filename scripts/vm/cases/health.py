@@ -18,18 +18,8 @@ MEMBERS, SPARE, AFTER = "0 1 2 3", 4, "0 4 2 3"
 MIB, MIB_PER_SECOND = 160, 2
 BEGIN = """
     create 5 384m "{members}"
-    mkdir -p /etc/fullstripe
     rm -f /run/alerts
-    cat > /etc/fullstripe/fullstripe.toml << END
-[array.data]
-uuid = "$(fullstripe examine $(drive 0) | sed -n 's/^  container: //p')"
-attach = "off"
-nbd = ["unix:/run/nbd.sock"]
-memory = "32m"
-spares = ["$(drive {spare})"]
-[alerts]
-exec = "cat >> /run/alerts; echo >> /run/alerts"
-END
+    array_settings 'attach = "off"' "spares = [\\"$(drive {spare})\\"]" '[alerts]' 'exec = "cat >> /run/alerts; echo >> /run/alerts"'
     serve_array data
     attach vol0 0
     make_fs ext4 $device

@@ -155,21 +155,10 @@ ENDS = COMMON + LOAD_ENDS + """
     rmdir $nvmet/ports/1 $nvmet/subsystems/nqn.theirs"""
 
 
-# The settings export the volume from an address that the machine gets only later. serve_array: starts the server of the settings
-# file, and waits until it serves.
+# The settings export the volume from an address that the machine gets only later.
 AT_BOOT = COMMON + """
     at=10.0.0.5
     nqn=$(cat /run/nqn 2> /dev/null) || :
-    serve_array() {
-        rm -f /run/serve.code
-        : > /run/serve.log
-        setsid sh -c 'fullstripe serve --array data --settings /run/data.toml --socket /run/api.sock & echo $! > /run/serve.pid
-            wait $!; echo $? > /run/serve.code' >> /run/serve.log 2>&1 &
-        until grep -q '^serving' /run/serve.log; do
-            [ ! -e /run/serve.code ] || fail "the server did not start: $(cat /run/serve.log)"
-            sleep 0.1
-        done
-    }
     # said WORDS: waits until the server has said these words.
     said() {
         tries=0
@@ -184,11 +173,8 @@ FIRST_BOOT = AT_BOOT + """
     create 5 384m "0 1 2 3"
     load_modules
     there > /run/before
-    uuid=$(fullstripe examine $(drive 0) | sed -n 's/^  container: *//p')
-    printf '[array.data]\nuuid = "%s"\nattach = "ublk"\nmemory = "32m"\nnbd = ["unix:/run/nbd.sock"]\n' $uuid > /run/data.toml
-    printf 'nvmet = "tcp://%s"\nnvmet_hosts = ["%s"]\n' $at $host >> /run/data.toml
-    fullstripe config check /run/data.toml
-    serve_array
+    array_settings 'attach = "ublk"' "nvmet = \\"tcp://$at\\"" "nvmet_hosts = [\\"$host\\"]"
+    serve_array data
     said 'this machine does not have the address 10.0.0.5'
     there | cmp - /run/before
     ip addr add $at/32 dev lo
@@ -211,7 +197,7 @@ NEXT_BOOT = AT_BOOT + """
     there | cmp - /run/before
     sleep 2
     load_runs
-    serve_array
+    serve_array data
     fullstripe status | grep -qxF "tcp://$at:4420 $nqn" || fail "it is not exported: $(cat /run/serve.log)"
     load_runs"""
 LAST = AT_BOOT + LOAD_ENDS + """
@@ -221,7 +207,8 @@ LAST = AT_BOOT + LOAD_ENDS + """
     nvme disconnect -n $nqn
     fullstripe stop --wait
     there | cmp - /run/before
-    ip addr del $at/32 dev lo"""
+    ip addr del $at/32 dev lo
+    rm -r /etc/fullstripe"""
 
 # The package's server, with what its unit allows it, exports the volume at an address of IPv6 and a port that only root may use.
 SETTINGS = 'nvmet = "tcp://[::1]:420"\\nnvmet_hosts = ["nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-00000000000a"]'
