@@ -4,8 +4,9 @@
 usage: scripts/whole.py [LANE...]     (without a lane: their names and commands)
 
 Continuous integration runs a bounded part of most lanes (.ci/run). A whole lane takes from minutes to hours and is run by
-name, before a release and after a change of what it tests. Each run writes its lane's row, also where it fails: the commit,
-the date, how long it took, and the last line that the lane printed. A tree with uncommitted changes is refused.
+name, before a release and after a change of what it tests. Lanes that take hours are divided into parts with rows of their own,
+so that a part can be run in an hour or so. Each run writes its lane's row, also where it fails: the commit, the date, how long
+it took, and the last line that the lane printed. A tree with uncommitted changes is refused.
 
 Everything that the lanes print is passed on. Exit code 1 if one of them fails.
 """
@@ -13,6 +14,7 @@ import argparse
 import datetime
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import time
@@ -40,10 +42,12 @@ LANES = {
     "threads": "make test-concurrency ARGS=threads",
     "arm": "make test-concurrency ARGS=arm",
     "planted": "make test-planted",
-    "mutants": "make test-mutants",
+    **{f"mutants-{crate}": f"make test-mutants ARGS='--crate {crate}'" for crate in ("assembly", "drives", "exports", "metadata")},
+    **{f"mutants-engine-{part}": f"make test-mutants ARGS='--crate engine --shard {part}/3'" for part in (1, 2, 3)},
     "fuzz": "make fuzz SECONDS=5400",
     "deb": "make test-deb",
-    "fresh": "make test-fresh",
+    **{f"fresh-{release}-{user}": f"make test-fresh ARGS='--release {release} --user {user}'"
+       for release in (12, 13) for user in ("root", "sudo")},
 }
 
 
@@ -58,7 +62,7 @@ def environment():
 def run(command):
     """Exit code and last line of a command whose output is passed on."""
     last = ""
-    with subprocess.Popen(command.split(), cwd=ROOT, env=environment(), stdout=subprocess.PIPE,
+    with subprocess.Popen(shlex.split(command), cwd=ROOT, env=environment(), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace") as running:
         for line in running.stdout:
             print(line, end="", flush=True)
@@ -109,7 +113,7 @@ def main():
     if unknown := [lane for lane in arguments.lanes if lane not in LANES]:
         sys.exit(f"error: there is no lane '{unknown[0]}': name some of {', '.join(LANES)}.")
     if not arguments.lanes:
-        print("\n".join(f"{lane:12} {command}" for lane, command in LANES.items()))
+        print("\n".join(f"{lane:18} {command}" for lane, command in LANES.items()))
         return
     clean_tree.require()
     failed = [lane for lane in arguments.lanes if not run_whole(lane)]
