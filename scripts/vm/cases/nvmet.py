@@ -141,6 +141,14 @@ ENDS = COMMON + LOAD_ENDS + """
     [ -z "$(ls /run/fullstripe/nvmet)" ] || fail "noted is still: $(ls /run/fullstripe/nvmet)"
     [ -z "$(left_over)" ] || fail "there still is $(left_over)"
     nvme disconnect -n $nqn
+    # The export alone ends, also while this machine uses the device.
+    fullstripe attach vol0 --nvmet tcp://127.0.0.1 --insecure
+    mount_fs ext4 $(device_of 0) /mnt
+    fullstripe detach vol0 --nvmet
+    there | cmp - /run/before
+    refused 'volume vol0 is not exported by NVMe over TCP' detach vol0 --nvmet
+    umount /mnt
+    [ -b $(device_of 0) ] || fail "the device has gone with the export"
     # A server that stops takes the export with it.
     fullstripe attach vol0 --nvmet tcp://127.0.0.1 --insecure
     connect $nqn nqn.somebody-else

@@ -43,6 +43,16 @@ pub struct AttachArgs {
     volume: VolumeArgs,
 }
 
+/// Which volume, and what of it.
+#[derive(Args, Debug)]
+pub struct DetachArgs {
+    /// Only end its export by NVMe over TCP; the block device stays
+    #[arg(long)]
+    nvmet: bool,
+    #[command(flatten)]
+    volume: VolumeArgs,
+}
+
 impl AttachArgs {
     fn export(&self) -> Option<NvmetRequest> {
         let address = self.nvmet?;
@@ -90,12 +100,15 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
 ///
 /// # Errors
 /// See [`server::client::ClientError`].
-pub fn detach(args: &VolumeArgs) -> Result<ExitCode> {
-    let client = args.reach.connect()?;
-    let volume = volume_name(&client, args.volume.as_deref())?;
-    let path = format!("/v1/volumes/{}/detach", encode(&volume));
+pub fn detach(args: &DetachArgs) -> Result<ExitCode> {
+    let reach = &args.volume.reach;
+    let client = reach.connect()?;
+    let volume = volume_name(&client, args.volume.volume.as_deref())?;
+    // A path of its own: a server that does not know it ends nothing.
+    let what = if args.nvmet { "end-export" } else { "detach" };
+    let path = format!("/v1/volumes/{}/{what}", encode(&volume));
     let done: Done = client.send_about_device(&path, &())?;
-    answered(&args.reach, &done)
+    answered(reach, &done)
 }
 
 /// How to align a file system with the rows of the array; nothing where nothing is striped.

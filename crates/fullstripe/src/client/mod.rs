@@ -56,7 +56,7 @@ pub enum ClientCommand {
     /// Make a volume a block device of this machine: /dev/fullstripe/NAME
     Attach(devices::AttachArgs),
     /// Remove the block device of a volume
-    Detach(orders::VolumeArgs),
+    Detach(devices::DetachArgs),
     /// Pause the background work of a volume
     Pause(orders::VolumeArgs),
     /// Resume the paused background work of a volume

@@ -126,10 +126,16 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 42] = [
     ),
     (
         "detach",
-        &[(
-            "fullstripe detach vol0",
-            "after umount: a device that is in use stays",
-        )],
+        &[
+            (
+                "fullstripe detach vol0",
+                "after umount: a device that is in use stays",
+            ),
+            (
+                "fullstripe detach vol0 --nvmet",
+                "ends only the export to other machines",
+            ),
+        ],
     ),
     (
         "add-spare",

@@ -83,3 +83,28 @@ pub async fn detach(
     })
     .await
 }
+
+/// Ends the export of a volume to other machines. Its block device stays.
+#[utoipa::path(post, path = "/v1/volumes/{volume}/end-export",
+    params(("volume" = String, Path, description = "name of a volume")),
+    responses((status = 200, body = Done), (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody, description = "it is not exported, or the kernel does not end it")))]
+pub async fn end_export(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<Json<Done>, ApiError> {
+    blocking(app, move |app| {
+        let status = app.status()?;
+        names::volume(&status, &name)?;
+        let ended = app.exports.end_export(&app.shared, &name);
+        let export = ended.map_err(|error| ApiError::conflict(format!("{error:#}")))?;
+        Ok(Json(Done {
+            text: format!(
+                "volume {name} is not exported at {} any more; its block device stays",
+                export.address
+            ),
+            member: None,
+        }))
+    })
+    .await
+}

@@ -41,6 +41,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         orders::rate,
         devices::attach,
         devices::detach,
+        devices::end_export,
         orders::hand_over,
         orders::stop,
         openapi
@@ -70,6 +71,7 @@ pub fn routes() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
         ("/v1/volumes/{volume}/resume", post(orders::resume)),
         ("/v1/volumes/{volume}/attach", post(devices::attach)),
         ("/v1/volumes/{volume}/detach", post(devices::detach)),
+        ("/v1/volumes/{volume}/end-export", post(devices::end_export)),
         ("/v1/rate", put(orders::rate)),
         ("/v1/hand-over", post(orders::hand_over)),
         ("/v1/stop", post(orders::stop)),

@@ -126,6 +126,15 @@ impl Nvmet {
         Ok(())
     }
 
+    /// Ends the export of a volume whose device stays, and returns what it was.
+    fn end(&mut self, volume: &str, identity: [u8; 16]) -> Result<NvmetStatus> {
+        let status = self.status(volume).cloned();
+        let status =
+            status.with_context(|| format!("volume {volume} is not exported by NVMe over TCP"))?;
+        self.take_away(volume, identity)?;
+        Ok(status)
+    }
+
     fn take_away(&mut self, volume: &str, identity: [u8; 16]) -> Result<()> {
         let removed = self.target.ask(&Order::Remove(identity));
         removed.with_context(|| {
@@ -297,5 +306,20 @@ impl Exports {
         all.nvmet.said = errors.first().map(|error| format!("{error:#}"));
         all.publish(shared);
         errors
+    }
+
+    /// Ends the export of a volume by NVMe over TCP, and returns what it was. The block device stays.
+    ///
+    /// # Errors
+    /// One sentence: why it is still exported, or that it is not.
+    pub fn end_export(&self, shared: &Shared, volume: &str) -> Result<NvmetStatus> {
+        let mut all = self.opened()?;
+        all.nvmet.wait_no_more(volume);
+        let one = all.started.iter().find(|one| one.name == volume);
+        let one = one.with_context(|| format!("volume {volume} is not started"))?;
+        let identity = one.uuid.0;
+        let ended = all.nvmet.end(volume, identity);
+        all.publish(shared);
+        ended
     }
 }

@@ -164,6 +164,27 @@ fn an_export_is_made_with_the_device_and_goes_with_it() {
 }
 
 #[test]
+fn an_export_ends_and_its_device_stays() {
+    let rig = Rig::new(true).open();
+    let end = || rig.exports.end_export(&rig.served.shared, "v");
+    assert_eq!(refused(end()), "volume v is not exported by NVMe over TCP");
+    rig.attach(&request()).unwrap();
+    rig.target.0.lock().unwrap().is_stuck = true;
+    assert_eq!(
+        refused(end()),
+        "volume v is still exported by the kernel's NVMe target: it is stuck"
+    );
+    assert_eq!(rig.export(), Some(status()));
+    rig.target.0.lock().unwrap().is_stuck = false;
+    assert_eq!(end().unwrap(), status());
+    assert_eq!(rig.target.orders(), ["check", "make", "remove"]);
+    assert_eq!(rig.export(), None);
+    assert!(rig.volume().device.is_some());
+    // Another address is possible now.
+    rig.attach(&request()).unwrap();
+}
+
+#[test]
 fn what_cannot_be_exported_is_as_it_was_before() {
     let rig = Rig::new(false).open();
     let nobody = NvmetRequest {
