@@ -94,7 +94,7 @@ impl Prepared {
         })
     }
 
-    /// Starts the data threads, opens the API, adds the spares and accepts clients.
+    /// Starts the data threads, opens the API, accepts clients and adds the spares.
     ///
     /// # Errors
     /// One sentence: what could not be started. Everything that was started has been stopped again.
@@ -200,7 +200,7 @@ struct Opening {
 }
 
 impl Opening {
-    /// Opens the API, adds the spares and accepts clients. The API ends when the returned [`ApiServer`] is dropped.
+    /// Opens the API, accepts clients and adds the spares. The API ends when the returned [`ApiServer`] is dropped.
     fn open(self, server: &Server) -> Result<ApiServer> {
         let shared = server.runtime.handle();
         if let Some(alerter) = &server.alerter {
@@ -210,6 +210,8 @@ impl Opening {
         swap_watch::start(server.exports.clone(), shared.clone(), self.tell.clone())?;
         let spares = self.api.spares.clone();
         let api = api::serve_api(self.api)?;
+        // Clients first: those of the process before wait, and everything below asks drives.
+        server.exports.open(&shared, &*server.hearer)?;
         let (options, tell) = (&self.options, &*self.tell);
         add_spares(options, (&shared, &spares), &self.spares, tell);
         let copies = options.auto_rebuild && !options.read_only;
@@ -217,7 +219,6 @@ impl Opening {
         if let Some(newcomers) = &options.newcomers {
             newcomers.start(shared.clone(), spares, self.tell.clone())?;
         }
-        server.exports.open(&shared, &*server.hearer)?;
         wait_for_status(&shared);
         Ok(api)
     }
