@@ -11,9 +11,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The descriptors of one queue begin this many bytes behind those of the queue before, whatever the queues' depth is:
-/// room for [`DEPTH_MAX`] descriptors, in whole pages.
-const QUEUE_BYTES: u64 = (DEPTH_MAX as u64 * Descriptor::BYTES as u64).next_multiple_of(4096);
+/// Bytes of a queue's descriptors, whatever its depth is.
+const QUEUE_BYTES: u64 = DEPTH_MAX as u64 * Descriptor::BYTES as u64;
 /// The node of a new device appears at once, or as soon as udev has made it.
 const NODE_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
@@ -83,7 +82,7 @@ impl Queue {
                 ProtFlags::READ,
                 MapFlags::SHARED | MapFlags::POPULATE,
                 &device,
-                u64::from(number) * QUEUE_BYTES,
+                offset_of(number, rustix::param::page_size()),
             )?
         };
         let descriptors = NonNull::new(mapped.cast()).ok_or(Errno::NOMEM)?;
@@ -161,6 +160,23 @@ impl Drop for Queue {
     }
 }
 
+/// Where the descriptors of queue `number` begin: each queue has whole pages of the machine. 64-bit ARM has pages of up to 64 KiB.
+fn offset_of(number: u16, page_bytes: usize) -> u64 {
+    u64::from(number) * QUEUE_BYTES.next_multiple_of(page_bytes as u64)
+}
+
 fn length_bytes(depth: u16) -> usize {
     (usize::from(depth) * Descriptor::BYTES).next_multiple_of(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_begin_at_pages() {
+        let offsets = |page_bytes| [0, 1, 3].map(|number| offset_of(number, page_bytes));
+        assert_eq!(offsets(4 << 10), [0, 98_304, 294_912]);
+        assert_eq!(offsets(64 << 10), [0, 131_072, 393_216]);
+    }
 }
