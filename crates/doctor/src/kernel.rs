@@ -128,6 +128,15 @@ impl Device {
             what_for,
             ..
         } = self;
+        let release = files.text("/proc/sys/kernel/osrelease").unwrap_or_default();
+        if *name == "ublk" && drives::ublk::crashes(&release) {
+            let what = format!(
+                "Linux {release} crashes when a ublk device is made: fullstripe makes none"
+            );
+            return Finding::warning(name, what).advise(
+                "boot another kernel, such as 6.18.6 or Ubuntu's 6.17.0-41; until then `attach` uses the kernel's NBD client",
+            );
+        }
         if files.exists(self.sign) || files.exists(&format!("/sys/module/{module}")) {
             return Finding::ok(name, format!("in the kernel ({what_for})"));
         }

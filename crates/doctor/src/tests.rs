@@ -33,6 +33,16 @@ fn a_machine_without_anything() {
 }
 
 #[test]
+fn a_kernel_that_crashes_with_ublk() {
+    let host = GOOD_HOST.replace("6.12.9-amd64", "6.17.0-35-generic");
+    let report = examine(&machine(&build(&[&host])), &[], &|_| Ok(empty_drive()));
+    assert!(report.can_serve);
+    let report = report.to_string();
+    let line = report.lines().find(|line| line.contains("ublk"));
+    insta::assert_snapshot!(line.unwrap(), @"warning  ublk: Linux 6.17.0-35-generic crashes when a ublk device is made: fullstripe makes none; boot another kernel, such as 6.18.6 or Ubuntu's 6.17.0-41; until then `attach` uses the kernel's NBD client");
+}
+
+#[test]
 fn four_drives_behind_vmd_one_with_half_its_lanes() {
     let root = build(&[GOOD_HOST, VMD_BOX]);
     let report = examine(&machine(&root), &[], &|spec| match spec {

@@ -1,5 +1,6 @@
 //! Commands to `/dev/ublk-control`: making, starting, taking over and removing devices.
 
+use super::kernels::crashes;
 use super::layout::{
     CONTROL_BYTES, ControlArgument, DeviceInfo, Features, Parameters, control_command,
 };
@@ -30,6 +31,11 @@ pub enum ControlError {
         "this kernel has no ublk: {CONTROL} is missing; load its module with 'modprobe ublk_drv' (Linux 6.1 or newer)"
     )]
     Missing,
+    /// The kernel crashes when a device is made: see [`super::crashes`].
+    #[error(
+        "Linux {0} crashes when a ublk device is made, which only a reboot mends; boot another kernel, such as 6.18.6 or Ubuntu's 6.17.0-41"
+    )]
+    Crashes(String),
     /// The control device may not be opened.
     #[error("ublk devices need root: {CONTROL} cannot be opened ({0})")]
     NotAllowed(std::io::Error),
@@ -76,8 +82,13 @@ impl Control {
     /// Opens the control device.
     ///
     /// # Errors
-    /// [`ControlError`] if the kernel has none, or the process may not use it.
+    /// [`ControlError`] if the kernel has none or crashes with it, or the process may not use it.
     pub fn open() -> Result<Control, ControlError> {
+        let kernel = rustix::system::uname();
+        let release = kernel.release().to_string_lossy();
+        if crashes(&release) {
+            return Err(ControlError::Crashes(release.into_owned()));
+        }
         let file = OpenOptions::new().read(true).write(true).open(CONTROL);
         let file = file.map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => ControlError::Missing,

@@ -12,10 +12,12 @@
 //! Layouts and numbers here are those of `linux/ublk_cmd.h`; they never change, since programs are built against them.
 
 mod control;
+mod kernels;
 mod layout;
 mod queue;
 
 pub use control::{Control, ControlError};
+pub use kernels::crashes;
 pub use layout::{
     ALL_TAGS_ABORTED, Attributes, DEPTH_MAX, Descriptor, DeviceInfo, Features, Operation,
     Parameters, SECTOR_BYTES, State,
