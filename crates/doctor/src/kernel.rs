@@ -77,6 +77,8 @@ fn ring(machine: &Machine) -> Vec<Finding> {
     } else if !report.registered_files {
         Finding::note("io_uring", text)
             .advise("raise RLIMIT_NOFILE so that files can be registered")
+    } else if report.restricted.is_err() {
+        Finding::note("io_uring", text)
     } else {
         Finding::ok("io_uring", text)
     };

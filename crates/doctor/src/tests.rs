@@ -104,6 +104,7 @@ fn an_old_kernel_with_low_limits_and_a_user_without_rights() {
             no_sqarray: false,
             registered_files: true,
             registered_memory: Err(12),
+            restricted: Ok(()),
         }),
         huge_pages: false,
         locked: Err(12),
@@ -113,6 +114,20 @@ fn an_old_kernel_with_low_limits_and_a_user_without_rights() {
     let report = examine(&machine, &[], &|_| Err(LookError::NotAllowed));
     assert!(report.can_serve);
     insta::assert_snapshot!(report.to_string());
+}
+
+#[test]
+fn a_ring_that_may_do_everything_is_noted() {
+    let root = build(&[GOOD_HOST]);
+    let mut machine = machine(&root);
+    let ring = machine.granted.ring.as_mut().unwrap();
+    ring.restricted = Err(1);
+    let text = examine(&machine, &[], &|_| Err(LookError::NotAllowed)).to_string();
+    let line = text.lines().find(|line| line.contains(" io_uring: "));
+    let line = line.expect("a line about io_uring");
+    assert!(line.starts_with("note "), "{line}");
+    let why = "not restricted to what it needs (Operation not permitted; allow the system call io_uring_register)";
+    assert!(line.ends_with(why), "{line}");
 }
 
 #[test]

@@ -50,6 +50,7 @@ pub fn machine(root: &TempDir) -> Machine {
                 no_sqarray: true,
                 registered_files: true,
                 registered_memory: Ok(()),
+                restricted: Ok(()),
             }),
             huge_pages: true,
             locked: Ok(true),

@@ -1,8 +1,9 @@
 //! One io_uring per shard.
 //!
 //! A thin layer over the `io-uring` crate. It chooses the best mode that the kernel offers and reports it, keeps a
-//! table of registered files, registers the payload memory, never loses an entry when the submission queue is full, and
-//! owns all memory that the kernel may use until the kernel is done with it.
+//! table of registered files, registers the payload memory, restricts the ring to what it needs ([`restrictions`]), never
+//! loses an entry when the submission queue is full, and owns all memory that the kernel may use until the kernel is done
+//! with it.
 //!
 //! The top two bits of `user_data` say whose a completion is: 00 is a member's I/O, 01 a port's, 10 the world's own.
 //!
@@ -11,6 +12,7 @@
 //! is leaked instead.
 
 mod register;
+pub(crate) mod restrictions;
 mod setup;
 mod sockets;
 #[cfg(test)]
@@ -67,6 +69,7 @@ const PORT_MASK: u64 = (1 << KIND_SHIFT) - 1;
 pub const WATCH_ENDED: i32 = -11;
 
 const EFAULT: i32 = 14;
+const EINVAL: i32 = 22;
 
 /// The completion of one entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,12 +133,7 @@ impl Ring {
         payload: Arc<Arena>,
         internal: Arc<Arena>,
     ) -> Result<Ring, RingError> {
-        let (uring, mode, no_sqarray) = setup::build(options)?;
-        let registered_files = uring
-            .submitter()
-            .register_files_sparse(register::FILES_MAX)
-            .is_ok();
-        let registered_memory = register::register_memory(&uring, &payload);
+        let (uring, report) = setup::build(options, &payload)?;
         Ok(Ring {
             uring,
             shared: ManuallyDrop::new(Shared {
@@ -149,17 +147,12 @@ impl Ring {
             accepted: Vec::new(),
             free_files: (0..register::FILES_MAX)
                 .rev()
-                .filter(|_| registered_files)
+                .filter(|_| report.registered_files)
                 .collect(),
             in_flight: 0,
             urgent: false,
             turns_left: 0,
-            report: RingReport {
-                mode,
-                no_sqarray,
-                registered_files,
-                registered_memory,
-            },
+            report,
             drain_max: DRAIN_MAX,
             left_behind: 0,
             owner: PhantomData,

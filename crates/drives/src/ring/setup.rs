@@ -1,5 +1,9 @@
 //! Creates a ring on any supported kernel, and reports which features it has.
 
+use super::EINVAL;
+use super::register::{FILES_MAX, register_memory};
+use super::restrictions::{Begin, OF_A_SHARD, restricted};
+use crate::arena::Arena;
 use io_uring::{Builder, IoUring};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -37,6 +41,9 @@ pub struct RingReport {
     /// Whether payload memory is registered; `Err` holds the errno, usually `ENOMEM` for a
     /// `RLIMIT_MEMLOCK` that is too small. Plain addresses are used then.
     pub registered_memory: Result<(), i32>,
+    /// Whether the kernel refuses what the ring is not meant to do; `Err` holds the errno with which it did not agree to
+    /// that, usually `EPERM` of a container's filter of system calls.
+    pub restricted: Result<(), i32>,
 }
 
 /// Ways of handling completions, best first.
@@ -87,12 +94,22 @@ impl fmt::Display for RingReport {
         }
         write!(f, ", {files}, ")?;
         match self.registered_memory {
-            Ok(()) => write!(f, "registered memory"),
+            Ok(()) => write!(f, "registered memory, ")?,
             Err(errno) => {
                 let error = io::Error::from_raw_os_error(errno);
                 write!(
                     f,
-                    "plain memory ({error}; raise RLIMIT_MEMLOCK to register it)"
+                    "plain memory ({error}; raise RLIMIT_MEMLOCK to register it), "
+                )?;
+            }
+        }
+        match self.restricted {
+            Ok(()) => write!(f, "restricted to what it needs"),
+            Err(errno) => {
+                let error = io::Error::from_raw_os_error(errno);
+                write!(
+                    f,
+                    "not restricted to what it needs ({error}; allow the system call io_uring_register)"
                 )
             }
         }
@@ -115,7 +132,8 @@ impl RingError {
             Ok(value @ ("1" | "2")) => format!(
                 "kernel.io_uring_disabled is {value}; run as root: sysctl kernel.io_uring_disabled=0"
             ),
-            _ if error.raw_os_error() == Some(ENOSYS) => {
+            // Kernels before 5.10 cannot create a ring that is disabled at first.
+            _ if matches!(error.raw_os_error(), Some(ENOSYS | EINVAL)) => {
                 "it needs Linux 5.11 or newer with CONFIG_IO_URING".to_owned()
             }
             _ if error.raw_os_error() == Some(EPERM) => {
@@ -145,7 +163,6 @@ const COMPLETION_ENTRIES_MIN: u32 = 256;
 
 const EPERM: i32 = 1;
 const ENOMEM: i32 = 12;
-const EINVAL: i32 = 22;
 const ENOSYS: i32 = 38;
 
 fn kernel_release() -> String {
@@ -161,11 +178,39 @@ fn kernel_release() -> String {
 const MEMORY_WAIT: Duration = Duration::from_secs(3);
 const MEMORY_LOOKS_EVERY: Duration = Duration::from_millis(20);
 
-/// Creates a ring of the best mode that the kernel knows, and of a smaller size if `RLIMIT_MEMLOCK` is too low for it.
-pub(super) fn build(options: RingOptions) -> Result<(IoUring, RingMode, bool), RingError> {
+/// Creates a data thread's ring of the best mode that the kernel knows, registers the payload memory and a table for
+/// files, and restricts it to what it needs. The thread that calls this is the only one that may use the ring.
+pub(super) fn build(
+    options: RingOptions,
+    payload: &Arena,
+) -> Result<(IoUring, RingReport), RingError> {
+    let ready = restricted(&OF_A_SHARD, |begin| {
+        let (uring, mode, no_sqarray) = build_in_time(options, begin)?;
+        let files = uring.submitter().register_files_sparse(FILES_MAX);
+        let report = RingReport {
+            mode,
+            no_sqarray,
+            registered_files: files.is_ok(),
+            registered_memory: register_memory(&uring, payload),
+            restricted: Ok(()),
+        };
+        Ok((uring, report))
+    })?;
+    let report = RingReport {
+        restricted: ready.restricted,
+        ..ready.more
+    };
+    Ok((ready.uring, report))
+}
+
+/// Creates a ring of the best mode, and of a smaller size if `RLIMIT_MEMLOCK` is too low for it.
+fn build_in_time(
+    options: RingOptions,
+    begin: Begin,
+) -> Result<(IoUring, RingMode, bool), RingError> {
     let began = Instant::now();
     loop {
-        match build_fitting(options) {
+        match build_fitting(options, begin) {
             Err(error) if error.raw_os_error() == Some(ENOMEM) && began.elapsed() < MEMORY_WAIT => {
                 std::thread::sleep(MEMORY_LOOKS_EVERY);
             }
@@ -177,9 +222,9 @@ pub(super) fn build(options: RingOptions) -> Result<(IoUring, RingMode, bool), R
 }
 
 /// Tries ever smaller sizes while memory does not suffice.
-fn build_fitting(mut options: RingOptions) -> io::Result<(IoUring, RingMode, bool)> {
+fn build_fitting(mut options: RingOptions, begin: Begin) -> io::Result<(IoUring, RingMode, bool)> {
     loop {
-        match build_sized(options) {
+        match build_sized(options, begin) {
             Err(error)
                 if error.raw_os_error() == Some(ENOMEM)
                     && options.completion_entries > COMPLETION_ENTRIES_MIN =>
@@ -198,7 +243,7 @@ fn is_new_enough(uring: &IoUring) -> bool {
 }
 
 /// Tries the modes from best to simplest, the best one first without and then with an array of indices.
-fn build_sized(options: RingOptions) -> io::Result<(IoUring, RingMode, bool)> {
+fn build_sized(options: RingOptions, begin: Begin) -> io::Result<(IoUring, RingMode, bool)> {
     let attempts = [
         (RingMode::Deferred, true),
         (RingMode::Deferred, false),
@@ -213,6 +258,9 @@ fn build_sized(options: RingOptions) -> io::Result<(IoUring, RingMode, bool)> {
         let mut builder = builder(options, mode);
         if no_sqarray {
             builder.setup_no_sqarray();
+        }
+        if begin == Begin::Disabled {
+            builder.setup_r_disabled();
         }
         match builder.build(options.submission_entries) {
             Ok(uring) => return Ok((uring, mode, no_sqarray)),
@@ -252,8 +300,9 @@ mod tests {
     fn a_machine_without_io_uring_is_told_what_to_do() {
         for (errno, wanted) in [
             (ENOSYS, "5.11 or newer"),
+            (EINVAL, "5.11 or newer"),
             (EPERM, "seccomp"),
-            (12, "RLIMIT_MEMLOCK"),
+            (ENOMEM, "RLIMIT_MEMLOCK"),
         ] {
             let message = RingError::new(&io::Error::from_raw_os_error(errno)).to_string();
             assert!(message.contains("no usable io_uring"), "{message}");
@@ -275,7 +324,8 @@ mod tests {
             mode: RingMode::Cooperative,
             no_sqarray: false,
             registered_files: false,
-            registered_memory: Err(12),
+            registered_memory: Err(ENOMEM),
+            restricted: Err(EPERM),
         };
         let text = report.to_string();
         assert!(
@@ -285,5 +335,11 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("raise RLIMIT_MEMLOCK"), "{text}");
+        assert!(
+            text.ends_with(
+                "not restricted to what it needs (Operation not permitted (os error 1); allow the system call io_uring_register)"
+            ),
+            "{text}"
+        );
     }
 }

@@ -4,10 +4,12 @@ use super::kernels::crashes;
 use super::layout::{
     CONTROL_BYTES, ControlArgument, DeviceInfo, Features, Parameters, control_command,
 };
+use crate::ring::restrictions::{Begin, OF_UBLK_CONTROL, restricted};
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
@@ -38,10 +40,10 @@ pub enum ControlError {
     Crashes(String),
     /// The control device may not be opened.
     #[error("ublk devices need root: {CONTROL} cannot be opened ({0})")]
-    NotAllowed(std::io::Error),
+    NotAllowed(io::Error),
     /// The control device could not be used.
     #[error("{CONTROL} cannot be used: {0}")]
-    Unusable(std::io::Error),
+    Unusable(io::Error),
     /// The kernel refused a command.
     #[error("the kernel does not {what}: {errno}")]
     Refused {
@@ -91,15 +93,12 @@ impl Control {
         }
         let file = OpenOptions::new().read(true).write(true).open(CONTROL);
         let file = file.map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => ControlError::Missing,
-            std::io::ErrorKind::PermissionDenied => ControlError::NotAllowed(error),
+            io::ErrorKind::NotFound => ControlError::Missing,
+            io::ErrorKind::PermissionDenied => ControlError::NotAllowed(error),
             _ => ControlError::Unusable(error),
         })?;
-        let ring = IoUring::builder()
-            .build(4)
-            .map_err(ControlError::Unusable)?;
         Ok(Control {
-            ring,
+            ring: restricted_ring().map_err(ControlError::Unusable)?,
             file,
             data: ManuallyDrop::new(Box::new([0; DATA_BYTES])),
             waits: false,
@@ -332,6 +331,19 @@ impl Drop for Control {
             unsafe { ManuallyDrop::drop(&mut self.data) }
         }
     }
+}
+
+/// A ring that can only give commands. What the kernel refuses here it refuses the rings of data threads too, whose report
+/// says so.
+fn restricted_ring() -> io::Result<IoUring<squeue::Entry128, cqueue::Entry>> {
+    let ready = restricted(&OF_UBLK_CONTROL, |begin| {
+        let mut builder = IoUring::builder();
+        if begin == Begin::Disabled {
+            builder.setup_r_disabled();
+        }
+        io::Result::Ok((builder.build(4)?, ()))
+    })?;
+    Ok(ready.uring)
 }
 
 /// For commands that wait for nothing but the kernel.
