@@ -45,7 +45,7 @@ LIBUBLK = """
 MEASURE = """
     ticks() {{ awk '/^cpu / {{ print $2 + $3 + $4 + $7 + $8 }}' /proc/stat; }}
     before=$(ticks)
-    fio --name=load --filename=$device --rw={rw} --bs=4k --iodepth={depth} --ioengine=libaio --direct=1 --norandommap {more} \\
+    fio --name=load --filename=$device --rw={rw} --bs={bs} --iodepth={depth} --ioengine=libaio --direct=1 --norandommap {more} \\
         --randseed=1 --time_based --runtime={seconds} --output-format=json --output=/host/fio.json
     echo "ticks $(($(ticks) - before))" """
 TICK_US = 10_000
@@ -94,7 +94,7 @@ class Guest:
 
     def measured(self, script, **load):
         """Runs a script in which fio measures a device, and returns fio's figures."""
-        return self.figures(self.do(script.format(measure=MEASURE.format(more="", **load))), load["rw"])
+        return self.figures(self.do(script.format(measure=MEASURE.format(**{"bs": "4k", "more": "", **load}))), load["rw"])
 
     def figures(self, printed, rw):
         """fio's figures of a load that a script has measured, which printed this."""

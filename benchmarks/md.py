@@ -113,7 +113,7 @@ def measured(guest, engine, array, rw, seconds):
         guest.do(begin + make.format(**words))
         try:
             guest.limit(LIMIT_IOPS)
-            load = MEASURE.format(rw=f"rand{rw}", depth=DEPTH, seconds=seconds, more=f"--size={SIZE_MIB}m")
+            load = MEASURE.format(rw=f"rand{rw}", bs="4k", depth=DEPTH, seconds=seconds, more=f"--size={SIZE_MIB}m")
             printed = guest.do(begin + COUNTED.format(device=device, measure=load))
             figures = guest.figures(printed, f"rand{rw}")
         finally:

@@ -14,7 +14,7 @@ if [[ ${1:-} == gate ]]; then
 fi
 "$root/scripts/setup.sh" bench
 cargo build --release "${cargo_lock_options[@]}" -p fullstripe
-cargo build --release "${cargo_lock_options[@]}" -p drives --example kernel_speed
+cargo build --release "${cargo_lock_options[@]}" -p drives --example kernel_speed --example ublk_modes
 cargo build --release "${cargo_lock_options[@]}" -p exports --example front_end
 (cd blkio && cargo build --release "${cargo_lock_options[@]}" --example load)
 exec benchmarks/run "$@"
