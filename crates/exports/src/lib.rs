@@ -6,8 +6,8 @@
 //! - [`vhost_user`]: disks of virtual machines.
 //!
 //! Each but [`nvmet`], where the kernel serves, is an [`export`] to the process that serves, and a port to a shard's loop;
-//! [`ports`] combines all ports of a shard. [`inherited`] is what one process leaves to the next. `names` names the block
-//! devices that volumes become, and `block_device` claims them.
+//! [`ports`] combines all ports of a shard. [`memory`] is where payload lies. [`inherited`] is what one process leaves to
+//! the next. `names` names the block devices that volumes become, and `block_device` claims them.
 //!
 //! Codecs here are sans-IO: they turn a client's bytes into commands, and replies into bytes. They hold no socket and
 //! no payload, and each is fuzzed by itself.
@@ -20,6 +20,7 @@ pub mod block_device;
 pub mod export;
 pub mod inherited;
 mod links;
+pub mod memory;
 pub mod names;
 pub mod nbd;
 pub mod nvmet;

@@ -3,7 +3,7 @@
 //!
 //! - `descriptor`: the kernel's description of a request becomes a request for the engine, or is refused. No I/O.
 //! - `tags`: what the tags of a shard are doing, and their memory; `command`: what they tell the kernel. No I/O. The
-//!   fault world runs them, too, in memory of its own (`memory`).
+//!   fault world runs them, too, in memory of its own ([`crate::memory`]).
 //! - `port`: tags on the shard's ring.
 //! - `limits`: from a volume and the memory at hand, the limits of its device.
 //! - `exercise`: histories of tags from any bytes, for fuzzing.
@@ -21,7 +21,6 @@ mod descriptor;
 mod device;
 mod exercise;
 mod limits;
-mod memory;
 mod port;
 pub mod service;
 mod tags;
@@ -29,6 +28,5 @@ mod tags;
 pub use command::{Command, TagName};
 pub use descriptor::{Descriptor, Rules};
 pub use exercise::fuzz_one;
-pub use memory::Memory;
 pub use port::UblkPort;
 pub use tags::Tags;

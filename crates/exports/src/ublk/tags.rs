@@ -9,8 +9,8 @@
 
 use super::command::{Command, TagName};
 use super::descriptor::{Asked, Refusal, Rules, failure_answer};
-use super::memory::Memory;
 use crate::export::Statistics;
+use crate::memory::Memory;
 use crate::pinned::{Payload, Pinned};
 use drives::arena::Pool;
 use drives::ublk::Descriptor;

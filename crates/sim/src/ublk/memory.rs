@@ -5,7 +5,7 @@
 use crate::machine::Machine;
 use crate::process::REQUEST_BYTES_MAX;
 use engine::units::Buffer;
-use exports::ublk::Memory;
+use exports::memory::Memory;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;

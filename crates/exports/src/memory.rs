@@ -1,4 +1,4 @@
-//! Where the memory of tags comes from: a part of the arena, or in the fault world a part of a simulated process.
+//! Where payload memory comes from: a part of the arena, or in the fault world a part of a simulated process.
 
 use drives::arena::Pool;
 use engine::units::Buffer;
