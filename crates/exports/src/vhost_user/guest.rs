@@ -3,7 +3,7 @@
 //! The guest may change its memory at any time. So everything that decides is read once, and payload is copied: a hung
 //! drive may use payload memory long after the guest is gone, but never the guest's own.
 
-use drives::arena::Arena;
+use super::memory::{CopiedMemory, Way};
 use engine::units::Buffer;
 use std::fmt;
 use vm_memory::{
@@ -268,15 +268,6 @@ pub fn scatter(guest: &Guest, segments: &[Segment], bytes: &[u8]) -> Result<(), 
     })
 }
 
-/// Which way payload goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// A write.
-    FromGuest,
-    /// A read.
-    ToGuest,
-}
-
 /// Copies payload between a guest and `buffer`.
 ///
 /// # Errors
@@ -286,20 +277,20 @@ pub fn copy(
     guest: &Guest,
     way: Way,
     (segments, skip_bytes): (&[Segment], u64),
-    arena: &Arena,
+    memory: &impl CopiedMemory,
     (buffer, length_bytes): (Buffer, u32),
 ) -> Result<(), Broken> {
     if let Some(part) = in_one_segment(segments, skip_bytes, length_bytes)
         && let Some(slice) = in_one_region(guest, part)
     {
-        copy_slice(way, slice, arena, buffer);
+        memory.copy_with_guest(way, slice, buffer);
         return Ok(());
     }
     copy_parts(
         guest,
         way,
         (segments, skip_bytes),
-        arena,
+        memory,
         (buffer, length_bytes),
     )
 }
@@ -308,13 +299,13 @@ fn copy_parts(
     guest: &Guest,
     way: Way,
     (segments, skip_bytes): (&[Segment], u64),
-    arena: &Arena,
+    memory: &impl CopiedMemory,
     (buffer, length_bytes): (Buffer, u32),
 ) -> Result<(), Broken> {
     parts(segments, skip_bytes, length_bytes, |part, at| {
         let mut to = buffer.at(at);
         if let Some(slice) = in_one_region(guest, part) {
-            copy_slice(way, slice, arena, to);
+            memory.copy_with_guest(way, slice, to);
             return Ok(());
         }
         let refused = Broken::NotMemory(part.address);
@@ -323,26 +314,17 @@ fn copy_parts(
         for slice in slices.map_err(|_| refused)? {
             let slice = slice.map_err(|_| refused)?;
             let length_bytes = slice.len() as u32;
-            copy_slice(way, slice, arena, to);
+            memory.copy_with_guest(way, slice, to);
             to = to.at(length_bytes);
         }
         Ok(())
     })
 }
 
-#[inline]
-fn copy_slice(way: Way, slice: VolatileSlice<'_>, arena: &Arena, buffer: Buffer) {
-    let ours = arena.shared(buffer, slice.len() as u32);
-    match way {
-        Way::FromGuest => slice.copy_to_volatile_slice(ours),
-        Way::ToGuest => ours.copy_to_volatile_slice(slice),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drives::arena::ArenaOptions;
+    use drives::arena::{Arena, ArenaOptions, Pool};
 
     const PAGE: u64 = 4096;
 
@@ -371,17 +353,18 @@ mod tests {
             lock: false,
         };
         let arena = Arena::new(options).unwrap();
+        let pool = Pool::new(arena.clone(), 0..1 << 16);
         let bytes: Vec<u8> = (0..600u32).map(|at| at as u8).collect();
         // The second segment lies across both regions.
         let segments = [segment(100, 50), segment(PAGE - 200, 500), segment(0, 50)];
         scatter(&guest, &segments, &bytes).unwrap();
         let at = arena.start().at(4096);
-        copy(&guest, Way::FromGuest, (&segments, 20), &arena, (at, 570)).unwrap();
+        copy(&guest, Way::FromGuest, (&segments, 20), &pool, (at, 570)).unwrap();
         let mut read_back = vec![0; 570];
         arena.read(at, &mut read_back);
         assert_eq!(read_back, bytes[20..590]);
         arena.fill(at, 100, 9);
-        copy(&guest, Way::ToGuest, (&segments, 520), &arena, (at, 80)).unwrap();
+        copy(&guest, Way::ToGuest, (&segments, 520), &pool, (at, 80)).unwrap();
         let mut all = vec![0; 600];
         gather(&guest, &segments, 0, &mut all).unwrap();
         assert_eq!(all[..520], bytes[..520]);

@@ -9,7 +9,8 @@
 //!   `split_ring`: a queue's rings. `chain`: one request's
 //!   descriptors. `in_flight`: which requests were taken, for the next server. `looking`:
 //!   whether a queue is looked at again or waits to be told. `request`: a request becomes one of the engine, or is refused.
-//!   `queue`, `queues`: the requests of a queue, and of a shard, with their memory. No I/O.
+//!   `queue`, `queues`: the requests of a queue, and of a shard, with their memory (`memory`). No I/O. The fault world runs
+//!   them, too.
 //! - `device`: features and configuration of a volume's device.
 //! - `port`: queues on the shard's ring.
 //! - `session`, `messages`: the control socket of a connection. `regions`: the memory that it describes.
@@ -37,6 +38,7 @@ mod exercise;
 mod guest;
 mod in_flight;
 mod looking;
+mod memory;
 mod messages;
 mod port;
 mod queue;
@@ -51,9 +53,11 @@ mod wire;
 
 pub use exercise::fuzz_one;
 pub use guest::{Broken, Guest};
+pub use memory::{CopiedMemory, Way};
 pub use port::VhostUserPort;
 pub use queue::Opening;
 pub use queues::Queues;
 pub use request::Rules;
 pub use session_exercise::fuzz_messages;
 pub use split_ring::{Places, SplitRing};
+pub use vm_memory::VolatileSlice;

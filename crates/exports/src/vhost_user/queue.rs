@@ -1,14 +1,14 @@
 //! One queue of a guest: its ring, and the requests that were taken from it.
 
 use super::chain::Chain;
-use super::guest::{self, Broken, Guest, Way};
+use super::guest::{self, Broken, Guest};
 use super::in_flight::InFlight;
 use super::looking::Looking;
+use super::memory::{CopiedMemory, Way};
 use super::request::{Asked, Beginning, Order, Refusal, Rules};
 use super::split_ring::SplitRing;
 use super::wire::*;
 use crate::pinned::Payload;
-use drives::arena::Arena;
 use engine::request::Operation;
 use engine::units::{Nanos, VolumeId};
 use std::collections::VecDeque;
@@ -264,7 +264,7 @@ impl Queue {
     /// # Errors
     /// [`Broken`] if the guest's memory is not what it was.
     #[inline]
-    pub fn copy(&self, slot: u16, way: Way, arena: &Arena) -> Result<(), Broken> {
+    pub fn copy(&self, slot: u16, way: Way, memory: &impl CopiedMemory) -> Result<(), Broken> {
         let one = &self.slots[usize::from(slot)];
         let payload = one.payload.expect("a piece with data has memory");
         let (segments, head_bytes) = match way {
@@ -276,7 +276,7 @@ impl Queue {
             &self.guest,
             way,
             from,
-            arena,
+            memory,
             (payload.buffer, one.piece_bytes),
         )
     }

@@ -8,7 +8,8 @@
 //! which they came, and their queue takes nothing more. A guest cannot hold memory up: what was read is copied to the guest
 //! at once. Memory that a hung drive may still use (`pinned`) is replaced by other memory before the next piece.
 
-use super::guest::{Broken, Way};
+use super::guest::Broken;
+use super::memory::{CopiedMemory, Way};
 use super::queue::{Opening, Queue, Taken};
 use super::request::{Order, failure_status};
 use super::wire::STATUS_OK;
@@ -62,9 +63,9 @@ fn piece_bytes(order: &Order, done_bytes: u64, most_bytes: u32) -> u32 {
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub struct Queues {
+pub struct Queues<M = Pool> {
     queues: Vec<Option<Queue>>,
-    pool: Pool,
+    memory: M,
     piece_bytes_max: u32,
     pinned: Pinned,
     /// Requests whose next piece has memory, or needs none.
@@ -84,15 +85,15 @@ pub struct Queues {
     statistics: Statistics,
 }
 
-impl Queues {
-    /// No queue yet; payload lies in `pool`.
+impl<M: CopiedMemory> Queues<M> {
+    /// No queue yet; payload lies in `memory`.
     #[must_use]
-    pub fn new(pool: Pool) -> Queues {
-        let most = (pool.available_bytes() / PIECES_LEAST).clamp(4096, PIECE_BYTES_MAX);
+    pub fn new(memory: M) -> Queues<M> {
+        let most = (memory.available_bytes() / PIECES_LEAST).clamp(4096, PIECE_BYTES_MAX);
         Queues {
             queues: Vec::new(),
             piece_bytes_max: 1 << most.ilog2(),
-            pool,
+            memory,
             pinned: Pinned::new(),
             ready: VecDeque::with_capacity(1024),
             waiting: VecDeque::with_capacity(1024),
@@ -246,7 +247,7 @@ impl Queues {
             return true;
         }
         let block_bytes = u64::from(slot.piece_bytes).next_power_of_two().max(4096);
-        slot.payload = self.pool.allocate(block_bytes).map(|buffer| Payload {
+        slot.payload = self.memory.allocate(block_bytes).map(|buffer| Payload {
             buffer,
             block_bytes,
         });
@@ -271,7 +272,7 @@ impl Queues {
             buffer: slot.payload.map_or(Buffer(0), |payload| payload.buffer),
         };
         if order.operation == Operation::Write {
-            let copied = queue.copy(name.slot, Way::FromGuest, self.pool.arena());
+            let copied = queue.copy(name.slot, Way::FromGuest, &self.memory);
             if let Err(broken) = copied {
                 self.break_off(name.place, broken);
                 return self.abandon(name);
@@ -313,7 +314,7 @@ impl Queues {
         let queue = self.queues[usize::from(name.place)].as_mut();
         let queue = queue.expect("a request belongs to a queue that is served");
         if order.operation == Operation::Read && queue.broken.is_none() {
-            let copied = queue.copy(name.slot, Way::ToGuest, self.pool.arena());
+            let copied = queue.copy(name.slot, Way::ToGuest, &self.memory);
             if let Err(broken) = copied {
                 self.break_off(name.place, broken);
                 return self.abandon(name);
@@ -355,7 +356,7 @@ impl Queues {
     #[inline]
     fn free(&mut self, payload: Option<Payload>) {
         if let Some(payload) = payload.and_then(|payload| self.pinned.keep(payload)) {
-            self.pool.free(payload.buffer);
+            self.memory.free(payload.buffer);
             self.freed = true;
         }
     }
@@ -443,7 +444,7 @@ impl Queues {
     #[cold]
     pub fn release(&mut self, buffer: Buffer) {
         if let Some(payload) = self.pinned.release(buffer) {
-            self.pool.free(payload.buffer);
+            self.memory.free(payload.buffer);
             self.freed = true;
         }
     }
@@ -451,13 +452,19 @@ impl Queues {
     /// Whether `buffer` is memory of these queues.
     #[must_use]
     pub fn own(&self, buffer: Buffer) -> bool {
-        self.pool.holds(buffer)
+        self.memory.holds(buffer)
     }
 
     /// Payload memory that nothing uses.
     #[must_use]
     pub fn available_bytes(&self) -> u64 {
-        self.pool.available_bytes()
+        self.memory.available_bytes()
+    }
+
+    /// Where payload lies.
+    #[must_use]
+    pub fn memory(&self) -> &M {
+        &self.memory
     }
 
     /// The counters so far.
