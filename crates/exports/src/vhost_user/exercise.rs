@@ -136,9 +136,7 @@ impl History {
 
     fn opening(&self) -> Option<Opening> {
         let mut ring = SplitRing::new(&self.guest, PLACES, SIZE, true, 0).ok()?;
-        let used = ring.next_used();
-        let (in_flight, again) = InFlight::open(&self.area, 0, SIZE, used).ok()?;
-        ring.skip_to(used.wrapping_add(again.len() as u16));
+        let (in_flight, again) = InFlight::take_over(&self.area, 0, SIZE, &mut ring).ok()?;
         Some(Opening {
             volume: VolumeId(0),
             rules: RULES,

@@ -19,6 +19,7 @@
 
 use super::area::Area;
 use super::guest::{Broken, Guest, Segment};
+use super::split_ring::SplitRing;
 
 const VERSION: u16 = 1;
 /// Where the fields of the area begin.
@@ -86,6 +87,26 @@ impl InFlight {
         };
         in_flight.last = in_flight.area.load(LAST_HEAD);
         Ok((in_flight, heads))
+    }
+
+    /// As [`InFlight::open`], for a ring from which an earlier server may have taken chains: the ring goes on behind these,
+    /// whatever it was told of the next one.
+    ///
+    /// # Errors
+    /// As [`InFlight::open`], or [`Broken::Index`] if one of the chains begins behind the ring's descriptors.
+    pub fn take_over(
+        memory: &Guest,
+        at: u64,
+        size: u16,
+        ring: &mut SplitRing,
+    ) -> Result<(InFlight, Vec<u16>), Broken> {
+        let used_index = ring.next_used();
+        let (area, heads) = InFlight::open(memory, at, size, used_index)?;
+        if let Some(head) = heads.iter().find(|head| **head >= ring.size()) {
+            return Err(Broken::Index(u32::from(*head)));
+        }
+        ring.skip_to(used_index.wrapping_add(heads.len() as u16));
+        Ok((area, heads))
     }
 
     fn entry(head: u16) -> usize {

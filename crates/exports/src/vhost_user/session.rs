@@ -193,13 +193,7 @@ impl Session {
                 return Err(Broken::InFlightArea(layout.queue_size));
             }
             let at = area_bytes(layout.queue_size) * index as u64;
-            let used = ring.next_used();
-            let (area, heads) = InFlight::open(memory, at, layout.queue_size, used)?;
-            if let Some(head) = heads.iter().find(|head| **head >= vring.size) {
-                return Err(Broken::Index(u32::from(*head)));
-            }
-            // What the front end says of the next chain was true before the earlier server took these.
-            ring.skip_to(used.wrapping_add(heads.len() as u16));
+            let (area, heads) = InFlight::take_over(memory, at, layout.queue_size, &mut ring)?;
             (in_flight, again) = (Some(area), heads);
         }
         Ok(Opening {
