@@ -5,12 +5,10 @@
 //! answered once, rightly, whatever else happens. A *wild* guest also writes anything anywhere in its memory. Then nothing
 //! may reach the engine that breaks a rule, nothing may be lost that belongs to us, and the queue has to end.
 
-use super::guest::Guest;
-use super::in_flight::InFlight;
+use super::driver::{Driver, Shape, memory};
 use super::queue::Opening;
 use super::queues::Queues;
 use super::request::{Rules, WITHOUT_DATA_BYTES_MAX};
-use super::split_ring::{Places, SplitRing};
 use super::wire::IDENTITY_BYTES;
 use drives::arena::{Arena, ArenaOptions, Pool};
 use engine::request::{Completion, Failure, Operation, Request};
@@ -18,23 +16,24 @@ use engine::units::{Buffer, Nanos, VolumeId};
 use engine::world::Input;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use vm_memory::GuestAddress;
 
-mod driver;
+mod asking;
 
-use driver::Asked;
+use asking::Asked;
 
-const SIZE: u16 = 16;
 /// Chains that a tame guest uses.
 const ROOMS: u16 = 4;
 /// The part of the volume that belongs to a chain, and its longest request: more than one piece.
 const PLACE_BYTES: u64 = 16 << 10;
 const PAGE_BYTES: usize = 4096;
-const MEMORY_BYTES: usize = 128 << 10;
-const PLACES: Places = Places {
-    table: 0,
-    available: 0x1000,
-    used: 0x2000,
+/// Some more than the queue needs: a wild guest also writes behind its end.
+const AREA_BYTES: u64 = PAGE_BYTES as u64;
+const SHAPE: Shape = Shape {
+    queue_at: 0,
+    area_at: 0,
+    rooms: ROOMS,
+    data_bytes_max: PLACE_BYTES,
+    has_event_index: true,
 };
 /// What a turn takes, and what passes without one.
 const TURN: Nanos = Nanos(2_000);
@@ -74,26 +73,18 @@ pub fn fuzz_one(data: &[u8]) {
 
 struct History {
     is_wild: bool,
-    guest: Arc<Guest>,
-    area: Arc<Guest>,
+    driver: Driver,
     arena: Arc<Arena>,
     pages: usize,
     queues: Queues,
     /// Whether the queue is served; a wild guest's may not be any more.
     is_served: bool,
     asked: [Option<Asked>; ROOMS as usize],
-    available: u16,
-    used: u16,
     in_engine: VecDeque<Request>,
     /// Memory that hung drives may use.
     pins: VecDeque<Buffer>,
     volume: Vec<u8>,
     now: Nanos,
-}
-
-fn memory(length_bytes: usize) -> Arc<Guest> {
-    let memory = Guest::from_ranges(&[(GuestAddress(0), length_bytes)]);
-    Arc::new(memory.expect("memory for a test"))
 }
 
 impl History {
@@ -106,15 +97,12 @@ impl History {
         let arena = Arena::new(options).expect("memory for a test");
         let mut history = History {
             is_wild,
-            guest: memory(MEMORY_BYTES),
-            area: memory(PAGE_BYTES),
+            driver: Driver::new(memory(SHAPE.queue_bytes()), memory(AREA_BYTES), SHAPE, 0),
             queues: Queues::new(Pool::new(arena.clone(), 0..pages * PAGE_BYTES)),
             arena,
             pages,
             is_served: false,
             asked: Default::default(),
-            available: 0,
-            used: 0,
             in_engine: VecDeque::new(),
             pins: VecDeque::new(),
             volume: vec![0; RULES.size_bytes as usize],
@@ -135,12 +123,11 @@ impl History {
     }
 
     fn opening(&self) -> Option<Opening> {
-        let mut ring = SplitRing::new(&self.guest, PLACES, SIZE, true, 0).ok()?;
-        let (in_flight, again) = InFlight::take_over(&self.area, 0, SIZE, &mut ring).ok()?;
+        let (ring, in_flight, again) = self.driver.open().ok()?;
         Some(Opening {
             volume: VolumeId(0),
             rules: RULES,
-            guest: self.guest.clone(),
+            guest: self.driver.guest().clone(),
             ring,
             in_flight: Some(in_flight),
             again,
@@ -275,7 +262,7 @@ impl History {
             let next = self.queues.remove(0);
             if !self.is_wild {
                 // What was made available and not taken is still there.
-                let left = self.available.wrapping_sub(next);
+                let left = self.driver.available().wrapping_sub(next);
                 let unanswered = self.asked.iter().flatten().count();
                 assert_eq!(usize::from(left), unanswered, "a request is lost");
             }

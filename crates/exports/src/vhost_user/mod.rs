@@ -14,6 +14,7 @@
 //! - `device`: features and configuration of a volume's device.
 //! - `port`: queues on the shard's ring.
 //! - `session`, `messages`: the control socket of a connection. `regions`: the memory that it describes.
+//! - [`driver`]: the guest's end of a queue, for histories.
 //! - `exercise`, `session_exercise`: histories of a queue and of a control socket from any bytes, for fuzzing.
 //! - [`service`]: the export.
 //!
@@ -34,6 +35,7 @@
 mod area;
 mod chain;
 mod device;
+pub mod driver;
 mod exercise;
 mod guest;
 mod in_flight;

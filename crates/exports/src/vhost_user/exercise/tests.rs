@@ -45,14 +45,18 @@ fn a_busy_guest_is_looked_at_and_need_not_tell() {
     history.turn();
     history.turn();
     for round in 0..4 {
-        assert_eq!(history.is_awaited(), round < 2, "the first two are told of");
+        assert_eq!(
+            history.driver.is_awaited(),
+            round < 2,
+            "the first two are told of"
+        );
         history.ask(0, &mut [0, 1, 0].into_iter());
         history.turn();
         history.complete(0);
         history.turn();
     }
     history.settle();
-    assert!(history.is_awaited(), "an idle guest has to tell");
+    assert!(history.driver.is_awaited(), "an idle guest has to tell");
     history.finish();
 }
 
