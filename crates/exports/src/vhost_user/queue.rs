@@ -83,7 +83,7 @@ pub struct Queue {
     /// For each descriptor, the slot of the request that begins there.
     busy: Vec<u16>,
     looking: Looking,
-    /// Whether something was given back and not published.
+    /// Whether something was given back and not published, or an earlier server may not have told the driver of answers.
     is_touched: bool,
     /// Nothing more is taken from the ring.
     pub is_ending: bool,
@@ -116,7 +116,7 @@ impl Queue {
             free: (0..slots).rev().collect(),
             busy: vec![NONE; usize::from(size)],
             looking: Looking::new(),
-            is_touched: false,
+            is_touched: true,
             is_ending: false,
             broken: None,
         }

@@ -106,7 +106,9 @@ impl<M: CopiedMemory> Queues<M> {
         }
     }
 
-    /// Begins to serve a queue. Returns its place. Its chains are taken at the next [`Queues::go_on`].
+    /// Begins to serve a queue. Returns its place. Its chains are taken at the next [`Queues::go_on`]. The driver is told once
+    /// at the next [`Queues::publish`]: the server before may have been killed after it has let the driver see answers, and
+    /// before it has told of them.
     pub fn begin(&mut self, opening: Opening) -> u16 {
         let free = self.queues.iter().position(Option::is_none);
         let place = free.unwrap_or_else(|| {
@@ -118,6 +120,7 @@ impl<M: CopiedMemory> Queues<M> {
         self.statistics.clients += 1;
         let place = u16::try_from(place).expect("far fewer queues than 65536");
         self.kicked(place);
+        self.touched.push(place);
         place
     }
 

@@ -157,3 +157,16 @@ fn what_a_guest_has_sent_before_the_thread_ran_is_taken_together() {
     guest.send(8);
     assert_eq!(guest.turn().len(), 8);
 }
+
+/// The server before may have been killed when the driver could see answers and was not told of them.
+#[test]
+fn a_driver_is_told_once_when_a_server_begins() {
+    let mut guest = Flushes::new();
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let publish = |place, published| told.push((place, published));
+        guest.queues.publish(publish);
+        assert!(guest.turn().is_empty());
+    }
+    assert_eq!(told, [(0, Ok(true))]);
+}
