@@ -5,8 +5,9 @@
 //! is the [`machine`]: drives ([`drive`]), memory, messages between shards, and a queue of what happens next
 //! ([`virtual_time`]). Drives have real sectors, a volatile cache, and real metadata, and the array is assembled
 //! from them by the same code as in the serving process ([`assembly`]). The [`oracle`] knows what every sector
-//! may hold; the [`budget`] says which faults an array has to survive. Clients hand their requests to the engine or use
-//! block devices ([`ublk`]). A [`campaign`] runs many seeds, and [`shrink`] makes failing histories small.
+//! may hold; the [`budget`] says which faults an array has to survive. Clients hand their requests to the engine, use block
+//! devices ([`ublk`]), or are virtual machines ([`vhost_user`]); [`ports`] are what lies in between. A [`campaign`] runs
+//! many seeds, and [`shrink`] makes failing histories small.
 //!
 //! # The rule
 //!
@@ -22,10 +23,12 @@ pub mod history;
 pub mod journal;
 pub mod machine;
 pub mod oracle;
+pub mod ports;
 pub mod process;
 pub mod run;
 pub mod shrink;
 pub mod ublk;
+pub mod vhost_user;
 pub mod watch;
 pub mod world;
 

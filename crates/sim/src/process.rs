@@ -3,8 +3,10 @@
 use crate::container::probe::{Probed, probe};
 use crate::history::Access;
 use crate::machine::{Ending, Machine};
+use crate::ports::AnyPort;
+use crate::ublk;
 use crate::ublk::memory::{BLOCK_BYTES, Blocks};
-use crate::ublk::port::Port;
+use crate::vhost_user;
 use crate::world::SimWorld;
 use anyhow::{Result, bail};
 use assembly::assemble::assemble;
@@ -59,8 +61,8 @@ pub struct StartWith {
 }
 
 impl StartWith {
-    /// By shard: how many longest requests its clients' memory holds. Without block devices, all shards share the
-    /// memory of the first.
+    /// By shard: how many longest requests its clients' memory holds. Without ports, all shards share the memory of
+    /// the first.
     fn blocks(&self, volumes: usize) -> Vec<usize> {
         match self.access {
             Access::Engine => vec![SLOTS],
@@ -68,6 +70,9 @@ impl StartWith {
                 let shards = 0..self.shards;
                 let blocks = shards.map(|shard| devices.blocks(shard, self.shards, volumes));
                 blocks.collect()
+            }
+            Access::VhostUser(machines) => {
+                vec![usize::from(machines.blocks); usize::from(self.shards)]
             }
         }
     }
@@ -77,8 +82,8 @@ impl StartWith {
 pub struct Process {
     machine: Rc<RefCell<Machine>>,
     shards: Vec<Shard<SimWorld>>,
-    /// By shard: the tags of block devices; empty if clients do not use any.
-    pub ports: Vec<Rc<RefCell<Port>>>,
+    /// By shard: what clients use; empty if they hand their requests to the engine.
+    pub ports: Vec<AnyPort>,
     payload_from: u64,
     next_ticket: u64,
     /// The metadata record at the start.
@@ -192,7 +197,7 @@ impl Process {
             self.shards[shard].engine.check();
         }
         let port = self.ports.get(shard);
-        let busy = busy || port.is_some_and(|port| port.borrow().may_go_on());
+        let busy = busy || port.is_some_and(AnyPort::may_go_on);
         let next = self.shards[shard].engine.next_wake();
         let mut machine = self.machine.borrow_mut();
         let now_ns = machine.queue.now_ns();
@@ -306,27 +311,36 @@ impl Process {
     }
 }
 
-/// The tags of all shards, if clients use block devices. `blocks` says how many longest requests the memory of each
-/// shard holds, which lies from `from` on.
+/// The ports of all shards, if clients use any. `blocks` says how many longest requests the memory of each shard holds,
+/// which lies from `from` on.
 fn ports(
     machine: &Rc<RefCell<Machine>>,
     with: StartWith,
     mut from: u64,
     record: &Record,
     blocks: &[usize],
-) -> Vec<Rc<RefCell<Port>>> {
-    let Access::Ublk(devices) = with.access else {
+) -> Vec<AnyPort> {
+    if with.access == Access::Engine {
         return Vec::new();
-    };
+    }
     let port = |(shard, &count): (u8, &usize)| {
         let memory = Blocks::new(machine.clone(), from, count);
         from += count as u64 * BLOCK_BYTES;
         let block_bytes = with.sector.bytes() as u32;
         let volumes = record.volumes.iter();
         let volumes = volumes.map(|volume| (volume.geometry.size_bytes, block_bytes));
-        let place = (shard, with.shards);
-        let port = Port::new(machine.clone(), memory, devices, place, volumes);
-        Rc::new(RefCell::new(port))
+        let (machine, place) = (machine.clone(), (shard, with.shards));
+        match with.access {
+            Access::Engine => unreachable!("there are no ports"),
+            Access::Ublk(devices) => {
+                let port = ublk::port::Port::new(machine, memory, devices, place, volumes);
+                AnyPort::Tags(Rc::new(RefCell::new(port)))
+            }
+            Access::VhostUser(_) => {
+                let port = vhost_user::port::Port::new(machine, memory, place, volumes);
+                AnyPort::Queues(Rc::new(RefCell::new(port)))
+            }
+        }
     };
     (0..).zip(blocks).map(port).collect()
 }

@@ -1,7 +1,7 @@
 //! The interface between the engine and the [`Machine`]: one [`SimWorld`] for each shard.
 
 use crate::machine::{Machine, Note};
-use crate::ublk::port::Port;
+use crate::ports::AnyPort;
 use engine::control::message::Message;
 use engine::control::record::Record;
 use engine::event::Event;
@@ -19,18 +19,14 @@ use std::rc::Rc;
 pub struct SimWorld {
     machine: Rc<RefCell<Machine>>,
     shard: ShardId,
-    /// The tags of block devices, if clients use those.
-    port: Option<Rc<RefCell<Port>>>,
+    /// What clients use, if they do not hand their requests to the engine.
+    port: Option<AnyPort>,
 }
 
 impl SimWorld {
     /// The world of one shard.
     #[must_use]
-    pub fn new(
-        machine: Rc<RefCell<Machine>>,
-        shard: ShardId,
-        port: Option<Rc<RefCell<Port>>>,
-    ) -> SimWorld {
+    pub fn new(machine: Rc<RefCell<Machine>>, shard: ShardId, port: Option<AnyPort>) -> SimWorld {
         SimWorld {
             machine,
             shard,
@@ -46,7 +42,8 @@ impl World for SimWorld {
 
     fn reap(&mut self, inputs: &mut Vec<Input>) {
         if let Some(port) = &self.port {
-            port.borrow_mut().poll(inputs);
+            let now = self.machine.borrow().clock();
+            port.poll(now, inputs);
         }
         let shard = self.shard.0 as usize;
         self.machine.borrow_mut().reap(shard, inputs, REAP_MAX);
@@ -101,7 +98,7 @@ impl World for SimWorld {
         machine.note(&Note::Completion(completion.tag, completion.result.is_ok()));
         if let Some(port) = &self.port {
             drop(machine);
-            return port.borrow_mut().completed(completion);
+            return port.completed(completion);
         }
         machine.completions.push(completion);
     }
@@ -109,7 +106,7 @@ impl World for SimWorld {
     fn pin(&mut self, buffer: Buffer) {
         self.machine.borrow_mut().pins.push(buffer);
         if let Some(port) = &self.port {
-            port.borrow_mut().pin(buffer);
+            port.pin(buffer);
         }
     }
 
@@ -122,7 +119,7 @@ impl World for SimWorld {
         machine.let_go.push(pin);
         if let Some(port) = &self.port {
             drop(machine);
-            port.borrow_mut().release(buffer);
+            port.release(buffer);
         }
     }
 
@@ -146,7 +143,7 @@ impl World for SimWorld {
 
     fn submit(&mut self) {
         if let Some(port) = &self.port {
-            port.borrow_mut().flush();
+            port.flush();
         }
     }
 

@@ -5,7 +5,7 @@
 
 use engine::layout::Level;
 use sim::campaign::{Campaign, Summary};
-use sim::history::draw::Wish;
+use sim::history::draw::{Clients, Wish};
 use sim::history::{Access, Act, Fault, History, Mode};
 use sim::run::run;
 
@@ -172,10 +172,10 @@ fn kept_seeds_hold() {
             _ => None,
         };
         all_hold(seed..seed + 1, level, mode);
-        // Seeds from before there were block devices failed without.
+        // Seeds from before there were block devices or virtual machines failed without.
         let wish = Wish { level, mode };
         if History::draw(seed, wish).access != Access::Engine {
-            let outcome = run(&History::draw_with(seed, wish, false), false);
+            let outcome = run(&History::draw_with(seed, wish, Clients::Plain), false);
             assert_eq!(outcome.failure, None, "{line}");
         }
     }

@@ -1,7 +1,7 @@
 //! Histories whose clients use block devices. A quarter of all seeds has devices; here all have.
 
 use engine::layout::Level;
-use sim::history::draw::Wish;
+use sim::history::draw::{Clients, Wish};
 use sim::history::{Access, History, Mode};
 use sim::run::run;
 use sim::ublk::UblkCounts;
@@ -10,7 +10,7 @@ use std::ops::Range;
 /// Runs the histories of these seeds with devices. Returns the counts of each.
 fn with_devices(seeds: Range<u64>, mode: Mode, level: Option<Level>) -> Vec<UblkCounts> {
     let one = |seed: u64| {
-        let history = History::draw_with(seed, Wish { level, mode }, true);
+        let history = History::draw_with(seed, Wish { level, mode }, Clients::BlockDevices);
         let outcome = run(&history, false);
         let access = history.access;
         assert_eq!(outcome.failure, None, "seed {seed} ({mode:?}), {access:?}");
@@ -100,9 +100,9 @@ fn a_quarter_of_the_seeds_has_block_devices() {
             level: None,
             mode: Mode::Calm,
         };
-        let with = History::draw_with(seed, wish, true);
+        let with = History::draw_with(seed, wish, Clients::BlockDevices);
         let access = Access::Engine;
         let without = History { access, ..with };
-        assert_eq!(History::draw_with(seed, wish, false), without);
+        assert_eq!(History::draw_with(seed, wish, Clients::Plain), without);
     }
 }

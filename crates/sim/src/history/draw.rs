@@ -9,6 +9,7 @@ use crate::container::create::SECTOR;
 use crate::drive::faults::Target;
 use crate::random::Stream;
 use crate::ublk::Devices;
+use crate::vhost_user::Machines;
 use engine::layout::Level;
 use engine::request::Operation;
 
@@ -26,20 +27,37 @@ pub struct Wish {
     pub mode: Mode,
 }
 
+/// The clients of a history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clients {
+    /// They hand their requests to the engine.
+    Plain,
+    /// They use block devices.
+    BlockDevices,
+    /// They are virtual machines.
+    Guests,
+}
+
 impl History {
-    /// The history of a seed. Clients of a quarter of the seeds use block devices. Those of the others take the course
-    /// that they took before there were any. What lies of drives lead to is counted and compared with earlier counts, so
-    /// such histories have no block devices.
+    /// The history of a seed. Clients of a quarter of the seeds use block devices, and those of a sixth of the others are
+    /// virtual machines. The rest take the course that they took before there were either. What lies of drives lead to is
+    /// counted and compared with earlier counts, so in such histories requests go to the engine.
     #[must_use]
     pub fn draw(seed: u64, wish: Wish) -> History {
-        let mut random = Stream::new(seed, "access", 0);
-        let has_devices = wish.mode != Mode::Lying && random.chance(1, 4);
-        History::draw_with(seed, wish, has_devices)
+        let has_devices = Stream::new(seed, "access", 0).chance(1, 4);
+        let has_guests = Stream::new(seed, "guests", 0).chance(1, 6);
+        let clients = match (has_devices, has_guests) {
+            _ if wish.mode == Mode::Lying => Clients::Plain,
+            (true, _) => Clients::BlockDevices,
+            (false, true) => Clients::Guests,
+            (false, false) => Clients::Plain,
+        };
+        History::draw_with(seed, wish, clients)
     }
 
-    /// The history of a seed, with or without block devices.
+    /// The history of a seed, with these clients.
     #[must_use]
-    pub fn draw_with(seed: u64, wish: Wish, has_devices: bool) -> History {
+    pub fn draw_with(seed: u64, wish: Wish, clients: Clients) -> History {
         let mut topology = topology(&mut Stream::new(seed, "topology", 0), wish.level);
         if wish.mode.is_wide() {
             wide::shape(seed, &mut topology);
@@ -81,12 +99,13 @@ impl History {
         if wish.mode.is_wide() {
             actions = wide::insert(seed, wish.mode, &topology, actions);
         }
-        if has_devices && wish.mode != Mode::Calm {
+        if clients != Clients::Plain && wish.mode != Mode::Calm {
             actions = hangs::insert(seed, &topology, actions);
         }
-        let access = match has_devices {
-            true => Access::Ublk(Devices::draw(seed)),
-            false => Access::Engine,
+        let access = match clients {
+            Clients::Plain => Access::Engine,
+            Clients::BlockDevices => Access::Ublk(Devices::draw(seed)),
+            Clients::Guests => Access::VhostUser(Machines::draw(seed)),
         };
         History {
             seed,

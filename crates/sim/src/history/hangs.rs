@@ -1,5 +1,5 @@
-//! Inserts drives that hang into the histories whose clients use block devices: while a drive hangs under load, tags
-//! have to get other memory, or wait for it. Sometimes the process ends meanwhile.
+//! Inserts drives that hang into the histories whose clients use block devices or are virtual machines: while a drive hangs
+//! under load, their requests have to get other memory, or wait for it. Sometimes the process ends meanwhile.
 
 use super::scenes::place;
 use super::{Act, Action, Ask, Fault, Meddling, Outage, Topology};

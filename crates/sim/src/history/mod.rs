@@ -16,6 +16,7 @@ use crate::drive::faults::Target;
 use crate::drive::lies::Untruth;
 use crate::machine::refusals::Update;
 use crate::ublk::Devices;
+use crate::vhost_user::Machines;
 use engine::layout::Level;
 use engine::policy::MemberKind;
 use engine::request::Operation;
@@ -64,6 +65,8 @@ pub enum Access {
     Engine,
     /// They use block devices: see [`crate::ublk`].
     Ublk(Devices),
+    /// They are virtual machines: see [`crate::vhost_user`].
+    VhostUser(Machines),
 }
 
 /// A drive's abilities and kind.

@@ -9,6 +9,7 @@ use crate::drive::Drive;
 use crate::history::{Errand, Strike};
 use crate::journal::Journal;
 use crate::random::Stream;
+use crate::vhost_user::guests::Guests;
 use assembly::persist::Persister;
 use command::{Command, Part};
 use engine::control::message::Message;
@@ -84,6 +85,8 @@ pub enum Note<'a> {
     Action(&'a str),
     /// A tag of a block device has a command: shard, name, the answer to its request, the memory that it offers.
     Tag(usize, u64, Option<i32>, u64),
+    /// A guest has found the answer to a request: number, status.
+    Status(u32, u8),
 }
 
 #[derive(Default)]
@@ -105,6 +108,8 @@ pub enum Ending {
 pub struct Machine {
     /// The queue of what happens next.
     pub queue: Queue<Happening>,
+    /// The virtual machines that are clients, if clients are virtual machines.
+    pub guests: Option<Guests>,
     /// The log of what has happened.
     pub journal: Journal,
     /// All drives that have ever existed, by bay.
@@ -170,6 +175,7 @@ impl Machine {
     pub fn new(seed: u64, drives: Vec<Drive>, words: bool) -> Machine {
         Machine {
             queue: Queue::default(),
+            guests: None,
             journal: Journal::new(words),
             drives,
             life: 0,

@@ -18,6 +18,17 @@ pub(super) enum Place {
     Slot(usize),
     /// With a tag of a block device.
     Tag,
+    /// In the memory of a guest.
+    Room,
+}
+
+/// Where what a read has returned is.
+#[derive(Clone, Copy)]
+pub(super) enum Returned<'a> {
+    /// In the process's memory.
+    InMemory(Buffer),
+    /// A guest has it.
+    ToGuest(&'a [u8]),
 }
 
 /// A request in flight.
@@ -39,8 +50,8 @@ impl Flying {
 impl Run<'_> {
     /// Submits waiting requests as far as slots or tags are free.
     pub(super) fn submit_waiting(&mut self) {
-        if self.attached.is_some() {
-            return self.submit_to_devices();
+        if self.attached.has_ports() {
+            return self.submit_to_ports();
         }
         while self.process.is_some() && self.stopping.is_none() && !self.slots.is_empty() {
             if let Some((number, ask)) = self.again.pop_front() {
@@ -59,13 +70,13 @@ impl Run<'_> {
 
     /// Whether there is a slot or a tag for a request.
     pub(super) fn has_room(&self, ask: Ask) -> bool {
-        !self.slots.is_empty() && (self.attached.is_none() || self.has_free_tag(ask))
+        !self.slots.is_empty() && self.has_place(ask)
     }
 
     /// Submits a request. The caller has checked that there is a process, and a free slot or tag.
     pub(super) fn submit(&mut self, number: u32, ask: Ask) {
-        if self.attached.is_some() {
-            return self.submit_to_device(number, ask);
+        if self.attached.has_ports() {
+            return self.submit_to_port(number, ask);
         }
         let (Some(process), Some(slot)) = (&self.process, self.slots.pop()) else {
             return;
@@ -76,7 +87,7 @@ impl Run<'_> {
         let mut machine = self.machine.borrow_mut();
         machine.let_go.retain(|pin| !places.contains(&pin.0));
         drop(machine);
-        let flying = self.begin((number, ask), Place::Slot(slot), buffer, shard);
+        let flying = self.begin((number, ask), Place::Slot(slot), Some(buffer), shard);
         let request = Request {
             tag: u64::from(number),
             volume: VolumeId(ask.volume),
@@ -92,12 +103,12 @@ impl Run<'_> {
         self.flying.insert(request.tag, flying);
     }
 
-    /// A request begins: the oracle learns of it, and what it writes is in its memory.
+    /// A request begins: the oracle learns of it, and what it writes is in its memory, if it has any.
     pub(super) fn begin(
         &mut self,
         (number, ask): (u32, Ask),
         place: Place,
-        buffer: Buffer,
+        buffer: Option<Buffer>,
         shard: usize,
     ) -> Flying {
         let mut flying = Flying {
@@ -112,10 +123,9 @@ impl Run<'_> {
             Operation::Read => flying.began = oracle.read_begins(),
             Operation::Flush => flying.began = oracle.flush_begins(),
             Operation::Write => {
-                let memory = machine.memory_mut(buffer, ask.length_bytes as usize);
-                let sectors = memory.chunks_exact_mut(SECTOR_BYTES);
-                for (sector, bytes) in flying.sectors().zip(sectors) {
-                    fill(number, ask.volume, sector, bytes);
+                if let Some(buffer) = buffer {
+                    let length = ask.length_bytes as usize;
+                    fill_all(number, &ask, machine.memory_mut(buffer, length));
                 }
                 oracle.write_begins(number, Value::Of(number), flying.sectors());
             }
@@ -151,17 +161,17 @@ impl Run<'_> {
             return self.ask_again(&flying, slot);
         }
         let buffer = process.payload(slot);
-        self.settle(&flying, buffer, completion.result)?;
+        self.settle(&flying, Returned::InMemory(buffer), completion.result)?;
         self.give_back(&flying, slot);
         self.submit_waiting();
         Ok(())
     }
 
-    /// Has the oracle judge an answer. What a read has returned is in `buffer`.
+    /// Has the oracle judge an answer.
     pub(super) fn settle(
         &mut self,
         flying: &Flying,
-        buffer: Buffer,
+        returned: Returned<'_>,
         result: Result<(), Refusal>,
     ) -> Result<(), Failure> {
         self.counts.requests += 1;
@@ -169,7 +179,7 @@ impl Run<'_> {
         let oracle = &mut self.oracles[ask.volume as usize];
         let ok = result.is_ok();
         match ask.operation {
-            Operation::Read if ok => self.judge_read(flying, buffer)?,
+            Operation::Read if ok => self.judge_read(flying, returned)?,
             Operation::Read => oracle.read_failed(flying.began),
             Operation::Flush if ok => oracle.flush_ends(flying.began),
             Operation::Flush => {}
@@ -190,9 +200,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn judge_read(&mut self, flying: &Flying, buffer: Buffer) -> Result<(), Failure> {
+    fn judge_read(&mut self, flying: &Flying, returned: Returned<'_>) -> Result<(), Failure> {
         let machine = self.machine.borrow();
-        let bytes = machine.memory(buffer, flying.ask.length_bytes as usize);
+        let bytes = match returned {
+            Returned::InMemory(buffer) => machine.memory(buffer, flying.ask.length_bytes as usize),
+            Returned::ToGuest(bytes) => bytes,
+        };
         let oracle = &mut self.oracles[flying.ask.volume as usize];
         let first = flying.sectors().start;
         if self.history.mode != Mode::Lying {
@@ -310,6 +323,15 @@ impl Run<'_> {
         }
         self.slots.append(&mut self.pinned);
         self.again.clear();
+    }
+}
+
+/// Fills `bytes` with what a write writes.
+pub(super) fn fill_all(number: u32, ask: &Ask, bytes: &mut [u8]) {
+    let first = ask.offset_bytes / SECTOR_BYTES as u64;
+    let sectors = bytes.chunks_exact_mut(SECTOR_BYTES);
+    for (sector, bytes) in (first..).zip(sectors) {
+        fill(number, ask.volume, sector, bytes);
     }
 }
 

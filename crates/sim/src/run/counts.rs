@@ -3,6 +3,7 @@
 
 use super::lies::LieCounts;
 use crate::ublk::UblkCounts;
+use crate::vhost_user::VhostUserCounts;
 
 /// How often what happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -33,6 +34,8 @@ pub struct Counts {
     pub lies: LieCounts,
     /// Counts of block devices.
     pub ublk: UblkCounts,
+    /// Counts of guests.
+    pub vhost_user: VhostUserCounts,
     /// Entries of the event log.
     pub happenings: u64,
     /// Virtual time.
@@ -55,6 +58,7 @@ impl Counts {
         self.brought_back += other.brought_back;
         self.lies.add(&other.lies);
         self.ublk.add(&other.ublk);
+        self.vhost_user.add(&other.vhost_user);
         self.happenings += other.happenings;
         self.virtual_ms += other.virtual_ms;
     }

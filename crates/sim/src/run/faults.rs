@@ -135,6 +135,7 @@ impl Run<'_> {
             .note(&Note::Action(&format!("{fault:?}")));
         self.damage(fault);
         match fault {
+            Fault::Outage(Outage::Crash, meddling) if self.dies_later(meddling) => Ok(()),
             Fault::Outage(outage, meddling) => self.outage(*outage, meddling),
             Fault::OutageAt(strike, outage, meddling) => {
                 self.awaited = Some((*outage, meddling.clone()));
@@ -167,9 +168,19 @@ impl Run<'_> {
             return Ok(());
         }
         self.counts.faults += 1;
-        self.stopping = None;
         self.stopped = false;
+        let is_stopping = self.stopping.take().is_some();
+        if outage == Outage::Crash && !is_stopping && self.dies_later(&meddling) {
+            return Ok(());
+        }
         self.outage(outage, &meddling)
+    }
+
+    /// Ends a process that was killed inside a turn.
+    pub(super) fn end_inside(&mut self, meddling: &[Meddling]) -> Result<(), Failure> {
+        self.stopped = false;
+        let meddling = self.affordable(meddling, false);
+        self.restart(Ending::Process, Outage::Crash, &meddling)
     }
 
     fn damage(&mut self, fault: &Fault) {
@@ -326,9 +337,9 @@ impl Run<'_> {
         self.order_stop();
     }
 
-    /// Stops the array in order. Its block devices first leave their requests to the next process.
+    /// Stops the array in order. Its ports first leave their requests to the next process.
     pub(super) fn order_stop(&mut self) {
-        if self.attached.is_some() {
+        if self.attached.has_ports() {
             self.leave();
         } else {
             self.order_now(Command::Stop);

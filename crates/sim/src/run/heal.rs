@@ -18,6 +18,7 @@ const LOOK_EVERY_NS: u64 = 20_000_000;
 
 impl Run<'_> {
     pub(super) fn heal(&mut self) -> Result<(), Failure> {
+        self.stay_alive();
         self.recover_host()?;
         self.outlast_hangs()?;
         let mut machine = self.machine.borrow_mut();
@@ -190,7 +191,7 @@ impl Run<'_> {
     fn wait_for_answers(&mut self) -> Result<(), Failure> {
         let patience_ns = 20 * self.history.topology.deadline_ns + 10_000_000_000;
         let deadline_ns = self.now_ns() + patience_ns;
-        self.until(deadline_ns, "reading", |run| run.flying.is_empty())
+        self.until(deadline_ns, "reading", Run::is_idle)
     }
 
     fn stop_for_good(&mut self) -> Result<(), Failure> {
@@ -198,7 +199,7 @@ impl Run<'_> {
         self.order_stop();
         let deadline_ns = self.now_ns() + STOP_WITHIN_NS;
         self.until(deadline_ns, "stopping", |run| run.stopped)?;
-        self.remove_devices()
+        self.end_ports()
     }
 }
 

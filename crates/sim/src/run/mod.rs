@@ -1,5 +1,6 @@
 //! Runs a history: the array serves its clients under faults and orders, is then healed, and then checked.
 
+mod attached;
 mod clients;
 mod counts;
 pub(crate) mod cut;
@@ -10,13 +11,16 @@ mod lies;
 mod returns;
 mod start;
 mod ublk;
+mod vhost_user;
 mod wide;
 
 use crate::container::create::create;
-use crate::history::{Act, Ask, History, Meddling, Mode, Outage};
+use crate::history::{Access, Act, Ask, History, Meddling, Mode, Outage};
 use crate::machine::{Ending, Happening, Machine};
 use crate::oracle::{Oracle, Value};
 use crate::process::{Process, SLOTS};
+use crate::vhost_user::guests::Guests;
+use attached::Attached;
 use clients::Flying;
 pub use counts::Counts;
 use engine::control::record::VolumeRecord;
@@ -30,7 +34,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
-use ublk::Devices;
 use wide::Wide;
 
 /// Log entries after which a history counts as stuck.
@@ -138,8 +141,8 @@ pub(crate) struct Run<'a> {
     next_number: u32,
     refused: bool,
     wide: Wide,
-    /// The block devices that clients use, if they use any.
-    attached: Option<Devices>,
+    /// What clients use to reach the array.
+    attached: Attached,
     /// A scrub has corrected mismatches.
     repaired: bool,
     counts: Counts,
@@ -195,6 +198,9 @@ impl<'a> Run<'a> {
         let bays = drives.len();
         let mut machine = Machine::new(history.seed, drives, words);
         machine.lag_ns = topology.lag_ns;
+        if let Access::VhostUser(machines) = history.access {
+            machine.guests = Some(Guests::new(machines, shapes.len()));
+        }
         // Without redundancy, a dropped write-back is a loss that a drive does not report at the next start.
         let drops = !matches!(history.mode, Mode::Calm | Mode::Beyond);
         let drives = machine.drives.iter_mut();
@@ -209,7 +215,7 @@ impl<'a> Run<'a> {
         Ok(Run {
             history,
             oracles: oracles.collect(),
-            attached: Devices::new(history.access, shapes.len()),
+            attached: Attached::new(history.seed, history.access, shapes.len()),
             shapes,
             machine: Rc::new(RefCell::new(machine)),
             process: None,
@@ -247,10 +253,15 @@ impl<'a> Run<'a> {
             run.next_action == run.history.actions.len()
                 && run.waiting.is_empty()
                 && run.again.is_empty()
-                && run.flying.is_empty()
+                && run.is_idle()
                 && run.stopping.is_none()
         })?;
         self.heal()
+    }
+
+    /// Whether every request that was submitted is answered, and its client knows it.
+    fn is_idle(&self) -> bool {
+        self.flying.is_empty() && !self.has_unseen()
     }
 
     fn now_ns(&self) -> u64 {
@@ -289,7 +300,11 @@ impl<'a> Run<'a> {
                     && let Some(process) = &mut self.process
                 {
                     process.turn(shard);
+                    let killed = self.is_killed_inside(shard)?;
                     self.look()?;
+                    if let Some(meddling) = killed {
+                        self.end_inside(&meddling)?;
+                    }
                 }
             }
             Happening::Answer { life, command } => {
@@ -330,7 +345,7 @@ impl<'a> Run<'a> {
         for completion in completions {
             self.completed(completion)?;
         }
-        self.look_at_devices()?;
+        self.look_at_ports()?;
         for event in events {
             self.told(event)?;
         }

@@ -1,10 +1,12 @@
 //! The kernel's side of block devices ([`crate::ublk`]): requests go to tags, answers come back, devices wait for the
 //! next process, and no memory is with the kernel and a drive at once.
 
-use super::clients::Place;
+use super::attached::Attached;
+use super::clients::{Place, Returned};
 use super::{Failure, Run};
-use crate::history::{Access, Act, Ask, Outage};
+use crate::history::{Ask, Outage};
 use crate::machine::Note;
+use crate::ublk;
 use crate::ublk::kernel::{Kernel, Numbered, TagAt, describe};
 use crate::ublk::port::Port;
 use engine::control::message::Command as Order;
@@ -22,60 +24,49 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Devices for the volumes, if the history has devices.
-    pub(super) fn new(access: Access, volumes: usize) -> Option<Devices> {
-        let Access::Ublk(devices) = access else {
-            return None;
-        };
-        Some(Devices {
+    /// Devices for the volumes.
+    pub(super) fn new(devices: ublk::Devices, volumes: usize) -> Devices {
+        Devices {
             kernel: Kernel::new(volumes, devices.depth),
             is_leaving: false,
-        })
+        }
     }
 }
 
 impl Run<'_> {
     fn port(&self, shard: usize) -> Option<Rc<RefCell<Port>>> {
-        self.process.as_ref()?.ports.get(shard).cloned()
+        let process = self.process.as_ref()?;
+        process.ports.get(shard)?.tags().cloned()
     }
 
     fn ports(&self) -> Vec<Rc<RefCell<Port>>> {
-        let process = self.process.iter();
-        process.flat_map(|process| process.ports.clone()).collect()
+        let ports = self.process.iter().flat_map(|process| &process.ports);
+        ports.filter_map(|port| port.tags().cloned()).collect()
+    }
+
+    fn devices(&self) -> Option<&Devices> {
+        match &self.attached {
+            Attached::Ublk(devices) => Some(devices),
+            Attached::Engine | Attached::VhostUser(_) => None,
+        }
     }
 
     /// A process has been started: its tags have their first commands.
-    pub(super) fn attach(&mut self) -> Result<(), Failure> {
-        if let Some(attached) = &mut self.attached {
+    pub(super) fn attach_devices(&mut self) -> Result<(), Failure> {
+        if let Attached::Ublk(attached) = &mut self.attached {
             attached.is_leaving = false;
         }
         self.take_commands()
     }
 
-    /// Submits waiting requests as far as tags are free. A request waits only for the tags of its own queue.
-    pub(super) fn submit_to_devices(&mut self) {
-        let mut at = 0;
-        while let Some(&action) = self.waiting.get(at) {
-            let action = &self.history.actions[action];
-            match action.act {
-                Act::Ask(ask) if !self.has_free_tag(ask) => at += 1,
-                Act::Ask(ask) => {
-                    self.waiting.remove(at);
-                    self.submit_to_device(action.number, ask);
-                }
-                _ => unreachable!("only requests wait"),
-            }
-        }
-    }
-
     pub(super) fn has_free_tag(&self, ask: Ask) -> bool {
-        let kernel = self.attached.as_ref().map(|attached| &attached.kernel);
+        let kernel = self.devices().map(|attached| &attached.kernel);
         kernel.is_some_and(|kernel| kernel.free_tag(ask.volume, ask.connection).is_some())
     }
 
     /// Gives a request to a free tag.
     pub(super) fn submit_to_device(&mut self, number: u32, ask: Ask) {
-        let kernel = self.attached.as_ref().map(|attached| &attached.kernel);
+        let kernel = self.devices().map(|attached| &attached.kernel);
         let at = kernel.and_then(|kernel| kernel.free_tag(ask.volume, ask.connection));
         let Some(at) = at else {
             // Drives that hang may keep all memory of the tags then.
@@ -92,14 +83,15 @@ impl Run<'_> {
         let port = self
             .port(shard)
             .expect("requests are given to a process, which has a port for each shard");
-        let attached = self.attached.as_mut();
-        let attached = attached.expect("requests are given by a device");
+        let Attached::Ublk(attached) = &mut self.attached else {
+            unreachable!("requests are given by a device");
+        };
         let place = port.borrow().place(ask.volume, ask.connection);
         let place = place.expect("each queue is served by its shard");
         let buffer = attached.kernel.give(at, (number, ask));
         let buffer = buffer.expect("a tag has a command as soon as its process runs");
         let name = TagName { place, tag: at.tag };
-        let flying = self.begin((number, ask), Place::Tag, buffer, shard);
+        let flying = self.begin((number, ask), Place::Tag, Some(buffer), shard);
         port.borrow_mut().arrive(name, describe(&ask), buffer);
         self.machine.borrow_mut().knock(shard);
         self.flying.insert(u64::from(number), flying);
@@ -107,15 +99,12 @@ impl Run<'_> {
 
     /// Handles what the tags told the kernel in the last turn.
     pub(super) fn look_at_devices(&mut self) -> Result<(), Failure> {
-        if self.attached.is_none() {
-            return Ok(());
-        }
         self.take_commands()?;
         self.judge_memory()?;
         let has_left = self.ports().iter().all(|port| port.borrow().has_left());
-        let is_leaving = self.attached.as_ref().is_some_and(|it| it.is_leaving);
+        let is_leaving = self.devices().is_some_and(|it| it.is_leaving);
         if is_leaving && has_left {
-            if let Some(attached) = &mut self.attached {
+            if let Attached::Ublk(attached) = &mut self.attached {
                 attached.is_leaving = false;
             }
             self.order_now(Order::Stop);
@@ -144,7 +133,7 @@ impl Run<'_> {
             buffer,
             ..
         } = command;
-        let Some(attached) = &mut self.attached else {
+        let Attached::Ublk(attached) = &mut self.attached else {
             return Ok(());
         };
         let request = attached.kernel.take(at, answer.is_some(), buffer);
@@ -162,7 +151,7 @@ impl Run<'_> {
         })?;
         let result = meaning(&ask, answer)
             .map_err(|text| Failure::Unsound(format!("request {number}: {text}")))?;
-        self.settle(&flying, buffer, result)?;
+        self.settle(&flying, Returned::InMemory(buffer), result)?;
         // The kernel may write into what a tag offers, at any time.
         let length = ask.length_bytes as usize;
         let mut machine = self.machine.borrow_mut();
@@ -172,7 +161,7 @@ impl Run<'_> {
 
     /// No memory is with two tags, and the kernel has none that a drive may read or write.
     fn judge_memory(&self) -> Result<(), Failure> {
-        let Some(Devices { kernel, .. }) = &self.attached else {
+        let Some(Devices { kernel, .. }) = self.devices() else {
             return Ok(());
         };
         let machine = self.machine.borrow();
@@ -193,19 +182,19 @@ impl Run<'_> {
 
     /// Tells the process to leave all further requests to the next one. When all others are answered, the array is
     /// stopped.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn leave_devices(&mut self) {
         for (shard, port) in self.ports().iter().enumerate() {
             port.borrow_mut().leave();
             self.machine.borrow_mut().knock(shard);
         }
-        if let Some(attached) = &mut self.attached {
+        if let Attached::Ublk(attached) = &mut self.attached {
             attached.is_leaving = true;
         }
     }
 
     /// The process has ended, and with `power` the machine.
-    pub(super) fn detach(&mut self, outage: Outage, power: bool) {
-        let Some(attached) = &mut self.attached else {
+    pub(super) fn detach_devices(&mut self, outage: Outage, power: bool) {
+        let Attached::Ublk(attached) = &mut self.attached else {
             return;
         };
         attached.kernel.process_ended(power);
@@ -216,11 +205,11 @@ impl Run<'_> {
     }
 
     /// Gives the process the requests that the one before has not answered.
-    pub(super) fn give_again(&mut self) {
+    pub(super) fn give_devices_again(&mut self) {
         if self.process.is_none() {
             return;
         }
-        let kernel = self.attached.as_ref().map(|attached| &attached.kernel);
+        let kernel = self.devices().map(|attached| &attached.kernel);
         let unanswered = kernel.map(Kernel::unanswered).unwrap_or_default();
         for (at, request) in unanswered {
             if !self.flying.contains_key(&u64::from(request.0)) {
@@ -230,16 +219,9 @@ impl Run<'_> {
         }
     }
 
-    /// Removes the devices of an array that has been stopped, once drives that hung have answered.
+    /// Removes the devices. Every request is answered then.
     pub(super) fn remove_devices(&mut self) -> Result<(), Failure> {
-        let patience_ns = 20 * self.history.topology.deadline_ns + 10_000_000_000;
-        let deadline_ns = self.now_ns() + patience_ns;
-        if self.attached.is_some() {
-            self.until(deadline_ns, "giving memory back", |run| {
-                run.machine.borrow().pins.is_empty()
-            })?;
-        }
-        let Some(attached) = &mut self.attached else {
+        let Attached::Ublk(attached) = &mut self.attached else {
             return Ok(());
         };
         let unanswered = attached.kernel.unanswered();
@@ -251,11 +233,7 @@ impl Run<'_> {
         let mut ended = self.ports().into_iter();
         ended
             .try_for_each(|port| port.borrow_mut().end())
-            .map_err(Failure::Unsound)?;
-        match self.machine.borrow_mut().problems.pop() {
-            Some(problem) => Err(Failure::Unsound(problem)),
-            None => Ok(()),
-        }
+            .map_err(Failure::Unsound)
     }
 }
 

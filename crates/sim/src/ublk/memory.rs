@@ -1,4 +1,4 @@
-//! The memory of a shard's tags: blocks for the longest request, in the memory of the process.
+//! The memory of a shard's tags or queues: blocks for the longest request, in the memory of the process.
 //!
 //! What was freed last is used first, so that a mistake shows soon.
 
@@ -6,6 +6,7 @@ use crate::machine::Machine;
 use crate::process::REQUEST_BYTES_MAX;
 use engine::units::Buffer;
 use exports::memory::Memory;
+use exports::vhost_user::{CopiedMemory, VolatileSlice, Way};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -63,7 +64,7 @@ impl Memory for Blocks {
         self.refused.set(refused);
         if let Some(block) = block.filter(|_| self.spoils.get()) {
             let mut machine = self.machine.borrow_mut();
-            machine.memory_mut(block, BLOCK_BYTES as usize).fill(0xC5);
+            machine.memory_mut(block, length_bytes as usize).fill(0xC5);
         }
         block
     }
@@ -91,5 +92,22 @@ impl Memory for Blocks {
         let mut machine = self.machine.borrow_mut();
         let bytes = machine.memory(from, length).to_vec();
         machine.memory_mut(to, length).copy_from_slice(&bytes);
+    }
+}
+
+impl CopiedMemory for Blocks {
+    fn available_bytes(&self) -> u64 {
+        self.free.len() as u64 * BLOCK_BYTES
+    }
+
+    fn copy_with_guest(&self, way: Way, guest: VolatileSlice<'_>, buffer: Buffer) {
+        let mut machine = self.machine.borrow_mut();
+        let ours = machine.memory_mut(buffer, guest.len());
+        match way {
+            Way::FromGuest => {
+                guest.copy_to(ours);
+            }
+            Way::ToGuest => guest.copy_from(ours),
+        }
     }
 }
