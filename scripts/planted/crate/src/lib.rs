@@ -215,6 +215,22 @@ bugs! {
     TornUnitReplayed,
     /// Logs are not emptied at a start.
     OldLogKept,
+    /// What a killed server has taken from a guest is not carried out by the next one.
+    ChainForgotten,
+    /// The next server takes from the ring what the one before has taken.
+    ChainTakenTwice,
+    /// A request of a guest is carried out and not noted in the area of requests in flight.
+    ChainNotNoted,
+    /// The note of a request in flight is cleared before its guest can see the answer.
+    ChainClearedEarly,
+    /// The note of a request in flight is kept when its guest has seen the answer.
+    ChainKept,
+    /// A server does not tell a guest of answers that the one before has left.
+    GuestNotTold,
+    /// Writes of a guest that knows no flushes are answered before they are durable.
+    GuestWritesVolatile,
+    /// Memory of a client that a hung drive may still use goes to the next request.
+    HeldMemoryFreed,
 }
 
 /// The number for no bug, and the number before the environment variable has been read.
