@@ -6,6 +6,8 @@ use serde::Serialize;
 use sim::campaign::{Campaign, FailedSeed, Summary};
 use sim::history::{History, Mode};
 use sim::run::{Counts, LieCounts};
+use sim::ublk::UblkCounts;
+use sim::vhost_user::VhostUserCounts;
 use std::fmt::Write;
 
 /// The result for programs. It contains no times, so that the same seeds give the same bytes on every machine.
@@ -58,7 +60,82 @@ struct ReportCounts {
     /// Entries of the event logs.
     happenings: u64,
     virtual_ms: u64,
+    ublk: ReportUblk,
+    vhost_user: ReportVhostUser,
     lies: ReportLies,
+}
+
+/// What the code behind block devices did that it rarely does.
+#[derive(Serialize, Debug)]
+struct ReportUblk {
+    /// Reads that were repeated in other memory, because a hung drive kept theirs.
+    held: u64,
+    /// Requests whose answer came with other memory.
+    exchanged: u64,
+    /// Times that there was no memory.
+    starved: u64,
+    /// Requests that a server which was stopped left to the next one.
+    left: u64,
+    /// Requests that a server got because the one before had not answered them.
+    given_again: u64,
+}
+
+/// What the code behind disks of virtual machines did.
+#[derive(Serialize, Debug)]
+struct ReportVhostUser {
+    /// Requests that guests have sent.
+    requests: u64,
+    /// Reads that were repeated in other memory, because a hung drive kept theirs.
+    held: u64,
+    /// Times that there was no memory.
+    starved: u64,
+    /// Requests that a server which was stopped left to the next one.
+    left: u64,
+    /// Requests that a server found in the areas of requests in flight.
+    taken_over: u64,
+    /// Servers that were killed while they were answering.
+    killed_inside: u64,
+    /// Queues whose guest could see answers and was not told of them, because its server was killed.
+    untold: u64,
+}
+
+impl From<UblkCounts> for ReportUblk {
+    fn from(counts: UblkCounts) -> ReportUblk {
+        ReportUblk {
+            held: counts.held,
+            exchanged: counts.exchanged,
+            starved: counts.starved,
+            left: counts.left,
+            given_again: counts.given_again,
+        }
+    }
+}
+
+impl From<VhostUserCounts> for ReportVhostUser {
+    fn from(counts: VhostUserCounts) -> ReportVhostUser {
+        ReportVhostUser {
+            requests: counts.requests,
+            held: counts.held,
+            starved: counts.starved,
+            left: counts.left,
+            taken_over: counts.taken_over,
+            killed_inside: counts.killed_inside,
+            untold: counts.untold,
+        }
+    }
+}
+
+impl ReportVhostUser {
+    fn text(&self) -> String {
+        if self.requests == 0 {
+            return String::new();
+        }
+        format!(
+            "virtual machines: {} of the requests; {} were carried out again by the next server, {} servers were killed \
+             while they were answering\n",
+            self.requests, self.taken_over, self.killed_inside
+        )
+    }
 }
 
 /// The effects of drives' lies; each lie is counted once in each total. All are zero except in mode `lying`.
@@ -146,6 +223,8 @@ impl From<Counts> for ReportCounts {
             brought_back: counts.brought_back,
             happenings: counts.happenings,
             virtual_ms: counts.virtual_ms,
+            ublk: counts.ublk.into(),
+            vhost_user: counts.vhost_user.into(),
             lies: counts.lies.into(),
         }
     }
@@ -247,7 +326,7 @@ impl ReportCounts {
              faults: {} injected; {} more drawn but left out, because the array need not have survived them at that \
              moment\n\
              starts of the array: {}, with {} write-hole logs replayed and {} resyncs that used a write-intent bitmap\n\
-             {back}{}",
+             {back}{}{}",
             self.requests,
             self.request_errors,
             self.faults,
@@ -255,6 +334,7 @@ impl ReportCounts {
             self.lives,
             self.replays,
             self.resyncs_by_bitmap,
+            self.vhost_user.text(),
             self.lies.text()
         )
     }
