@@ -5,7 +5,7 @@ use super::health;
 use anyhow::Result;
 use container::busy::unlisted_users;
 use container::probe::{parse_spec, probe, seen_twice};
-use container::root_drive;
+use container::root_drive::{self, Tie};
 use drives::drive::{Access, Drive, OpenError};
 use drives::holders::{Holder, users};
 use drives::nvme::{self, Controller, Health};
@@ -48,8 +48,8 @@ pub struct Looked {
     pub record_checksum: Option<u32>,
     /// Who uses it.
     pub holders: Vec<Holder>,
-    /// Whether the root file system of this machine lies on it.
-    pub has_root: bool,
+    /// How it belongs to the root file system of this machine, if it does.
+    pub root: Option<Tie>,
     /// The content of its metadata region.
     pub content: Content,
     /// The health that an NVMe drive reports, if this user may query it.
@@ -244,8 +244,8 @@ fn in_use(about: &str, looked: &Looked, is_named: bool) -> Finding {
         .map(|one| one.release.as_str())
         .collect();
     let releases = releases.join(", ");
-    if looked.has_root {
-        return below_root(about, &what, is_named);
+    if let Some(tie) = &looked.root {
+        return of_root(about, &what, tie, is_named);
     }
     match (is_named, is_ours) {
         (true, _) => Finding::problem(about, what).advise(format!("release it first: {releases}")),
@@ -256,9 +256,9 @@ fn in_use(about: &str, looked: &Looked, is_named: bool) -> Finding {
     }
 }
 
-/// A drive that the root file system lies on cannot be released, and is as it should be unless an array is to have it.
-fn below_root(about: &str, what: &str, is_named: bool) -> Finding {
-    let what = format!("{what}; the root file system of this machine lies on it");
+/// A drive that belongs to the root file system cannot be released, and is as it should be unless an array is to have it.
+fn of_root(about: &str, what: &str, tie: &Tie, is_named: bool) -> Finding {
+    let what = format!("{what}; {}", tie.clause("it"));
     if is_named {
         Finding::problem(about, what).advise("name other drives: no process can serve this one")
     } else {
@@ -293,7 +293,7 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
         is_direct: probed.drive.direct(),
         is_writable: path.is_none_or(|path| rustix::fs::access(path, permission).is_ok()),
         holders,
-        has_root: path.is_some_and(root_drive::has_root),
+        root: path.and_then(root_drive::tie),
         serial: probed.serial.to_string(),
         record_checksum: match &probed.found {
             Ok(Some(found)) => found.print.crc,

@@ -5,6 +5,7 @@ mod machines;
 use super::drives::{Content, LookError, Looked};
 use super::finding::Level;
 use super::*;
+use ::container::root_drive::Tie;
 use ::drives::holders::Holder;
 use ::drives::ring::{RingMode, RingReport};
 use machines::{GOOD_HOST, MD_BOX, OLD_BOX, VMD_BOX, build, empty_drive, machine, member};
@@ -168,7 +169,7 @@ fn nobody_is_told_to_stop_the_array_below_the_root_file_system() {
                 "Linux md array md126",
                 "mdadm --stop /dev/md126",
             )],
-            has_root: true,
+            root: Some(Tie::Below),
             ..member(&["root"], 2)
         })
     };
@@ -204,6 +205,38 @@ fn nobody_is_told_to_stop_the_array_below_the_root_file_system() {
         lines(&named(&["/dev/sda"]))[0],
         "problem  /dev/sda: in use by Linux md array md126; the root file system of this machine lies on it; name other \
          drives: no process can serve this one"
+    );
+}
+
+#[test]
+fn nobody_is_told_to_release_a_spare_of_the_container_below_the_root_file_system() {
+    let root = build(&[GOOD_HOST, MD_BOX]);
+    let look = |spec: &str| {
+        let spare = Looked {
+            holders: vec![Holder::new(
+                "Linux md array md127",
+                "mdadm --stop /dev/md127",
+            )],
+            root: Some(Tie::InContainer("md127".to_owned())),
+            content: Content::Spare,
+            ..empty_drive()
+        };
+        Ok(match spec {
+            "/dev/sdc" => spare,
+            _ => empty_drive(),
+        })
+    };
+    let line = |named: &[Named]| -> String {
+        let report = examine(&machine(&root), named, &look).to_string();
+        let mut lines = report.lines().filter(|line| line.contains("sdc: in use"));
+        lines.next().unwrap().to_owned()
+    };
+    const WHY: &str = "in use by Linux md array md127; it is in Linux md's container md127, and so are the drives \
+                       that the root file system of this machine lies on";
+    assert_eq!(line(&[]), format!("ok       sdc: {WHY}"));
+    assert_eq!(
+        line(&named(&["/dev/sdc"])),
+        format!("problem  /dev/sdc: {WHY}; name other drives: no process can serve this one")
     );
 }
 

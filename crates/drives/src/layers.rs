@@ -86,6 +86,26 @@ impl Layers {
         })
     }
 
+    /// The containers of IMSM drives that Linux md runs: the kernel's name of each, like `md127`, and those of its drives. Spares
+    /// are among the drives, although no volume lies on them.
+    #[must_use]
+    pub fn imsm_containers(&self) -> Vec<(String, BTreeSet<String>)> {
+        let all = self.path("/sys/class/block");
+        let is_container = |name: &String| {
+            let kind = self.text(&format!("/sys/class/block/{name}/md/metadata_version"));
+            kind.trim() == "external:imsm"
+        };
+        let mut names = entries(&all);
+        names.sort();
+        let containers = names.into_iter().filter(is_container);
+        containers
+            .map(|name| {
+                let drives = entries(&all.join(&name).join("slaves"));
+                (name, drives.into_iter().collect())
+            })
+            .collect()
+    }
+
     /// The kernel's name of the block device that a path leads to; `None` if it leads to none.
     #[must_use]
     pub fn device(&self, path: &Path) -> Option<String> {

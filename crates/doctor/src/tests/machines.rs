@@ -69,7 +69,7 @@ pub fn empty_drive() -> Looked {
         serial: "SERIAL".to_owned(),
         record_checksum: None,
         holders: Vec::new(),
-        has_root: false,
+        root: None,
         content: Content::Nothing,
         health: None,
         controller: None,
