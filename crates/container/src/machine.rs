@@ -7,6 +7,7 @@
 use crate::open::one_to_look;
 use crate::probe::Probed;
 use anyhow::{Context, Result};
+use drives::layers::Layers;
 use metadata::imsm::Uuid;
 use std::collections::BTreeSet;
 use std::fs;
@@ -117,15 +118,37 @@ impl Machine {
         paths.into_iter().find(|path| path.is_file())
     }
 
+    /// What lies on the block devices of this machine.
+    #[must_use]
+    pub fn layers(&self) -> Layers {
+        Layers::below(&self.root)
+    }
+
+    /// The kernel's name of the block device at `place`, as [`Machine::place`] gives it; `None` if there is none.
+    #[must_use]
+    pub fn device(&self, place: &str) -> Option<String> {
+        let place = Path::new(place);
+        let inside = place.strip_prefix(&self.root).unwrap_or(place);
+        self.layers().device(inside)
+    }
+
+    /// All drives of this machine, as [`look_at`] returns them. `drive.name()` is the place.
+    ///
+    /// # Errors
+    /// The machine's block devices cannot be listed.
+    pub fn drives(&self) -> Result<(Vec<Probed>, Vec<String>)> {
+        let devices = block_devices(&self.place(SYSFS_BLOCK))?;
+        let places = devices.iter().map(|device| self.place(device));
+        let specs: Vec<String> = places.map(|place| place.display().to_string()).collect();
+        Ok(look_at(&specs))
+    }
+
     /// As [`members_of`], on this machine.
     ///
     /// # Errors
     /// As [`members_of`].
     pub fn members_of(&self, uuid: &str) -> Result<FoundMembers> {
-        let devices = block_devices(&self.place(SYSFS_BLOCK))?;
-        let places = devices.iter().map(|device| self.place(device));
-        let specs: Vec<String> = places.map(|place| place.display().to_string()).collect();
-        let (drives, unreadable) = look_at(&specs);
+        let (drives, unreadable) = self.drives()?;
         let is_member = |probed: &Probed| {
             container_of(probed).is_some_and(|found| found.to_string().eq_ignore_ascii_case(uuid))
         };

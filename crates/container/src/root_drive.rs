@@ -5,7 +5,8 @@
 //! would allow more than it should. A spare in md's container of such drives is treated as they are: the root may need it at
 //! any time, and md releases it only when the whole container is stopped.
 
-use crate::probe::parse_spec;
+use crate::machine::{Machine, container_of};
+use crate::probe::{Probed, parse_spec};
 use crate::refusal::refused;
 use anyhow::Result;
 use drives::layers::{Layer, Layers};
@@ -71,6 +72,45 @@ fn refuse_in(layers: &Layers, specs: &[String]) -> Result<()> {
         let device = layers.device(&path);
         if let Some(tie) = device.and_then(|device| tie_of(layers, &root, &device)) {
             return Err(refusal(&tie, &path.display().to_string()));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses the container `uuid`, written as mdadm prints it, if the root file system of `machine` lies on any of its drives. Each
+/// block device is opened and read.
+///
+/// # Errors
+/// A refusal that names a drive; or one that names md's container below the root file system, if no drive of that can be read:
+/// then it may be this one. Or the machine's block devices cannot be listed.
+pub fn refuse_container(machine: &Machine, uuid: &str) -> Result<()> {
+    let layers = machine.layers();
+    let Some(root) = layers.root_file_system() else {
+        return Ok(());
+    };
+    let (drives, _) = machine.drives()?;
+    let read: Vec<(&Probed, String, String)> = (drives.iter())
+        .filter_map(|probed| {
+            let device = machine.device(probed.drive.name())?;
+            Some((probed, device, container_of(probed)?.to_string()))
+        })
+        .collect();
+    for (probed, device, _) in read
+        .iter()
+        .filter(|(_, _, of)| of.eq_ignore_ascii_case(uuid))
+    {
+        if let Some(tie) = tie_of(&layers, &root, device) {
+            return Err(refusal(&tie, probed.drive.name()));
+        }
+    }
+    for (container, devices) in layers.imsm_containers() {
+        let is_below = !devices.is_disjoint(&root.devices);
+        if is_below && !read.iter().any(|(_, device, _)| devices.contains(device)) {
+            return Err(refused(format!(
+                "the root file system of this machine lies on Linux md's container {container}, and may lie on this one, because no \
+                 record of the drives of {container} can be read; `fullstripe list` says why, and the array can be enabled once one \
+                 can be read"
+            )));
         }
     }
     Ok(())

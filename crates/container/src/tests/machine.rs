@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::machine::Machine;
+use crate::root_drive::refuse_container;
 use metadata::imsm::Uuid;
 use std::fs;
+use std::os::unix::fs::symlink;
 
 /// A machine with the drives of `bench`, under their names.
 fn machine_with(bench: &Bench) -> Machine {
@@ -50,4 +52,74 @@ fn members_are_found_by_the_uuid_of_their_container() {
     fs::write(&path, "short").unwrap();
     assert_eq!(names(&uuid).0, ["d0.img", "d2.img"]);
     assert_eq!(names(&uuid).1, 1);
+}
+
+/// Linux md runs a container of these drives and a volume, on which the root file system of `machine` lies.
+fn put_root_on(machine: &Machine, drives: &[&str]) {
+    for (array, kind, number) in [
+        ("md126", "external:/md127/0", "9:126"),
+        ("md127", "external:imsm", "9:127"),
+    ] {
+        let folder = machine.place(format!("/sys/class/block/{array}"));
+        fs::create_dir_all(folder.join("md")).unwrap();
+        fs::write(folder.join("md/metadata_version"), format!("{kind}\n")).unwrap();
+        for drive in drives {
+            fs::create_dir_all(folder.join("slaves").join(drive)).unwrap();
+            fs::create_dir_all(machine.place(format!("/sys/class/block/{drive}"))).unwrap();
+        }
+        let numbers = machine.place("/sys/dev/block");
+        fs::create_dir_all(&numbers).unwrap();
+        symlink(&folder, numbers.join(number)).unwrap();
+    }
+    fs::create_dir_all(machine.place("/proc/self")).unwrap();
+    let mounts = "22 1 9:126 / / rw - ext4 /dev/md126 rw\n";
+    fs::write(machine.place("/proc/self/mountinfo"), mounts).unwrap();
+}
+
+/// Refuses the container of `bench` if the root file system lies on these of its drives, after `damage` to them.
+fn refusal_with_root_on(drives: &[&str], damage: impl Fn(&Machine)) -> Option<String> {
+    let bench = Bench::new(Level::Raid5, 3, 1);
+    let mpb = bench.open(1)[0].found.clone().unwrap().unwrap().mpb;
+    let uuid = Uuid::of_container(&mpb).to_string();
+    let machine = machine_with(&bench);
+    put_root_on(&machine, drives);
+    damage(&machine);
+    let refused = refuse_container(&machine, &uuid);
+    refused.err().map(|error| error.to_string())
+}
+
+#[test]
+fn the_container_below_the_root_is_refused() {
+    let why = refusal_with_root_on(&["d1.img", "d2.img"], |_| ()).unwrap();
+    assert!(
+        why.starts_with("the root file system of this machine lies on /")
+            && why.contains("/dev/d1.img, "),
+        "{why}"
+    );
+}
+
+/// md runs the root on one drive, and has dropped the others, whose records can be read.
+#[test]
+fn a_container_is_refused_if_the_drive_below_the_root_cannot_be_read() {
+    let cannot_be_read = |machine: &Machine| {
+        fs::write(machine.place("/dev/d1.img"), "short").unwrap();
+    };
+    let why = refusal_with_root_on(&["d1.img"], cannot_be_read).unwrap();
+    assert!(
+        why.starts_with("the root file system of this machine lies on Linux md's container md127, and may lie on this one"),
+        "{why}"
+    );
+    // Another drive of md's container says which one it is.
+    let why = refusal_with_root_on(&["d1.img", "d2.img"], cannot_be_read).unwrap();
+    assert!(why.contains("/dev/d2.img, and no process"), "{why}");
+}
+
+#[test]
+fn a_container_beside_that_of_the_root_is_not_refused() {
+    let bench = Bench::new(Level::Raid5, 3, 1);
+    let machine = machine_with(&bench);
+    put_root_on(&machine, &["d0.img", "d1.img"]);
+    fs::write(machine.place("/dev/d1.img"), "short").unwrap();
+    let other = "00000000:00000001:00000002:00000003";
+    refuse_container(&machine, other).unwrap();
 }

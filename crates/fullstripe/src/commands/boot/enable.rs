@@ -2,7 +2,7 @@
 
 use super::{Report, SiteArgs, change_settings, programs};
 use anyhow::{Result, bail};
-use container::machine::{Machine, container_of};
+use container::machine::container_of;
 use container::mdadm_conf;
 use container::open::{refuse_twins, to_look};
 use container::probe::Probed;
@@ -36,7 +36,8 @@ pub fn run(args: &EnableArgs) -> Result<ExitCode> {
     root_drive::refuse(&args.drives)?;
     let drives = to_look(&args.drives)?;
     let uuid = one_container(&drives)?.to_string();
-    refuse_array_of_root(&args.site.machine(), &uuid)?;
+    // Of all its drives, named or not: md may have dropped those that are named.
+    root_drive::refuse_container(&args.site.machine(), &uuid)?;
     let (name, file) = (args.name.as_str(), args.site.file());
     let change = change_settings(
         &file,
@@ -69,16 +70,6 @@ fn refuse_options(drives: &[String]) -> Result<()> {
         ),
         None => Ok(()),
     }
-}
-
-/// Refuses a container if the root file system lies on any of its drives, named or not: md may have dropped those that are.
-fn refuse_array_of_root(machine: &Machine, uuid: &str) -> Result<()> {
-    let members = machine.members_of(uuid)?.members;
-    let paths: Vec<String> = members
-        .iter()
-        .map(|one| one.drive.name().to_owned())
-        .collect();
-    root_drive::refuse(&paths)
 }
 
 /// The container that all drives belong to; spares belong to any.
