@@ -63,6 +63,12 @@ pub fn no_longer_ignore(machine: &Machine, uuid: &str) -> Result<Change> {
     change(machine, uuid, false, |text| without_ignored(text, uuid))
 }
 
+/// Whether `text`, mdadm's configuration, has md leave the container `uuid` to others.
+#[must_use]
+pub fn leaves(text: &str, uuid: &str) -> bool {
+    text.lines().any(|line| ignores(line, uuid))
+}
+
 fn change(
     machine: &Machine,
     uuid: &str,
@@ -122,7 +128,7 @@ fn keep_copy(file: &Path, text: &str, mode: u32) -> Result<PathBuf> {
 }
 
 fn with_ignored(text: &str, name: &str, uuid: &str) -> String {
-    if text.lines().any(|line| ignores(line, uuid)) {
+    if leaves(text, uuid) {
         return text.to_owned();
     }
     let mut new = text.to_owned();

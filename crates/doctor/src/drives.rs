@@ -4,6 +4,7 @@ use super::finding::Finding;
 use super::health;
 use anyhow::Result;
 use container::busy::unlisted_users;
+use container::machine::container_of;
 use container::probe::{parse_spec, probe, seen_twice};
 use container::root_drive::{self, Tie};
 use drives::drive::{Access, Drive, OpenError};
@@ -46,6 +47,8 @@ pub struct Looked {
     pub serial: String,
     /// A checksum of its record, if it has one: every drive of an array carries the same record.
     pub record_checksum: Option<u32>,
+    /// The UUID of the container that its record belongs to; a spare's record names none.
+    pub container: Option<String>,
     /// Who uses it.
     pub holders: Vec<Holder>,
     /// How it belongs to the root file system of this machine, if it does.
@@ -70,12 +73,23 @@ pub enum LookError {
 /// Examines one drive; tests replace it by a table.
 pub type Look<'look> = &'look dyn Fn(&str) -> Result<Looked, LookError>;
 
-/// The findings, and whether any drive carries IMSM metadata.
+/// The findings, and the drives that carry IMSM metadata.
 pub struct DrivesFindings {
     /// In the order of the drives.
     pub findings: Vec<Finding>,
-    /// Whether any drive is part of an array or a spare.
-    pub has_imsm: bool,
+    /// The drives that are part of an array, and spares.
+    pub imsm: Vec<ImsmDrive>,
+}
+
+/// A drive that is part of an array, or a spare.
+#[derive(Clone, Debug)]
+pub struct ImsmDrive {
+    /// As findings call it.
+    pub name: String,
+    /// The UUID of its container; `None` for a spare.
+    pub container: Option<String>,
+    /// Whether it belongs to the root file system of this machine.
+    pub is_of_root: bool,
 }
 
 /// Examines `specs`. A drive that the user named must be free for `serve`; if another drive is in use, that is only
@@ -83,7 +97,7 @@ pub struct DrivesFindings {
 pub fn check(specs: &[String], are_named: bool, look: Look) -> DrivesFindings {
     let mut outcome = DrivesFindings {
         findings: Vec::new(),
-        has_imsm: false,
+        imsm: Vec::new(),
     };
     let mut not_allowed = Vec::new();
     let mut seen: Vec<(&str, Looked)> = Vec::new();
@@ -91,8 +105,13 @@ pub fn check(specs: &[String], are_named: bool, look: Look) -> DrivesFindings {
         let about = short_name(spec, are_named);
         match look(spec) {
             Ok(looked) => {
-                outcome.has_imsm |=
-                    matches!(looked.content, Content::Array { .. } | Content::Spare);
+                if matches!(looked.content, Content::Array { .. } | Content::Spare) {
+                    outcome.imsm.push(ImsmDrive {
+                        name: about.to_owned(),
+                        container: looked.container.clone(),
+                        is_of_root: looked.root.is_some(),
+                    });
+                }
                 outcome.findings.push(content(about, &looked));
                 let state = looked.health.as_ref();
                 outcome
@@ -293,6 +312,7 @@ pub fn look(spec: &str, is_named: bool) -> Result<Looked, LookError> {
         is_direct: probed.drive.direct(),
         is_writable: path.is_none_or(|path| rustix::fs::access(path, permission).is_ok()),
         holders,
+        container: container_of(&probed).map(|uuid| uuid.to_string()),
         root: path.and_then(root_drive::tie),
         serial: probed.serial.to_string(),
         record_checksum: match &probed.found {

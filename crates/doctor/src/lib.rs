@@ -130,7 +130,7 @@ fn examine(machine: &Machine, named: &[Named], look: Look) -> Diagnosis {
     findings.extend(block::check(files, &devices));
     let looked = drives::check(&specs, !named.is_empty(), look);
     findings.extend(looked.findings);
-    findings.extend(other_programs::check(files, looked.has_imsm));
+    findings.extend(other_programs::check(files, &looked.imsm));
     findings.extend(tools::check(&machine.search_path));
     Diagnosis::new(findings)
 }

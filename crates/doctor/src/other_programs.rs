@@ -1,9 +1,10 @@
 //! Other programs that use drives, or take over drives with RAID metadata: md and mdadm's rules, dmraid, multipath, LVM,
 //! dm-crypt, btrfs, bcache, ZFS. Which drives they use is told with the drives.
 
+use super::drives::ImsmDrive;
 use super::files::Files;
 use super::finding::Finding;
-use container::mdadm_conf::CONFIGURATIONS;
+use container::mdadm_conf::{CONFIGURATIONS, leaves};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The folders in the order in which udev prefers them; a file hides files of the same name in later folders.
@@ -15,9 +16,9 @@ const RULE_FOLDERS: [&str; 5] = [
     "/lib/udev/rules.d",
 ];
 
-/// Finds programs that hold drives by their RAID metadata now, and programs that would take them. `has_imsm` is whether
-/// a drive with IMSM metadata was found, which decides how severe a finding is.
-pub fn check(files: &Files, has_imsm: bool) -> Vec<Finding> {
+/// Finds programs that hold drives by their RAID metadata now, and programs that would take them. `imsm` are the drives with
+/// IMSM metadata that were found, which decide how severe a finding is.
+pub fn check(files: &Files, imsm: &[ImsmDrive]) -> Vec<Finding> {
     let text = files.text("/proc/mdstat").unwrap_or_default();
     let arrays = parse_mdstat(&text);
     let root = Root::find(files, &arrays);
@@ -26,7 +27,10 @@ pub fn check(files: &Files, has_imsm: bool) -> Vec<Finding> {
     findings.extend(btrfs(files));
     findings.extend(bcache(files));
     findings.extend(zfs(files));
-    findings.push(automatic_assembly(files, has_imsm, &root));
+    findings.extend(automatic_assembly(
+        files,
+        &Arrays::of(files, imsm, &arrays, &root),
+    ));
     findings
 }
 
@@ -193,36 +197,114 @@ fn zfs(files: &Files) -> Option<Finding> {
     })
 }
 
-/// Whether mdadm assembles IMSM arrays when their drives appear.
-fn automatic_assembly(files: &Files, has_imsm: bool, root: &Root) -> Finding {
+/// The IMSM arrays that were found, each once, by whom mdadm should leave them to.
+struct Arrays<'a> {
+    /// A container that the root file system of this machine lies on.
+    of_root: Option<&'a str>,
+    /// The drives of each array that mdadm's configuration leaves to others.
+    left: Vec<String>,
+    /// The drives of each other array.
+    others: Vec<String>,
+    /// Whether there is a spare that is not of the root's array.
+    has_spare: bool,
+}
+
+impl<'a> Arrays<'a> {
+    fn of(files: &Files, drives: &[ImsmDrive], md: &[MdArray], root: &'a Root) -> Arrays<'a> {
+        let conf: Vec<String> = configurations(files).collect();
+        let mut containers: BTreeMap<&str, Vec<&ImsmDrive>> = BTreeMap::new();
+        for drive in drives {
+            if let Some(uuid) = &drive.container {
+                containers.entry(uuid).or_default().push(drive);
+            }
+        }
+        let of_root = |drives: &[&ImsmDrive]| drives.iter().any(|drive| drive.is_of_root);
+        containers.retain(|_, drives| !of_root(drives));
+        let is_left = |uuid: &str| conf.iter().any(|text| leaves(text, uuid));
+        let (left, others) = containers
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(uuid, _)| is_left(uuid));
+        let names = |drives: Vec<&ImsmDrive>| {
+            let names: Vec<&str> = drives.iter().map(|drive| drive.name.as_str()).collect();
+            names.join(", ")
+        };
+        let mut others: Vec<String> = others.into_values().map(names).collect();
+        // Of these no drive could be looked at.
+        let is_looked_at = |member: &String| {
+            let last = |drive: &ImsmDrive| drive.name.rsplit('/').next() == Some(member.as_str());
+            drives.iter().any(last)
+        };
+        let unseen = md.iter().filter(|array| {
+            array.is_imsm_container
+                && !root.containers.contains(&array.name)
+                && !array.members.iter().any(is_looked_at)
+        });
+        others.extend(unseen.map(|array| array.members.join(", ")));
+        Arrays {
+            of_root: root.containers.first().map(String::as_str),
+            left: left.into_values().map(names).collect(),
+            others,
+            has_spare: (drives.iter()).any(|one| one.container.is_none() && !one.is_of_root),
+        }
+    }
+}
+
+/// Whether mdadm assembles IMSM arrays when their drives appear. Each array is judged alone: the root's is as it should be,
+/// and one beside it is not for that.
+fn automatic_assembly(files: &Files, arrays: &Arrays<'_>) -> Vec<Finding> {
     const ABOUT: &str = "mdadm";
+    let ok = |what: String| vec![Finding::ok(ABOUT, what)];
     let Some(rule) = assembly_rule(files) else {
-        return Finding::ok(ABOUT, "no udev rule assembles arrays by itself");
+        return ok("no udev rule assembles arrays by itself".to_owned());
     };
     let command_line = files.text("/proc/cmdline").unwrap_or_default();
     let switch = command_line
         .split_whitespace()
         .find(|word| matches!(*word, "noiswmd" | "nodmraid"));
     if let Some(switch) = switch {
-        let what = format!("the kernel's command line keeps it from IMSM drives ({switch})");
-        return Finding::ok(ABOUT, what);
+        return ok(format!(
+            "the kernel's command line keeps it from IMSM drives ({switch})"
+        ));
     }
     if !allows_imsm(files) {
-        let what = "the AUTO line of its configuration keeps it from IMSM drives";
-        return Finding::ok(ABOUT, what);
+        return ok("the AUTO line of its configuration keeps it from IMSM drives".to_owned());
     }
-    if let Some(container) = root.containers.first() {
+    let mut findings = Vec::new();
+    findings.extend(arrays.left.iter().map(|drives| {
+        let what = format!("its configuration keeps it from the IMSM array of {drives}");
+        Finding::ok(ABOUT, what)
+    }));
+    if let Some(container) = arrays.of_root {
         let what = format!(
             "{rule} lets it assemble IMSM arrays, which the root file system of this machine needs ({container})"
         );
-        return Finding::ok(ABOUT, what)
-            .advise("`fullstripe enable` has it leave another array to fullstripe");
+        let found = Finding::ok(ABOUT, what);
+        findings.push(found.advise("`fullstripe enable` has it leave another array to fullstripe"));
     }
+    let is_alone = findings.is_empty();
+    let beside = arrays.others.iter().filter(|_| !is_alone);
+    let beside: Vec<Finding> = beside.map(|drives| takes_beside(&rule, drives)).collect();
+    findings.extend(beside);
+    if is_alone {
+        findings.push(takes_all(&rule, arrays));
+    }
+    findings
+}
+
+/// mdadm takes the array of these drives, while it needs or leaves others.
+fn takes_beside(rule: &str, drives: &str) -> Finding {
+    let what =
+        format!("{rule} lets it assemble the IMSM array of {drives} as soon as its drives appear");
+    Finding::warning("mdadm", what)
+        .advise("`fullstripe enable` has it leave the array to fullstripe")
+}
+
+/// mdadm takes all arrays, and needs none.
+fn takes_all(rule: &str, arrays: &Arrays<'_>) -> Finding {
     let what = format!("{rule} lets it assemble IMSM arrays as soon as their drives appear");
-    let finding = if has_imsm {
-        Finding::warning(ABOUT, what)
-    } else {
-        Finding::note(ABOUT, what)
+    let finding = match arrays.others.is_empty() && !arrays.has_spare {
+        true => Finding::note("mdadm", what),
+        false => Finding::warning("mdadm", what),
     };
     finding.advise(
         "to leave them to fullstripe, put AUTO -imsm +all into mdadm.conf and renew the initramfs, or \
@@ -257,6 +339,14 @@ fn assembly_rule(files: &Files) -> Option<String> {
 /// Applies the rules of mdadm.conf(5): only the first AUTO line counts, and in it the first word that matches; if
 /// nothing matches, the array is assembled.
 fn allows_imsm(files: &Files) -> bool {
+    configurations(files)
+        .filter_map(|text| auto_line_allows(&text))
+        .next()
+        .unwrap_or(true)
+}
+
+/// The texts of mdadm's configuration, in its order.
+fn configurations(files: &Files) -> impl Iterator<Item = String> + '_ {
     let mut paths: Vec<String> = Vec::new();
     for path in CONFIGURATIONS {
         paths.push(path.to_owned());
@@ -268,11 +358,7 @@ fn allows_imsm(files: &Files) -> bool {
                 .map(|name| format!("{folder}/{name}")),
         );
     }
-    let texts = paths.iter().filter_map(|path| files.text(path));
-    texts
-        .filter_map(|text| auto_line_allows(&text))
-        .next()
-        .unwrap_or(true)
+    paths.into_iter().filter_map(|path| files.text(&path))
 }
 
 /// What the first AUTO line in `text` says about IMSM; `None` if there is no such line.

@@ -2,13 +2,26 @@
 
 mod machines;
 
-use super::drives::{Content, LookError, Looked};
+use super::drives::{Content, ImsmDrive, LookError, Looked};
 use super::finding::Level;
 use super::*;
 use ::container::root_drive::Tie;
 use ::drives::holders::Holder;
 use ::drives::ring::{RingMode, RingReport};
 use machines::{GOOD_HOST, MD_BOX, OLD_BOX, VMD_BOX, build, empty_drive, machine, member};
+
+/// A drive of the container with this number.
+fn imsm(name: &str, container: u8, is_of_root: bool) -> ImsmDrive {
+    ImsmDrive {
+        name: name.to_owned(),
+        container: Some(uuid(container)),
+        is_of_root,
+    }
+}
+
+fn uuid(container: u8) -> String {
+    format!("00000000:00000000:00000000:{container:08x}")
+}
 
 fn named(specs: &[&str]) -> Vec<Named> {
     let specs: Vec<String> = specs.iter().map(|spec| (*spec).to_owned()).collect();
@@ -279,7 +292,7 @@ fn programs_that_use_drives_are_named() {
          sys/block/sdd/bcache/state = clean\n\
          sys/module/zfs/version = 2.3",
     ]);
-    let findings = other_programs::check(&machine(&root).files, false);
+    let findings = other_programs::check(&machine(&root).files, &[]);
     let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
     for wanted in [
         "ok       dm-crypt: volumes: home",
@@ -336,7 +349,8 @@ fn a_named_drive_that_may_not_be_opened_or_written_prevents_serving() {
 fn mdadm_is_kept_off_by_its_configuration_the_command_line_or_a_hidden_rule() {
     let automatic = |more: &str| {
         let root = build(&[GOOD_HOST, MD_BOX, more]);
-        let findings = other_programs::check(&Files::below(root.path()), true);
+        let drive = imsm("sdx", 1, false);
+        let findings = other_programs::check(&Files::below(root.path()), &[drive]);
         let last = findings.last().unwrap().clone();
         assert_eq!(last.about, "mdadm");
         last.level
@@ -356,6 +370,47 @@ fn mdadm_is_kept_off_by_its_configuration_the_command_line_or_a_hidden_rule() {
         automatic("etc/udev/rules.d/10-other.rules -> /dev/null"),
         Level::Warning
     );
+}
+
+/// The root's array is md's, and says nothing of those beside it.
+#[test]
+fn mdadm_is_judged_for_each_array_alone() {
+    let below_root = "proc/self/mountinfo = 22 1 9:126 / / rw - ext4 /dev/md126 rw\n\
+         sys/devices/md126/slaves/sda/\n\
+         sys/devices/md126/slaves/sdb/\n\
+         sys/dev/block/9:126 -> ../../devices/md126\n\
+         sys/class/block/md126 -> ../../devices/md126";
+    let root = ["sda", "sdb"].map(|name| imsm(name, 1, true));
+    let data = ["sdc", "sdd"].map(|name| imsm(name, 2, false));
+    let lines = |more: &str, drives: &[&[ImsmDrive]]| -> Vec<String> {
+        let folder = build(&[GOOD_HOST, MD_BOX, below_root, more]);
+        let findings = other_programs::check(&Files::below(folder.path()), &drives.concat());
+        let of_mdadm = findings.iter().filter(|one| one.about == "mdadm");
+        let lines = of_mdadm.map(ToString::to_string);
+        let name = "/usr/lib/udev/rules.d/64-md-raid-assembly.rules";
+        lines.map(|line| line.replace(name, "RULE")).collect()
+    };
+    const OF_ROOT: &str = "ok       mdadm: RULE lets it assemble IMSM arrays, which the root file system of this machine needs \
+                           (md127); `fullstripe enable` has it leave another array to fullstripe";
+    const BESIDE: &str = "warning  mdadm: RULE lets it assemble the IMSM array of sdc, sdd as soon as its drives appear; \
+                          `fullstripe enable` has it leave the array to fullstripe";
+    assert_eq!(lines("", &[&root]), [OF_ROOT]);
+    assert_eq!(lines("", &[&root, &data]), [OF_ROOT, BESIDE]);
+    let left = format!(
+        "etc/mdadm.conf = ARRAY <ignore> metadata=imsm UUID={}",
+        uuid(2)
+    );
+    assert_eq!(
+        lines(&left, &[&root, &data]),
+        [
+            "ok       mdadm: its configuration keeps it from the IMSM array of sdc, sdd",
+            OF_ROOT
+        ]
+    );
+    // A user who may not look at drives sees md's arrays.
+    let both = "proc/mdstat = md125 : inactive sdc[1](S) sdd[0](S)\\n      5034 blocks super external:imsm\\n\\nmd127 : inactive \
+                sdb[1](S) sda[0](S)\\n      5034 blocks super external:imsm";
+    assert_eq!(lines(both, &[]), [OF_ROOT, BESIDE]);
 }
 
 #[test]

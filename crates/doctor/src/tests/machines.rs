@@ -68,6 +68,7 @@ pub fn empty_drive() -> Looked {
         is_writable: true,
         serial: "SERIAL".to_owned(),
         record_checksum: None,
+        container: None,
         holders: Vec::new(),
         root: None,
         content: Content::Nothing,
@@ -82,6 +83,7 @@ pub fn member(volumes: &[&str], drives: usize) -> Looked {
             volumes: volumes.iter().map(|name| (*name).to_owned()).collect(),
             drives,
         },
+        container: Some("00000000:00000000:00000000:00000001".to_owned()),
         ..empty_drive()
     }
 }
