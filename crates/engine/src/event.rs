@@ -97,6 +97,15 @@ pub enum Event {
         /// It reports that it is about to fail, and no other spare fits.
         about_to_fail: bool,
     },
+    /// A slot stays empty, because no spare fits but one that reports that it cannot be written any more.
+    SpareNotWritable {
+        /// The volume.
+        volume: VolumeId,
+        /// The slot.
+        slot: Slot,
+        /// The spare.
+        member: MemberId,
+    },
     /// Background work began.
     JobStarted {
         /// The volume.

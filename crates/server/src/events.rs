@@ -196,6 +196,20 @@ fn tell_volume(event: &Event, names: &Names<'_>, told: &mut Told) {
             told.member = Some(name);
             (volume, Kind::SpareActivated, text, about_to_fail)
         }
+        Event::SpareNotWritable {
+            volume,
+            slot,
+            member,
+        } => {
+            let name = names.member(member);
+            let text = format!(
+                "the spare {name} does not take slot {}, because it reports that it cannot be written any more, and no other \
+                 spare fits; add one that is well: `fullstripe add-spare DRIVE`",
+                slot.0
+            );
+            told.member = Some(name);
+            (volume, Kind::SpareRefused, text, true)
+        }
         Event::JobStarted {
             volume,
             job,

@@ -136,10 +136,16 @@ fn degraded_next(status: &Status, volume: &VolumeStatus) -> String {
         return format!("its turn comes after the work on {}", other.name);
     }
     let is_filled = volume.slots.iter().any(|slot| slot.state == "rebuilding");
-    if is_filled || status.members.iter().any(|member| member.state == "spare") {
-        format!("`fullstripe rebuild {name}` fills it")
-    } else {
-        "no spare is there: `fullstripe add-spare DRIVE` adds one".to_owned()
+    let mut spares = status.members.iter().filter(|one| one.state == "spare");
+    if is_filled || spares.clone().any(|spare| !spare.health.is_read_only()) {
+        return format!("`fullstripe rebuild {name}` fills it");
+    }
+    match spares.next() {
+        Some(spare) => format!(
+            "the spare {} reports that it cannot be written any more: `fullstripe add-spare DRIVE` adds another",
+            spare.name
+        ),
+        None => "no spare is there: `fullstripe add-spare DRIVE` adds one".to_owned(),
     }
 }
 

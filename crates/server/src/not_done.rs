@@ -37,6 +37,9 @@ fn refusal(refused: Refused) -> &'static str {
              as an empty drive"
         }
         Refused::NoSpare => "there is no spare; `fullstripe add-spare DRIVE` adds one",
+        Refused::NotWritable => {
+            "the spare reports that it cannot be written any more; `fullstripe add-spare DRIVE` adds another"
+        }
         Refused::NoRedundancy => "RAID 0 has no redundancy to work with",
         Refused::Stopping => "the array is being stopped",
     }

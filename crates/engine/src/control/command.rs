@@ -213,6 +213,9 @@ impl Controller {
         if self.record.members[to.0 as usize].size_bytes < self.needed_bytes() {
             return Err(Refused::TooSmall);
         }
+        if self.reported.not_writable.has(to) {
+            return Err(Refused::NotWritable);
+        }
         let same = place.member;
         let places: alloc::vec::Vec<usize> = (0..self.record.volumes.len())
             .filter(|&at| {
@@ -248,14 +251,8 @@ impl Controller {
         let Some(slot) = self.empty_slot(at).filter(|_| !self.marks[at].failed) else {
             return Err(Refused::NoSuch);
         };
-        let is_spare = |member: &MemberRecord| member.state == MemberState::Spare;
         if self.drive_in(at, slot).or(self.fitting_spare()).is_none() {
-            let too_small = self.record.members.iter().any(is_spare);
-            return Err(if too_small {
-                Refused::TooSmall
-            } else {
-                Refused::NoSpare
-            });
+            return Err(self.why_none_fits());
         }
         self.marks[at].filling = Filling::Wanted;
         Ok(())

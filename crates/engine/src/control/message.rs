@@ -129,6 +129,8 @@ pub enum Refused {
     Outdated,
     /// There is no drive to rebuild onto.
     NoSpare,
+    /// The drive reports that it cannot be written any more.
+    NotWritable,
     /// The level has no redundancy to work with.
     NoRedundancy,
     /// The array is being stopped.
@@ -190,6 +192,9 @@ pub enum Message {
     /// World to controller: these members report that they are about to fail, and no others do. One of them that is a
     /// spare takes a slot only if no other spare fits.
     AboutToFail(MemberSet),
+    /// World to controller: these members report that they cannot be written any more, and no others do. One of them that
+    /// is a spare takes no slot.
+    NotWritable(MemberSet),
     /// Shard to controller: the shard uses the view of this epoch; work that the view forbids may still be under
     /// way.
     EpochAdopted {

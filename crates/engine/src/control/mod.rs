@@ -88,8 +88,7 @@ pub struct Controller {
     /// Failed members that must not be used, recorded or not.
     failed: MemberSet,
     announced: MemberSet,
-    /// Drives that report that they are about to fail.
-    about_to_fail: MemberSet,
+    reported: spares::Reported,
     jobs: Jobs,
     /// A replacement whose record is on its way.
     switch: Option<replace::Switch>,
@@ -139,7 +138,7 @@ impl Controller {
             undecided: Vec::new(),
             failed,
             announced: failed,
-            about_to_fail: MemberSet::default(),
+            reported: spares::Reported::default(),
             recording: recording::Recording::default(),
             opening: opening::Opening::default(),
             flush: None,
@@ -294,7 +293,8 @@ impl Controller {
             wanted @ Message::BadBlocks { .. } => self.bad_blocks_changed(&wanted),
             Message::CacheTurnedVolatile(member) => self.cache_turned_volatile(member),
             Message::DiscardRefused(member) => self.discard_refused(member),
-            Message::AboutToFail(members) => self.about_to_fail = members,
+            Message::AboutToFail(members) => self.reported.about_to_fail = members,
+            Message::NotWritable(members) => self.reported.not_writable = members,
             Message::Flushed { ticket, outcome } => self.flushed(ticket, outcome),
             Message::Command { ticket, command } => {
                 let result = self.command(command);

@@ -2,13 +2,25 @@
 
 use super::Controller;
 use crate::control::marks::Filling;
+use crate::control::message::Refused;
 use crate::control::record::{
     JobKind, MemberRecord, MemberState, SlotRecord, SyncKind, SyncRecord, VolumeRecord,
 };
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::METADATA_RESERVE_BYTES;
-use crate::units::{MemberId, Slot, VolumeId};
+use crate::units::{MemberId, MemberSet, Slot, VolumeId};
+
+/// What drives report about themselves, as far as it decides which spare is taken.
+#[derive(Debug, Default)]
+pub(super) struct Reported {
+    /// Drives that are about to fail.
+    pub about_to_fail: MemberSet,
+    /// Drives that cannot be written any more.
+    pub not_writable: MemberSet,
+    /// Those of them of which it has been told that they were passed over.
+    passed_over: MemberSet,
+}
 
 impl Controller {
     /// Finds drives for slots without a current drive, and queues their rebuilds.
@@ -72,39 +84,64 @@ impl Controller {
         in_slot(&volumes[at]).or_else(of_others)
     }
 
-    /// The smallest spare that is large enough for all volumes of the container; one that reports that it is about to
-    /// fail only if there is no other.
+    /// The smallest spare that is large enough for all volumes of the container and can be written; one that reports that
+    /// it is about to fail only if there is no other.
     pub(super) fn fitting_spare(&self) -> Option<MemberId> {
+        self.large_spares()
+            .filter(|(spare, _)| !self.reported.not_writable.has(*spare))
+            .min_by_key(|(spare, size_bytes)| {
+                (self.reported.about_to_fail.has(*spare), *size_bytes)
+            })
+            .map(|(spare, _)| spare)
+    }
+
+    /// The spares that are large enough for all volumes of the container, with their sizes in bytes.
+    fn large_spares(&self) -> impl Iterator<Item = (MemberId, u64)> {
         let need = self.needed_bytes();
         (0u8..)
             .zip(&self.record.members)
-            .filter(|(_, member)| member.state == MemberState::Spare && member.size_bytes >= need)
+            .filter(move |(_, member)| {
+                member.state == MemberState::Spare && member.size_bytes >= need
+            })
             .map(|(spare, member)| (MemberId(spare), member.size_bytes))
-            .min_by_key(|(spare, size_bytes)| (self.about_to_fail.has(*spare), *size_bytes))
-            .map(|(spare, _)| spare)
+    }
+
+    /// Why there is no fitting spare.
+    pub(super) fn why_none_fits(&self) -> Refused {
+        let is_spare = |member: &MemberRecord| member.state == MemberState::Spare;
+        if self.large_spares().next().is_some() {
+            Refused::NotWritable
+        } else if self.record.members.iter().any(is_spare) {
+            Refused::TooSmall
+        } else {
+            Refused::NoSpare
+        }
     }
 
     /// The spare that takes this slot: the one that served it before, else the one that fits best. One that reports
     /// that it is about to fail is taken only if there is no other. Then it is taken, because the volume has data
-    /// without redundancy until the slot is filled: any drive is better than none.
+    /// without redundancy until the slot is filled: any drive is better than none. One that cannot be written any more is
+    /// never taken, because nothing can be rebuilt onto it.
     fn spare_for(&self, slot: Slot) -> Option<MemberId> {
         let spares = [self.returning_to(slot), self.fitting_spare()];
         let spares = spares.into_iter().flatten();
-        spares.min_by_key(|spare| self.about_to_fail.has(*spare))
+        spares.min_by_key(|spare| self.reported.about_to_fail.has(*spare))
     }
 
     /// The spare that served this slot before, and lacks only what the bitmaps mark.
     fn returning_to(&self, slot: Slot) -> Option<MemberId> {
-        let returns = |member: &MemberRecord| {
-            member.state == MemberState::Spare && member.returns_to == Some(slot)
+        let returns = |(spare, member): &(u8, &MemberRecord)| {
+            member.state == MemberState::Spare
+                && member.returns_to == Some(slot)
+                && !self.reported.not_writable.has(MemberId(*spare))
         };
-        let members = &self.record.members;
-        let spare = members.iter().position(returns)?;
-        Some(MemberId(spare as u8))
+        let mut members = (0u8..).zip(&self.record.members);
+        members.find(returns).map(|(spare, _)| MemberId(spare))
     }
 
     /// Notes that a slot's drive is current: bits may be cleared, and no other drive can return to the slot.
     pub(super) fn filled(&mut self, at: usize, slot: Slot) {
+        self.reported.passed_over = MemberSet::default();
         let generation = self.record.generation;
         self.record.volumes[at].leave_absent_behind(generation);
         let is_spare = |member: &&mut MemberRecord| member.state == MemberState::Spare;
@@ -133,7 +170,10 @@ impl Controller {
         if !wanted || !self.record.volumes[at].geometry.redundant() {
             return None;
         }
-        let spare = self.spare_for(slot)?;
+        let Some(spare) = self.spare_for(slot) else {
+            self.tell_of_passed_over(at, slot);
+            return None;
+        };
         let slot = slot.0 as usize;
         let old = self.record.volumes[at].slots[slot].member;
         self.record.members[spare.0 as usize].state = MemberState::Active;
@@ -152,9 +192,27 @@ impl Controller {
             volume,
             slot: Slot(slot as u8),
             member: spare,
-            about_to_fail: self.about_to_fail.has(spare),
+            about_to_fail: self.reported.about_to_fail.has(spare),
         });
         Some(spare)
+    }
+
+    /// Tells once of each spare that would fit this slot if it could be written.
+    fn tell_of_passed_over(&mut self, at: usize, slot: Slot) {
+        let volume = VolumeId(at as u8);
+        let is_news = |spare: &MemberId| {
+            self.reported.not_writable.has(*spare) && !self.reported.passed_over.has(*spare)
+        };
+        let large = self.large_spares().map(|(spare, _)| spare);
+        let news: MemberSet = large.filter(is_news).collect();
+        for member in news.iter() {
+            self.reported.passed_over.insert(member);
+            self.event(Event::SpareNotWritable {
+                volume,
+                slot,
+                member,
+            });
+        }
     }
 
     /// What a drive must have room for: everything up to the end of the last volume, and the metadata after it.

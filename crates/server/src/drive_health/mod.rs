@@ -20,6 +20,7 @@ mod told;
 use crate::remembering::Tell;
 use crate::runtime::Shared;
 use crate::scrub::now_s;
+use crate::status::drive_health::DriveHealth;
 use anyhow::{Context, Result};
 use asking::{Ask, Asked, ask_nvme};
 use drives::drive::Drive;
@@ -62,6 +63,8 @@ struct Watch {
     drives: Vec<Option<(Asked, Record)>>,
     /// Drives that are about to fail, as the engine knows them.
     about_to_fail: MemberSet,
+    /// Drives that cannot be written any more, as the engine knows them.
+    not_writable: MemberSet,
     /// `None` if drives are not copied.
     prefail: Option<Prefail>,
 }
@@ -74,6 +77,7 @@ impl Watch {
             ask,
             drives: Vec::new(),
             about_to_fail: MemberSet::default(),
+            not_writable: MemberSet::default(),
             prefail: copies.then(Prefail::default),
         }
     }
@@ -95,15 +99,25 @@ impl Watch {
         }
     }
 
-    /// Tells the engine which drives are about to fail, if others are than before.
-    fn tell_engine(&mut self) {
-        let is_failing = |one: &Option<(Asked, Record)>| {
-            let record = one.as_ref().map(|(_, record)| record);
-            record.is_some_and(|record| record.health().failing().is_some())
-        };
+    /// The drives whose health is like this.
+    fn which(&self, is_wanted: impl Fn(&DriveHealth) -> bool) -> MemberSet {
         let drives = (0u8..).zip(&self.drives);
-        let failing = drives.filter(|(_, one)| is_failing(one));
-        let failing: MemberSet = failing.map(|(member, _)| MemberId(member)).collect();
+        let wanted = drives.filter(|(_, one)| {
+            let record = one.as_ref().map(|(_, record)| record);
+            record.is_some_and(|record| is_wanted(record.health()))
+        });
+        wanted.map(|(member, _)| MemberId(member)).collect()
+    }
+
+    /// Tells the engine which drives are about to fail and which cannot be written, if others are than before.
+    fn tell_engine(&mut self) {
+        let not_writable = self.which(DriveHealth::is_read_only);
+        if not_writable != self.not_writable {
+            self.not_writable = not_writable;
+            let message = Message::NotWritable(not_writable);
+            self.shared.send(ShardId(0), message);
+        }
+        let failing = self.which(|health| health.failing().is_some());
         if failing != self.about_to_fail {
             self.about_to_fail = failing;
             self.shared.send(ShardId(0), Message::AboutToFail(failing));

@@ -335,6 +335,35 @@ fn without_another_spare_one_that_is_about_to_fail_is_taken_and_copied_to_the_ne
 }
 
 #[test]
+fn a_spare_that_cannot_be_written_is_never_taken_and_the_event_says_why() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.served.add_spare("ram:64m,serial=S0", false).unwrap();
+    bench.warns("S0", 0b1000);
+    bench.pass("S0", is("failing"));
+    bench.served.post("/v1/members/M1/fail").unwrap();
+    let event = bench.served.wait_for_event("spare-refused").event;
+    let said = format!(
+        "volume v: the spare {} does not take slot 1, because it reports that it cannot be written any more, and no other spare \
+         fits; add one that is well: `fullstripe add-spare DRIVE`",
+        bench.member("S0").name
+    );
+    assert_eq!(event.text, said);
+    assert_eq!(bench.member("S0").state, "spare");
+    let status = bench.served.status();
+    assert!(
+        status
+            .health
+            .text
+            .contains("reports that it cannot be written any more"),
+        "{}",
+        status.health.text
+    );
+    bench.served.add_spare("ram:64m,serial=S1", false).unwrap();
+    settle(&mut bench);
+    assert_eq!(in_slots(&bench), ["M0", "S1", "M2"]);
+}
+
+#[test]
 fn no_drive_is_copied_where_rebuilds_wait_for_an_order() {
     let mut bench = Bench::new(Level::Raid5, 3);
     bench.watch.prefail = None;

@@ -32,6 +32,15 @@ fn the_worst_comes_first_with_its_cause_and_what_to_do() {
     insta::assert_snapshot!(said(&status), @"at risk: data is degraded: slot 1 (/dev/nvme1n1) failed, it is gone (No such device); no spare is there: `fullstripe add-spare DRIVE` adds one");
     status.members.push(member(3, "spare"));
     assert!(said(&status).ends_with("`fullstripe rebuild data` fills it"));
+    status.members[3].health.warnings = vec!["read-only".to_owned()];
+    assert!(
+        said(&status).ends_with(
+            "; the spare /dev/nvme3n1 reports that it cannot be written any more: `fullstripe add-spare DRIVE` adds another"
+        ),
+        "{}",
+        said(&status)
+    );
+    status.members[3].health.warnings.clear();
     status.volumes[0].job = Some(job("rebuild"));
     assert!(
         said(&status).ends_with("; its rebuild is at 33 %"),

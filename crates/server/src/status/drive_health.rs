@@ -93,6 +93,14 @@ impl DriveHealth {
         (!reported.is_empty()).then(|| and(&reported))
     }
 
+    /// Whether the drive reports that it cannot be written any more.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        !self
+            .reported_if(|warning| warning == Warning::ReadOnly)
+            .is_empty()
+    }
+
     fn reported_if(&self, is_wanted: impl Fn(Warning) -> bool) -> Vec<&'static str> {
         let is_reported = |warning: &Warning| {
             let mut names = self.warnings.iter();

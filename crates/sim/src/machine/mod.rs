@@ -445,6 +445,7 @@ fn name_of(message: &Message) -> &'static str {
         Message::CacheTurnedVolatile(_) => "cache turned volatile",
         Message::DiscardRefused(_) => "discard refused",
         Message::AboutToFail(_) => "about to fail",
+        Message::NotWritable(_) => "not writable",
         Message::Inspect { .. } => "inspect",
         Message::Inspected { .. } => "inspected",
         Message::EpochAdopted { .. } => "epoch adopted",

@@ -309,6 +309,62 @@ fn a_spare_that_is_about_to_fail_is_taken_only_if_no_other_fits() {
     assert_eq!(taken(&[2], true), [(2, true)]);
 }
 
+/// Tells the controller that these members, and no others, cannot be written any more.
+fn report_not_writable(array: &mut Array, members: &[u8]) {
+    let members = members.iter().map(|&member| MemberId(member)).collect();
+    let message = Message::NotWritable(members);
+    array.shared.borrow_mut().mail[0].push_back(message);
+    array.wait_ms(1);
+}
+
+/// The spares of which it was told that they were passed over, because they cannot be written.
+fn passed_over(array: &Array) -> Vec<u8> {
+    let shared = array.shared.borrow();
+    let spares = shared.events.iter().filter_map(|event| match event {
+        Event::SpareNotWritable { member, slot, .. } => {
+            assert_eq!(*slot, Slot(1));
+            Some(member.0)
+        }
+        _ => None,
+    });
+    spares.collect()
+}
+
+#[test]
+fn a_spare_that_cannot_be_written_is_not_taken_even_if_no_other_fits() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let mut array = Array::new(record(shape, 2, None), 1, 5, Options::default());
+    let content = fill(&mut array, 0, 1);
+    report_not_writable(&mut array, &[2, 3]);
+    array.command(Command::Fail(MemberId(1))).unwrap();
+    array.wait_ms(1000);
+    assert_eq!(activated(&array), []);
+    assert_eq!(passed_over(&array), [2, 3], "each is told once");
+    let order = Command::Rebuild(VolumeId(0));
+    assert_eq!(array.command(order), Err(Refused::NotWritable));
+    // The other one is well again, although it is about to fail: it is taken.
+    report(&mut array, &[2, 3]);
+    report_not_writable(&mut array, &[2]);
+    array.run_until(|array| ended(array, 0));
+    assert_eq!(activated(&array), [(3, true)]);
+    array.shared.borrow_mut().disks[0].gone = true;
+    check(&mut array, 0, &content);
+}
+
+#[test]
+fn no_drive_is_copied_onto_a_spare_that_cannot_be_written() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let mut array = Array::new(record(shape, 1, None), 1, 5, Options::default());
+    fill(&mut array, 0, 1);
+    report_not_writable(&mut array, &[2]);
+    let order = Command::Replace {
+        volume: VolumeId(0),
+        slot: Slot(0),
+        to: MemberId(2),
+    };
+    assert_eq!(array.command(order), Err(Refused::NotWritable));
+}
+
 /// A larger spare that is well is better than a smaller one that is about to fail.
 #[test]
 fn of_two_lost_slots_the_first_gets_the_spare_that_is_well() {

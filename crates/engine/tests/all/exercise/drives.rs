@@ -69,6 +69,9 @@ impl Exercise {
                 let message = match script.below(3) {
                     0 => Message::CacheTurnedVolatile(member),
                     1 => Message::DiscardRefused(member),
+                    _ if member.0.is_multiple_of(2) => {
+                        Message::NotWritable([member].into_iter().collect())
+                    }
                     _ => Message::AboutToFail([member].into_iter().collect()),
                 };
                 self.send(0, message);
@@ -106,6 +109,7 @@ impl Exercise {
             shared.disks.iter_mut().for_each(recover);
             shared.latency_ns = shared.latency_ns.min(50_000);
         }
+        self.send(0, Message::NotWritable([].into_iter().collect()));
         self.array.release_persists();
     }
 
