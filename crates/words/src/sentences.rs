@@ -39,6 +39,18 @@ pub fn without_error_number(text: &str) -> String {
     })
 }
 
+/// A word of a command line, quoted where a shell would take it for something else.
+#[must_use]
+pub fn quoted_for_shell(word: &str) -> String {
+    /// Characters that need no quoting in any shell.
+    const PLAIN: &str = "-_./,:=+@%";
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || PLAIN.contains(one);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ use metadata::imsm::VolumeName;
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use words::quoted_for_shell;
 
 /// Usual extensions of files that hold a drive's content.
 const IMAGE_EXTENSIONS: [&str; 8] = ["img", "raw", "bin", "qcow2", "vmdk", "vdi", "iso", "disk"];
@@ -14,8 +15,6 @@ const SCHEMES: [&str; 2] = ["ram:", "null:"];
 const NUMBERED_DEVICES: [&str; 6] = ["nvme", "loop", "mmcblk", "nbd", "pmem", "dm-"];
 /// Prefixes that are followed by letters: sda, vdb1, xvdc.
 const LETTERED_DEVICES: [&str; 4] = ["sd", "hd", "vd", "xvd"];
-/// Characters that need no quoting in any shell.
-const PLAIN: &str = "-_./,:=+@%";
 
 /// The name `text`, if it cannot be a drive; the error shows the command line `words` as it should have been typed.
 ///
@@ -74,21 +73,13 @@ fn is_device(text: &str) -> bool {
 
 /// The command line `words` with a placeholder for the name after `create`, quoted for a shell.
 fn with_name(words: &[String]) -> String {
-    let rest = words.iter().skip(2).map(|word| quoted(word));
+    let rest = words.iter().skip(2).map(|word| quoted_for_shell(word));
     let line: Vec<String> = ["fullstripe", "create", "NAME"]
         .map(str::to_owned)
         .into_iter()
         .chain(rest)
         .collect();
     line.join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |one: char| one.is_ascii_alphanumeric() || PLAIN.contains(one);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
