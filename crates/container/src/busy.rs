@@ -11,7 +11,7 @@ use drives::drive::{Access, Drive, OpenError};
 use drives::holders::{holders, lock_holders, openers, process_in_words};
 use drives::spec::{MemberSpec, Target};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long the kernel may take to close the drive. Usually it takes 30 ms, and a second was seen on a loaded
@@ -46,6 +46,15 @@ pub fn users<'a>(paths: impl Iterator<Item = &'a Path>) -> BTreeSet<u32> {
     }
     users.remove(&std::process::id());
     users
+}
+
+/// The socket of the server that has opened the drive at `path`, if its command line names one.
+#[must_use]
+pub fn socket_of_server(path: &Path) -> Option<PathBuf> {
+    let users = users(std::iter::once(path));
+    let serving = serving(Path::new("/proc"));
+    let of_user = serving.iter().filter(|one| users.contains(&one.pid));
+    of_user.into_iter().find_map(|one| one.socket())
 }
 
 /// In words, who has opened the drive at `path` exclusively without being in a list of the kernel: processes, or ZFS if

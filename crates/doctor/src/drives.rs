@@ -3,7 +3,7 @@
 use super::finding::Finding;
 use super::health;
 use anyhow::Result;
-use container::busy::unlisted_users;
+use container::busy::{socket_of_server, unlisted_users};
 use container::machine::container_of;
 use container::probe::{parse_spec, probe, seen_twice};
 use container::root_drive::{self, Tie};
@@ -14,7 +14,7 @@ use rustix::fs::{Access as Permission, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::io::ErrorKind;
 use std::path::Path;
-use words::{count, size};
+use words::{count, quoted_for_shell, size};
 
 /// What was found in a drive's metadata region.
 #[derive(Clone, Debug)]
@@ -342,10 +342,13 @@ fn unlisted(path: &Path, drive: &Drive) -> Holder {
     if found.is_empty() {
         return Holder::new("another process", "`fuser` as root shows which");
     }
-    let release = match found.starts_with("ZFS") {
-        true => "`zpool export` its pool",
-        false => "end the process; `fullstripe stop` ends a server",
-    };
+    if found.starts_with("ZFS") {
+        return Holder::new(found, "`zpool export` its pool");
+    }
+    let socket = socket_of_server(path).map_or(String::new(), |socket| {
+        format!(" --socket {}", quoted_for_shell(&socket.to_string_lossy()))
+    });
+    let release = format!("end the process; `fullstripe stop{socket}` ends a server");
     Holder::new(found, release)
 }
 

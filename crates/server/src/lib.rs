@@ -13,6 +13,7 @@
 mod alerting;
 pub mod api;
 pub mod client;
+pub mod commands;
 mod drive_health;
 mod ending;
 pub mod event_kinds;

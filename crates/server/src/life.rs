@@ -1,6 +1,7 @@
 //! The life of a server: prepared, serving, stopped.
 
 use super::alerting::{AlertOptions, Alerter};
+use super::commands::Commands;
 use super::drive_health;
 use super::ending::Ended;
 use super::events::{Told, tell_start_note};
@@ -45,6 +46,7 @@ pub struct Prepared {
     options: ServeOptions,
     hearer: Arc<dyn Hearer>,
     api: ApiSocket,
+    commands: Commands,
     exports: Exports,
     container: Container,
     spares: NamedSpares,
@@ -88,6 +90,7 @@ impl Prepared {
             options,
             hearer,
             api,
+            commands: Commands::for_server_at(&path),
             exports,
             container,
             spares,
@@ -123,6 +126,7 @@ impl Prepared {
             options,
             hearer,
             api,
+            commands,
             exports,
             container,
             spares: spares_named,
@@ -133,8 +137,8 @@ impl Prepared {
         let spares = Arc::new(Spares::of(&container, options.backup.clone()));
         let events = EventLog::new();
         let hook = hook(&options, &hearer)?;
-        let alerter = alerter(&options, &hearer);
-        let tellers = Tellers::new(&hearer, &hook, &alerter, &events);
+        let alerter = alerter(&options, &commands, &hearer);
+        let tellers = Tellers::new(&commands, &hearer, (&hook, &alerter), &events);
         let uuid = Uuid::of_container(container.persister.mpb()).to_string();
         let lasts = options.scratch.is_none();
         let mut remembering = Remembering::begin(lasts.then_some(&*uuid), &events, &tellers.all);
@@ -152,6 +156,7 @@ impl Prepared {
         let shared = runtime.handle();
         exports.publish(&shared);
         shared.set_remembered_rate(remembering.rate_bytes_per_s);
+        shared.set_commands(commands);
         let (stop, stop_asked) = watch::channel(false);
         let hand_over = HandOver::new(options.sockets_are_kept);
         let api = ApiOptions {
@@ -389,12 +394,15 @@ fn hook(options: &ServeOptions, hearer: &Arc<dyn Hearer>) -> Result<Option<Arc<H
     Ok(Some(Arc::new(hook)))
 }
 
-fn alerter(options: &ServeOptions, hearer: &Arc<dyn Hearer>) -> Option<Arc<Alerter>> {
+fn alerter(
+    options: &ServeOptions,
+    commands: &Commands,
+    hearer: &Arc<dyn Hearer>,
+) -> Option<Arc<Alerter>> {
     let hearer = hearer.clone();
     let alerts = options.alerts.clone()?;
-    Some(Arc::new(Alerter::new(alerts, move |problem| {
-        hearer.say(problem)
-    })))
+    let say = move |problem: &dyn std::fmt::Display| hearer.say(problem);
+    Some(Arc::new(Alerter::new(alerts, commands.clone(), say)))
 }
 
 /// What the user should know about the start: notes on the drives, then on the container.
@@ -429,16 +437,18 @@ struct Tellers {
 }
 
 impl Tellers {
+    /// The sentences of events get the socket of `commands`.
     fn new(
+        commands: &Commands,
         hearer: &Arc<dyn Hearer>,
-        hook: &Option<Arc<Hook>>,
-        alerter: &Option<Arc<Alerter>>,
+        (hook, alerter): (&Option<Arc<Hook>>, &Option<Arc<Alerter>>),
         events: &EventLog,
     ) -> Tellers {
         let tell = |audience: Audience| -> Tell {
             let (hearer, hook, log) = (hearer.clone(), hook.clone(), events.clone());
-            let alerter = alerter.clone();
-            Arc::new(move |told| {
+            let (commands, alerter) = (commands.clone(), alerter.clone());
+            Arc::new(move |mut told| {
+                told.text = commands.in_text(&told.text);
                 hearer.event(&told, audience);
                 hook.iter().for_each(|hook| hook.tell(&told));
                 alerter.iter().for_each(|alerter| alerter.tell(&told));

@@ -4,6 +4,7 @@
 mod listener;
 mod shard;
 
+use super::commands::Commands;
 use super::ending::{Ended, LeftBehind};
 use super::events::Told;
 use super::health::health;
@@ -299,6 +300,7 @@ impl Shared {
         let mut status = describe(&snapshot, &lock(&self.facts), &stats);
         self.scrubs.describe(&mut status);
         status.health = health(&status);
+        status.address(&lock(&self.facts).commands);
         Arc::new(status)
     }
 
@@ -325,6 +327,11 @@ impl Shared {
         let mut facts = lock(&self.facts);
         facts.exports = exports;
         facts.devices = devices;
+    }
+
+    /// Sets how commands reach this server, for the sentences of the status.
+    pub fn set_commands(&self, commands: Commands) {
+        lock(&self.facts).commands = commands;
     }
 
     /// Sets the limit of background work with which the next server begins, for the status.

@@ -3,6 +3,7 @@
 
 use self::causes::why_failed;
 pub use self::drive_health::DriveHealth;
+use super::commands::Commands;
 use super::health::Health;
 use super::nvmet::NvmetStatus;
 use super::scrub::kept::ScrubStatus;
@@ -264,6 +265,8 @@ pub struct Facts {
     pub bad_block_log_full: Option<MemberId>,
     /// The limit of background work with which the next server begins, if one is stored.
     pub remembered_rate_bytes_per_s: Option<u64>,
+    /// How commands reach this server.
+    pub commands: Commands,
 }
 
 impl Facts {
@@ -279,6 +282,17 @@ impl Facts {
             volume_names,
             drives,
             ..Facts::default()
+        }
+    }
+}
+
+impl Status {
+    /// Puts the socket of `commands` into the sentences.
+    pub fn address(&mut self, commands: &Commands) {
+        let volumes = self.volumes.iter_mut();
+        let of_volumes = volumes.flat_map(|volume| [&mut volume.cause, &mut volume.not_started]);
+        for text in of_volumes.flatten().chain([&mut self.health.text]) {
+            *text = commands.in_text(text);
         }
     }
 }

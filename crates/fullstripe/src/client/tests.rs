@@ -2,13 +2,29 @@
 
 mod commands;
 
+use super::ClientCommand;
 use super::changes::{changes, reached_lines};
 use super::orders::{absolute, parse_rate};
 use super::panel::{member_state, panel};
 use crate::terminal::Paper;
+use clap::Subcommand;
+use server::commands::TO_SERVER;
 use server::health::{Health, health};
 use server::status::{Status, VolumeStatus};
 use server::testing::samples::{job, member, slot, volume};
+
+/// The server adds its socket to these commands in what it says.
+#[test]
+fn the_commands_for_a_server_are_known_and_take_a_socket() {
+    let all = ClientCommand::augment_subcommands(clap::Command::new("fullstripe"));
+    let mut names: Vec<&str> = all.get_subcommands().map(clap::Command::get_name).collect();
+    names.sort_unstable();
+    assert_eq!(names, TO_SERVER);
+    for command in all.get_subcommands() {
+        let mut options = command.get_arguments().filter_map(clap::Arg::get_long);
+        assert!(options.any(|one| one == "socket"), "{}", command.get_name());
+    }
+}
 
 #[test]
 fn a_drive_without_a_file_is_not_just_active() {

@@ -273,7 +273,9 @@ fn a_dead_array_says_first_which_drives_died_and_what_to_do() {
         "data has failed: it has lost {d0} (an operator asked for it) and {d2} (it is gone"
     );
     assert!(dead.starts_with(&start), "{dead}");
-    let end = format!("; bring {d2} back, then `fullstripe stop` and serve again\n");
+    let socket = server.socket.display();
+    let end =
+        format!("; bring {d2} back, then `fullstripe stop --socket {socket}` and serve again\n");
     assert!(dead.ends_with(&end), "{dead}");
     let panel = server.order(&["status"]).ok().out;
     assert!(panel.starts_with(&dead), "{panel}");

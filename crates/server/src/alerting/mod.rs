@@ -7,6 +7,7 @@
 mod book;
 mod ping;
 
+use crate::commands::Commands;
 use crate::event_kinds::{next, severity};
 use crate::events::Told;
 use crate::health;
@@ -57,6 +58,8 @@ type Say = Arc<dyn Fn(&dyn Display) + Send + Sync>;
 /// The queue of the thread. Events wait in it until [`Alerter::start`].
 pub(super) struct Alerter {
     options: Arc<Mutex<AlertOptions>>,
+    /// How commands in the sentences reach the server.
+    commands: Commands,
     /// What the ping needs, once it may begin.
     shared: Mutex<Option<Arc<Shared>>>,
     /// Ends the thread of the ping.
@@ -72,11 +75,13 @@ impl Alerter {
     /// An alerter that has not begun; `say` is called with what has gone wrong.
     pub fn new(
         options: AlertOptions,
+        commands: Commands,
         say: impl Fn(&dyn Display) + Send + Sync + 'static,
     ) -> Alerter {
         let (queue, waiting) = sync_channel(QUEUE_MAX);
         Alerter {
             options: Arc::new(Mutex::new(options)),
+            commands,
             shared: Mutex::default(),
             ping: Mutex::default(),
             queue: Mutex::new(Some(queue)),
@@ -167,6 +172,7 @@ fn condition(status: &Status) -> Condition {
 struct Sender {
     /// They may change at any time.
     options: Arc<Mutex<AlertOptions>>,
+    commands: Commands,
     host: String,
     book: Book,
     /// The file that has the book, and what it has.
@@ -194,6 +200,7 @@ impl Sender {
         let book = book.unwrap_or_default();
         Sender {
             options: alerter.options.clone(),
+            commands: alerter.commands.clone(),
             host: rustix::system::uname()
                 .nodename()
                 .to_string_lossy()
@@ -277,7 +284,7 @@ impl Sender {
             volume: event.volume.clone(),
             member: event.member.clone(),
             text: event.text.clone(),
-            next: next(event).to_owned(),
+            next: self.commands.in_text(next(event)),
             ..self.plain(condition)
         }
     }

@@ -23,7 +23,7 @@ fn options(folder: &Path) -> AlertOptions {
 
 /// Begins to send; the array is well if there is no file `bad`.
 fn started(folder: &Path) -> Alerter {
-    let alerter = Alerter::new(options(folder), |_| ());
+    let alerter = Alerter::new(options(folder), Commands::default(), |_| ());
     let bad = folder.join("bad");
     let condition = move || Condition {
         is_well: !bad.exists(),

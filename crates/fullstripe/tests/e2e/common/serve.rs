@@ -203,7 +203,8 @@ pub struct Server<'a> {
     process: Guarded,
     heard: Arc<Heard>,
     nbd: PathBuf,
-    socket: PathBuf,
+    /// The socket of its API.
+    pub socket: PathBuf,
     /// The status at the moment when the server was ready.
     pub at_start: Value,
 }

@@ -1,7 +1,7 @@
 //! Drives that fail, are rebuilt and replaced, under load and through crashes.
 
 use crate::common::checks::{expect_clean, ledger, on_drive, scrub_finds_nothing};
-use crate::common::{Bed, MIB, Mix};
+use crate::common::{Bed, MIB, Mix, run};
 use std::path::PathBuf;
 
 #[test]
@@ -119,6 +119,25 @@ fn the_same_command_line_serves_the_array_when_its_spare_has_become_a_member() {
     server.wait_event("spare-refused", "holds an XFS file system", 10);
     server.wait_event("spare-refused", "gone does not exist", 10);
     assert_eq!(server.at_start["volumes"][0]["state"], "optimal");
+    server.stop();
+}
+
+/// Else a command that is typed as it is printed reaches another server of the machine.
+#[test]
+fn printed_commands_name_the_socket_of_the_server() {
+    let bed = Bed::new(3, 48 * MIB);
+    bed.create("data", 5, bed.first(3), &[]);
+    let server = bed.serve(bed.first(3)).start();
+    let name = bed.drive(1).display().to_string();
+    server.order(&["fail", &name]).ok();
+    let socket = format!("--socket {}", server.socket.display());
+    let panel = server.order(&["status"]).ok().out;
+    let advice = format!("`fullstripe add-spare DRIVE {socket}` adds one");
+    assert!(panel.replace('\n', " ").contains(&advice), "{panel}");
+    let mut doctor = bed.fullstripe(&["doctor", &bed.drive(0).display().to_string()]);
+    let said = run(&mut doctor, 60).out;
+    let advice = format!("`fullstripe stop {socket}` ends a server");
+    assert!(said.contains(&advice), "{said}");
     server.stop();
 }
 

@@ -111,7 +111,7 @@ fn a_rate_outlasts_the_server_unless_the_option_says_otherwise() {
     assert_eq!(server.at_start["rate_bytes_per_s"], 7 << 20);
     server.wait_event(
         "start-note",
-        "7 MiB/s of each drive, as `fullstripe rate`",
+        "7 MiB/s of each drive, as `fullstripe rate",
         5,
     );
     let said = server.order(&["status"]).ok();
