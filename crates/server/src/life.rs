@@ -222,7 +222,8 @@ impl Opening {
         let copies = options.auto_rebuild && !options.read_only;
         drive_health::start(shared.clone(), self.tell.clone(), copies)?;
         if let Some(newcomers) = &options.newcomers {
-            newcomers.start(shared.clone(), spares, self.tell.clone())?;
+            let (tell, deadline) = (self.tell.clone(), options.member_deadline);
+            newcomers.start(shared.clone(), spares, tell, deadline)?;
         }
         wait_for_status(&shared);
         Ok(api)

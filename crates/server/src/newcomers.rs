@@ -1,7 +1,8 @@
 //! Takes drives that appear while the array is served: members that came too late for its start or were plugged in again,
 //! and spares whose device came late.
 //!
-//! The machine's block devices are listed every second, and each new one is read once. A drive that was a current member
+//! The machine's block devices are listed every second, and each new one is read once. Devices are read side by side: one that
+//! does not answer keeps none of the others waiting. A drive that was a current member
 //! and has been used for nothing else since is taken back: with what the bitmaps mark where there are bitmaps, else by a
 //! rebuild of the whole drive, if the array may rebuild by itself. A drive that failed in this process is taken back
 //! too, because a device that appears anew was plugged in or reset. But a drive that keeps failing is not: each return
@@ -34,12 +35,14 @@ use metadata::imsm::start::StartOptions;
 use same_bay::{BayStep, Bays, Newcomer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often a device is tried before it is given up: udev's programs may still use it, and the array may learn only at a
-/// drive's deadline, by default 30 s, that the drive was pulled out.
-const TRIES: u32 = 60;
+/// How long a look waits for devices that were asked, at most. Most answer within milliseconds.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(250);
+/// How much longer than the members' deadline a device is tried before it is given up: udev's programs may still use it.
+const SETTLES_WITHIN: Duration = Duration::from_secs(30);
 /// A drive that has failed so often in this process is not taken back any more.
 const FAILURES_MAX: usize = 3;
 
@@ -63,12 +66,20 @@ impl Newcomers {
     ///
     /// # Errors
     /// The system starts no more threads.
-    pub(super) fn start(&self, shared: Arc<Shared>, spares: Arc<Spares>, tell: Tell) -> Result<()> {
+    /// A member that does not answer for `deadline` is failed.
+    pub(super) fn start(
+        &self,
+        shared: Arc<Shared>,
+        spares: Arc<Spares>,
+        tell: Tell,
+        deadline: Duration,
+    ) -> Result<()> {
         let here = Here {
             uuid: self.uuid.clone(),
             accepted: StartOptions::default(),
         };
         let mut watch = Watch::new(self.clone(), shared, spares, tell);
+        watch.tries_max = tries_max(deadline);
         let thread = std::thread::Builder::new().name("newcomers".to_owned());
         let look = move || {
             while !watch.shared.has_quit() {
@@ -94,8 +105,32 @@ struct Watch {
     tell: Tell,
     /// Where the array's drives are, or were.
     bays: Bays,
-    /// How often each device that could not be taken yet was tried.
-    tried: BTreeMap<Device, u32>,
+    /// The devices that could not be taken yet.
+    tried: BTreeMap<Device, Tried>,
+    /// How often a device is tried before it is given up.
+    tries_max: u32,
+    /// See [`ANSWERS_WITHIN`].
+    answers_within: Duration,
+    ask: Ask,
+}
+
+/// Reads a device. May take as long as the kernel does.
+type Ask = Arc<dyn Fn(&str) -> Result<Probed> + Send + Sync>;
+
+/// A device that could not be taken yet.
+#[derive(Default)]
+struct Tried {
+    /// How often.
+    count: u32,
+    /// What is on it, once it answers.
+    answer: Option<Receiver<Result<Probed>>>,
+}
+
+/// How often a device is tried, once with each look: the array may learn only at the deadline that a drive was pulled out, and
+/// until then the drive that was plugged in again is one that the array has.
+fn tries_max(deadline: Duration) -> u32 {
+    let seconds = deadline.saturating_add(SETTLES_WITHIN).as_secs_f64();
+    (seconds / LOOK_EVERY.as_secs_f64()).ceil() as u32
 }
 
 /// What is to be done with a drive of the array's container.
@@ -118,6 +153,9 @@ impl Watch {
             tell,
             bays: Bays::of_this_machine(),
             tried: BTreeMap::new(),
+            tries_max: tries_max(Duration::ZERO),
+            answers_within: ANSWERS_WITHIN,
+            ask: Arc::new(one_to_look),
         }
     }
 
@@ -127,42 +165,94 @@ impl Watch {
         self.newcomers.seen.retain(|seen| devices.contains(seen));
         self.tried.retain(|tried, _| devices.contains(tried));
         for device in devices {
-            if self.newcomers.seen.contains(&device) {
-                continue;
+            if !self.newcomers.seen.contains(&device) {
+                self.ask(device);
             }
-            let tries = self.tried.entry(device.clone()).or_default();
-            *tries += 1;
-            let is_last = *tries >= TRIES;
-            if self.try_to_take(&device, is_last) || is_last {
-                self.tried.remove(&device);
-                self.newcomers.seen.insert(device);
+        }
+        for (device, probed) in self.hear() {
+            let is_last = self.is_last(&device);
+            if self.try_to_take(&device.path, &probed, is_last) {
+                self.leave(device);
+            }
+        }
+        let new: Vec<Device> = self.tried.keys().cloned().collect();
+        for device in new {
+            if self.is_last(&device) {
+                self.leave(device);
             }
         }
         self.look_for_spares();
     }
 
-    /// Returns whether nothing is left to do about a device. What the array answers to an attempt is told at the last one only:
-    /// before that, the cause may pass.
-    fn try_to_take(&self, device: &Device, is_last: bool) -> bool {
-        let Ok(probed) = one_to_look(&device.path) else {
-            return false;
-        };
-        if container_of(&probed).is_none_or(|uuid| uuid.to_string() != self.newcomers.uuid) {
-            return self.try_in_same_bay(&probed, &device.path, is_last);
+    /// Has a new device read by a thread of its own, unless it is being read.
+    fn ask(&mut self, device: Device) {
+        let path = device.path.clone();
+        let tried = self.tried.entry(device).or_default();
+        tried.count += 1;
+        if tried.answer.is_some() {
+            return;
         }
-        match self.step(&probed, &device.path) {
+        let (sender, answer) = channel();
+        let ask = self.ask.clone();
+        let read = move || {
+            // The receiver is gone if the device is.
+            let _ = sender.send(ask(&path));
+        };
+        // If no thread can be started now, the next look tries again.
+        let began = std::thread::Builder::new().spawn(read);
+        tried.answer = began.ok().map(|_| answer);
+    }
+
+    /// What is on the devices that have answered, or do so soon.
+    fn hear(&mut self) -> Vec<(Device, Probed)> {
+        let give_up = Instant::now() + self.answers_within;
+        let mut heard = Vec::new();
+        for (device, tried) in &mut self.tried {
+            let Some(answer) = &tried.answer else {
+                continue;
+            };
+            let left = give_up.saturating_duration_since(Instant::now());
+            match answer.recv_timeout(left) {
+                Err(RecvTimeoutError::Timeout) => continue,
+                Ok(Ok(probed)) => heard.push((device.clone(), probed)),
+                // It may just have appeared, and is read again.
+                Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {}
+            }
+            tried.answer = None;
+        }
+        heard
+    }
+
+    fn is_last(&self, device: &Device) -> bool {
+        let tried = self.tried.get(device);
+        tried.is_some_and(|tried| tried.count >= self.tries_max)
+    }
+
+    /// Nothing is left to do about a device.
+    fn leave(&mut self, device: Device) {
+        self.tried.remove(&device);
+        self.newcomers.seen.insert(device);
+    }
+
+    /// Returns whether nothing is left to do about the device at `path`. What the array answers to an attempt is told at the last
+    /// one only: before that, the cause may pass.
+    fn try_to_take(&self, path: &str, probed: &Probed, is_last: bool) -> bool {
+        if container_of(probed).is_none_or(|uuid| uuid.to_string() != self.newcomers.uuid) {
+            return self.try_in_same_bay(probed, path, is_last);
+        }
+        match self.step(probed, path) {
             Step::Wait => false,
             Step::Refuse(why) => {
-                (self.tell)(not_taken(&device.path, &why));
+                (self.tell)(not_taken(path, &why));
                 true
             }
-            Step::Take { failed } => match self.take(&device.path, failed) {
+            Step::Take { failed } => match self.take(path, failed) {
                 Ok(sentence) => {
-                    (self.tell)(taken(&device.path, &sentence));
+                    (self.tell)(taken(path, &sentence));
                     true
                 }
                 Err(why) if is_last => {
-                    (self.tell)(not_taken(&device.path, &why));
+                    (self.tell)(not_taken(path, &why));
                     true
                 }
                 Err(_) => false,

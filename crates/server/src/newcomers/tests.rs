@@ -46,7 +46,8 @@ impl Bench {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = told.clone();
         let tell = Arc::new(move |event| heard.lock().unwrap().push(event));
-        let watch = Watch::new(newcomers, served.shared.clone(), spares, tell);
+        let mut watch = Watch::new(newcomers, served.shared.clone(), spares, tell);
+        watch.answers_within = PATIENCE;
         Bench {
             served,
             folder,
@@ -91,7 +92,7 @@ fn a_member_that_was_plugged_in_again_is_taken_back_and_rebuilt() {
     let mut bench = Bench::new(Level::Raid5, 3);
     bench.fail("d1.img");
     let device = bench.device("d1.img", 7);
-    for _ in 0..TRIES {
+    for _ in 0..bench.watch.tries_max {
         bench.watch.look(vec![device.clone()]);
     }
     assert_eq!(bench.told(), ["drive-taken"], "once");
@@ -103,6 +104,51 @@ fn a_member_that_was_plugged_in_again_is_taken_back_and_rebuilt() {
         .map(|one| one.state.as_str())
         .collect();
     assert_eq!(states, ["active", "removed", "active", "active"]);
+}
+
+/// A drive whose array learns only at its deadline that it was pulled out is tried until after that.
+#[test]
+fn a_device_is_tried_for_longer_than_the_deadline() {
+    for (deadline_s, tries) in [(0, 30), (30, 60), (600, 630)] {
+        assert_eq!(tries_max(Duration::from_secs(deadline_s)), tries);
+    }
+    assert_eq!(tries_max(Duration::from_millis(1500)), 32);
+    let longest = tries_max(Duration::MAX);
+    assert_eq!(
+        longest,
+        u32::MAX,
+        "it is tried for ever, and nothing overflows"
+    );
+}
+
+#[test]
+fn a_device_that_does_not_answer_keeps_no_other_waiting() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    bench.watch.answers_within = Duration::from_millis(50);
+    let (release, hangs) = channel::<()>();
+    let (asked, hangs) = (Arc::new(Mutex::new(0)), Mutex::new(hangs));
+    let count = asked.clone();
+    bench.watch.ask = Arc::new(move |path| {
+        if path.ends_with("a.img") {
+            *count.lock().unwrap() += 1;
+            let _ = hangs.lock().unwrap().recv_timeout(PATIENCE);
+        }
+        one_to_look(path)
+    });
+    bench.fail("d1.img");
+    // The one that hangs is the first by name.
+    let devices = vec![bench.device("a.img", 1), bench.device("d1.img", 7)];
+    let began = Instant::now();
+    while bench.told().is_empty() {
+        bench.watch.look(devices.clone());
+        assert!(
+            began.elapsed() < PATIENCE / 2,
+            "the other one was waited for"
+        );
+    }
+    assert_eq!(bench.told(), ["drive-taken"]);
+    assert_eq!(*asked.lock().unwrap(), 1, "it is asked once at a time");
+    drop(release);
 }
 
 #[test]
@@ -122,7 +168,7 @@ fn a_drive_that_keeps_failing_is_left_to_an_operator() {
     for sequence in 0..FAILURES_MAX as u64 {
         bench.fail("d1.img");
         let device = bench.device("d1.img", sequence);
-        (0..TRIES).for_each(|_| bench.watch.look(vec![device.clone()]));
+        (0..bench.watch.tries_max).for_each(|_| bench.watch.look(vec![device.clone()]));
         if bench.told().last().unwrap() == "drive-taken" {
             bench.is_whole();
         }

@@ -34,7 +34,7 @@ impl Bench {
 
     /// Looks so often that a device is given up.
     fn look_until_given_up(&mut self, device: &Device) {
-        for _ in 0..TRIES {
+        for _ in 0..self.watch.tries_max {
             self.watch.look(vec![device.clone()]);
         }
     }
