@@ -111,6 +111,7 @@ mod tests {
         let orders = [
             (Method::POST, "/v1/stop"),
             (Method::POST, "/v1/hand-over"),
+            (Method::DELETE, "/v1/hand-over"),
             (Method::PUT, "/v1/rate"),
             (Method::DELETE, "/v1/volumes/v/job"),
             (Method::POST, "/v1/volumes/v/scrub"),

@@ -416,6 +416,15 @@ pub async fn stop(State(app): State<Arc<App>>) -> Answer {
     Ok(done("the array is being stopped".to_owned()))
 }
 
+/// Takes back what was announced by `POST`: no other process follows, so an end of this one disconnects NBD clients.
+#[utoipa::path(delete, path = "/v1/hand-over", responses((status = 200, body = Done)))]
+pub async fn withdraw_hand_over(State(app): State<Arc<App>>) -> Answer {
+    app.hand_over.withdraw();
+    Ok(done(
+        "connections are not handed over if the process is ended".to_owned(),
+    ))
+}
+
 /// Announces that the process is about to be ended and another one started: if it is ended within 30 s, NBD clients keep their
 /// connections.
 #[utoipa::path(post, path = "/v1/hand-over", responses((status = 200, body = Done),

@@ -43,6 +43,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
         devices::detach,
         devices::end_export,
         orders::hand_over,
+        orders::withdraw_hand_over,
         orders::stop,
         openapi
     )
@@ -73,7 +74,10 @@ pub fn routes() -> Vec<(&'static str, MethodRouter<Arc<App>>)> {
         ("/v1/volumes/{volume}/detach", post(devices::detach)),
         ("/v1/volumes/{volume}/end-export", post(devices::end_export)),
         ("/v1/rate", put(orders::rate)),
-        ("/v1/hand-over", post(orders::hand_over)),
+        (
+            "/v1/hand-over",
+            post(orders::hand_over).delete(orders::withdraw_hand_over),
+        ),
         ("/v1/stop", post(orders::stop)),
         ("/v1/openapi.json", get(openapi)),
         ("/metrics", get(queries::metrics)),

@@ -46,6 +46,7 @@ pub struct Served {
     /// The log of its events.
     pub events: EventLog,
     stop_asked: Arc<AtomicBool>,
+    hand_over: HandOver,
     pub(crate) folder: TempDir,
 }
 
@@ -111,6 +112,7 @@ impl Served {
         let runtime = runtime.unwrap();
         let stop_asked = Arc::new(AtomicBool::new(false));
         let asked = stop_asked.clone();
+        let hand_over = HandOver::new(true);
         let socket = ApiSocket::claim(&SocketPath {
             path: folder.path().join("api.sock"),
             is_default: false,
@@ -125,7 +127,7 @@ impl Served {
             spares: spares.clone(),
             socket,
             on_stop: Box::new(move || asked.store(true, Ordering::Release)),
-            hand_over: HandOver::new(false),
+            hand_over: hand_over.clone(),
             hook: Some(Arc::new(Hook::new("true", |_| ()).unwrap())),
             keeper: None,
             exports: Exports::default(),
@@ -138,11 +140,18 @@ impl Served {
             server: Some(server.unwrap()),
             events,
             stop_asked,
+            hand_over,
             folder,
         };
         // Whoever asks this early gets an answer, and no refusal.
         assert_eq!(served.status().version, 1);
         served
+    }
+
+    /// Whether it has been announced that another process follows this one.
+    #[must_use]
+    pub fn hands_over(&self) -> bool {
+        self.hand_over.is_due(Instant::now())
     }
 
     /// The socket of its API.

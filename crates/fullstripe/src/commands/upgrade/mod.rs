@@ -21,7 +21,7 @@ use server::api::socket_path::SocketPath;
 use server::client::{Client, ClientError};
 use server::status::Status;
 use settings::{PLACE, Settings};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use unit::{Program, Unit};
@@ -116,7 +116,8 @@ pub fn run(args: &UpgradeArgs) -> Result<ExitCode> {
         });
     }
     for (at, other) in others.into_iter().filter(|_| !args.check) {
-        reports[at].clients_disconnected = announce(other.unit.array())?;
+        let socket = SocketPath::of_array(other.unit.array()).path;
+        reports[at].clients_disconnected = announce(&socket)?;
         let waited = switch(&other)?;
         reports[at].state = State::Switched;
         reports[at].waited_max_ms = Some(waited.as_millis() as u64);
@@ -157,12 +158,12 @@ fn status(name: &str) -> Result<Status> {
     Client::connect(Some(&SocketPath::of_array(name).path))?.get("/v1/status")
 }
 
-/// Has the server of an array hand its NBD clients over when it is ended. Returns why it does not.
+/// Has the server at `socket` hand its NBD clients over when it is ended. Returns why it does not.
 ///
 /// # Errors
 /// It does not answer.
-fn announce(array: &str) -> Result<Option<String>> {
-    let client = Client::connect(Some(&SocketPath::of_array(array).path))?;
+fn announce(socket: &Path) -> Result<Option<String>> {
+    let client = Client::connect(Some(socket))?;
     let announced: Result<Done> = client.order(Method::POST, "/v1/hand-over");
     let Err(error) = announced else {
         return Ok(None);
@@ -176,6 +177,28 @@ fn announce(array: &str) -> Result<Option<String>> {
     }
 }
 
+/// Has systemd restart an array whose server at `socket` has been told so. If systemd does not take the order, that is taken
+/// back: whoever ends the server later may not start another one.
+///
+/// # Errors
+/// systemd does not take the order.
+fn restart(unit: &Unit, socket: &Path) -> Result<()> {
+    let Err(refused) = unit.restart() else {
+        return Ok(());
+    };
+    let client = Client::connect(Some(socket));
+    let withdrawn: Result<Done> =
+        client.and_then(|client| client.order(Method::DELETE, "/v1/hand-over"));
+    match withdrawn {
+        Ok(_) => Err(refused),
+        Err(error) => bail!(
+            "{refused:#}; and the server could not be told that it is not restarted ({error:#}): if array {} is stopped within 30 s, \
+             its NBD clients wait for the next server instead of being disconnected",
+            unit.array()
+        ),
+    }
+}
+
 /// Restarts an array, and returns how long that took at most for what uses its devices.
 ///
 /// # Errors
@@ -183,7 +206,7 @@ fn announce(array: &str) -> Result<Option<String>> {
 fn switch(other: &Other) -> Result<Duration> {
     let (unit, before) = (&other.unit, &other.status);
     let started = Instant::now();
-    unit.restart()?;
+    restart(unit, &SocketPath::of_array(unit.array()).path)?;
     let mut asked = started;
     loop {
         let missing = match status(unit.array()) {
@@ -231,5 +254,37 @@ fn in_words(report: &ArrayReport) -> String {
             });
             switched + &disconnected.collect::<String>()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metadata::imsm::Level;
+    use server::testing::Served;
+
+    #[test]
+    fn a_restart_that_is_refused_is_announced_no_more() {
+        let served = Served::new(Level::Raid1, 2);
+        let unit = Unit::with_systemctl("fast", "/bin/false");
+        assert_eq!(announce(&served.socket()).unwrap(), None);
+        assert!(served.hands_over());
+        let error = restart(&unit, &served.socket()).unwrap_err().to_string();
+        assert!(
+            error.starts_with("systemctl restart --no-block fullstripe@fast.service failed"),
+            "{error}"
+        );
+        assert!(!served.hands_over(), "it would hand its clients over");
+        let error = restart(&unit, Path::new("/nonexistent"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("; and the server could not be told"),
+            "{error}"
+        );
+        let unit = Unit::with_systemctl("fast", "/bin/true");
+        assert_eq!(announce(&served.socket()).unwrap(), None);
+        restart(&unit, &served.socket()).unwrap();
+        assert!(served.hands_over());
     }
 }

@@ -61,6 +61,15 @@ impl Unit {
         }
     }
 
+    /// The service of an array, with a program in place of systemd's.
+    #[cfg(test)]
+    pub fn with_systemctl(name: &str, systemctl: &str) -> Unit {
+        Unit {
+            array: name.to_owned(),
+            systemctl: systemctl.into(),
+        }
+    }
+
     /// The array's name.
     pub fn array(&self) -> &str {
         &self.array
