@@ -77,6 +77,8 @@ mod sysfs;
 
 pub(super) use attached::KernelDevices;
 
+use anyhow::{Context, Result};
+use std::path::Path;
 use std::time::Duration;
 
 /// How long requests wait for the next server. A day, so that a server that crashed in the evening can be started in the
@@ -96,6 +98,46 @@ fn request_timeout(deadline: Duration, connections: usize) -> Duration {
     }
 }
 
+/// A request timeout that a server would give a device that is attached, and that is shorter than the one which it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortened {
+    /// The timeout that the device has.
+    pub from: Duration,
+    /// The timeout that it would get.
+    pub to: Duration,
+}
+
+impl Shortened {
+    /// The shortest deadline that shortens nothing.
+    #[must_use]
+    pub fn deadline_min(&self) -> Duration {
+        self.from.saturating_sub(MARGIN)
+    }
+}
+
+/// Whether a server with this `deadline` would shorten the request timeout of the device `node`, `/dev/nbdN`, if it replaced the
+/// one that serves it. Requests that wait for that server count from when they were sent: after a shorter time the kernel
+/// would give up connections that it has just got, and send again what may be carried out already.
+///
+/// # Errors
+/// `node` is no such device, or sysfs does not tell of it.
+pub fn would_shorten(node: &Path, deadline: Duration) -> Result<Option<Shortened>> {
+    would_shorten_in(Path::new(sysfs::FOLDER), node, deadline)
+}
+
+fn would_shorten_in(block: &Path, node: &Path, deadline: Duration) -> Result<Option<Shortened>> {
+    let name = node.file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| name.strip_prefix("nbd")?.parse().ok());
+    let number = number.with_context(|| format!("{} is no NBD device", node.display()))?;
+    let connections = sysfs::shape(block, number)?.connections;
+    let to = request_timeout(deadline, connections);
+    if to.is_zero() {
+        return Ok(None);
+    }
+    let from = sysfs::request_timeout(block, number)?;
+    Ok((to < from).then_some(Shortened { from, to }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +150,35 @@ mod tests {
         assert_eq!(timeout(30, 2), 60);
         assert_eq!(timeout(3600, 8), 3630);
         assert_eq!(timeout(3600, 1), 0);
+    }
+
+    #[test]
+    fn a_shorter_timeout_under_a_device_is_noticed() {
+        let block = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            ("size", "8"),
+            ("ro", "0"),
+            ("queue/logical_block_size", "512"),
+            ("queue/io_timeout", "60000"),
+            ("mq/0/cpu_list", "0"),
+            ("mq/1/cpu_list", "1"),
+        ] {
+            let path = block.path().join("nbd7").join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{text}\n")).unwrap();
+        }
+        let shortened = |deadline_s| {
+            let deadline = Duration::from_secs(deadline_s);
+            would_shorten_in(block.path(), Path::new("/dev/nbd7"), deadline).unwrap()
+        };
+        assert_eq!((shortened(30), shortened(300)), (None, None));
+        let found = shortened(29).unwrap();
+        let [from, to, least] = [found.from, found.to, found.deadline_min()];
+        assert_eq!([from, to, least].map(|time| time.as_secs()), [60, 59, 30]);
+        // A single connection has no timeout; the kernel shows 30 s.
+        std::fs::remove_dir_all(block.path().join("nbd7/mq/1")).unwrap();
+        assert_eq!(shortened(1), None);
+        let other = would_shorten_in(block.path(), Path::new("/dev/sda"), Duration::ZERO);
+        assert_eq!(other.unwrap_err().to_string(), "/dev/sda is no NBD device");
     }
 }

@@ -8,6 +8,7 @@
 use anyhow::{Context, Result};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where the kernel tells of block devices.
 pub(super) const FOLDER: &str = "/sys/block";
@@ -80,6 +81,15 @@ pub(super) fn shape(block: &Path, number: u32) -> Result<Shape> {
         read_only: number_in(&folder.join("ro"))? != 0,
         connections,
     })
+}
+
+/// How long the kernel waits for the answer to a request of a device that has several connections.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn request_timeout(block: &Path, number: u32) -> Result<Duration> {
+    let file = folder_of(block, number).join("queue/io_timeout");
+    Ok(Duration::from_millis(number_in(&file)?))
 }
 
 /// Has the kernel send no longer reads and writes than the server takes. It cannot be told when the device is made.

@@ -7,9 +7,13 @@
 use crate::commands::describe::{self, ContainerReport};
 use anyhow::Result;
 use container::machine::members_of;
+use exports::nbd::kernel::{Shortened, would_shorten};
 use metadata::imsm::start::StartOptions;
-use server::status::{Status, VolumeStatus};
+use server::status::{DeviceKind, Status, VolumeStatus};
+use settings::show::key_as_toml;
+use std::path::Path;
 use std::time::Duration;
+use words::duration;
 
 /// How often the records are read, at most: the server may be writing them.
 const TRIES: usize = 5;
@@ -38,6 +42,45 @@ pub fn difference(served: &Status) -> Result<Option<String>> {
         std::thread::sleep(TRY_AGAIN_AFTER);
     }
     look()
+}
+
+/// Whether the settings of array `name` would shorten the time that the kernel waits for answers, under a device that is
+/// attached, as a sentence.
+///
+/// # Errors
+/// The kernel does not tell of a device.
+pub fn shortened(served: &Status, name: &str, deadline_s: u64) -> Result<Option<String>> {
+    let deadline = Duration::from_secs(deadline_s);
+    shortened_by(served, name, deadline_s, &|node| {
+        would_shorten(node, deadline)
+    })
+}
+
+fn shortened_by(
+    served: &Status,
+    name: &str,
+    deadline_s: u64,
+    would_shorten: &dyn Fn(&Path) -> Result<Option<Shortened>>,
+) -> Result<Option<String>> {
+    for volume in &served.volumes {
+        let device = volume.device.as_ref();
+        let Some(device) = device.filter(|device| device.kind == DeviceKind::Nbd) else {
+            continue;
+        };
+        if let Some(found) = would_shorten(Path::new(&device.node))? {
+            return Ok(Some(format!(
+                "array.{}.deadline_s = {deadline_s} would shorten the request timeout of {} from {} to {}, and the kernel could have \
+                 requests that wait for the restart carried out twice; set it to {} or more, or detach volume {} before",
+                key_as_toml(name),
+                device.node,
+                duration(found.from.as_secs()),
+                duration(found.to.as_secs()),
+                found.deadline_min().as_secs(),
+                volume.name
+            )));
+        }
+    }
+    Ok(None)
 }
 
 fn between(served: &Status, here: &[ContainerReport]) -> Option<String> {
@@ -155,6 +198,32 @@ mod tests {
     #[test]
     fn what_is_served_is_found_again() {
         assert_eq!(between(&served(), &[found()]), None);
+    }
+
+    #[test]
+    fn a_shorter_timeout_under_a_kernel_nbd_device_is_named_with_key_and_device() {
+        let found = Shortened {
+            from: Duration::from_secs(60),
+            to: Duration::from_secs(35),
+        };
+        let said = |served: &Status| {
+            let would_shorten = |node: &Path| {
+                assert_eq!(node, Path::new("/dev/nbd3"));
+                Ok(Some(found))
+            };
+            shortened_by(served, "fast", 5, &would_shorten).unwrap()
+        };
+        let mut served = served();
+        assert_eq!(said(&served), None, "ublk has no such timeout");
+        let device = served.volumes[0].device.as_mut().unwrap();
+        (device.kind, device.node) = (DeviceKind::Nbd, "/dev/nbd3".to_owned());
+        assert_eq!(
+            said(&served).unwrap(),
+            "array.fast.deadline_s = 5 would shorten the request timeout of /dev/nbd3 from 1m to 35s, and the kernel could have \
+             requests that wait for the restart carried out twice; set it to 30 or more, or detach volume vol0 before"
+        );
+        let nothing = shortened_by(&served, "fast", 5, &|_| Ok(None));
+        assert_eq!(nothing.unwrap(), None);
     }
 
     #[test]

@@ -106,7 +106,8 @@ pub fn run(args: &UpgradeArgs) -> Result<ExitCode> {
     let mut reports = Vec::new();
     let mut others = Vec::new();
     for name in names {
-        let (state, other) = look(&name, &this)?;
+        let deadline_s = settings.array(&name)?.deadline_s;
+        let (state, other) = look(&name, &this, deadline_s)?;
         others.extend(other.map(|other| (reports.len(), other)));
         reports.push(ArrayReport {
             array: name,
@@ -135,8 +136,8 @@ pub fn run(args: &UpgradeArgs) -> Result<ExitCode> {
 /// How an array is served, and what another program serves. Nothing is changed.
 ///
 /// # Errors
-/// This program cannot serve what the other one serves, or it cannot be found out.
-fn look(name: &str, this: &Program) -> Result<(State, Option<Other>)> {
+/// This program cannot serve what the other one serves, or not with these settings, or it cannot be found out.
+fn look(name: &str, this: &Program, deadline_s: u64) -> Result<(State, Option<Other>)> {
     let unit = Unit::of_array(name);
     let Some(pid) = unit.serving()? else {
         return Ok((State::NotServed, None));
@@ -146,6 +147,9 @@ fn look(name: &str, this: &Program) -> Result<(State, Option<Other>)> {
     }
     unit.check_starts(this)?;
     let status = status(name)?;
+    if let Some(shortened) = judge::shortened(&status, name, deadline_s)? {
+        return Err(refused(format!("{shortened}; no array was restarted")));
+    }
     match judge::difference(&status)? {
         None => Ok((State::Switchable, Some(Other { unit, status }))),
         Some(difference) => Err(refused(format!(
