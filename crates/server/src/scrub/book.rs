@@ -18,6 +18,8 @@ use engine::units::{MemberId, Slot, SlotSet, VolumeId};
 
 /// How long to wait before an order that was refused is given again.
 const ORDER_AGAIN_AFTER_S: u64 = 5;
+/// A clock that gets ahead of the other one by more than this between two looks has been set.
+const SET_BY_S: u64 = 60;
 
 /// A volume in the book.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ pub struct VolumeBook {
     every: ScrubEvery,
     /// An operator has given or ended a schedule since this process began.
     is_ordered_here: bool,
-    /// When the array began to be served, seconds since 1970; 0 until that is known.
+    /// When the array began to be served, or the clock was set ahead later; seconds since 1970, 0 until that is known.
     start_s: u64,
 }
 
@@ -55,6 +57,8 @@ pub struct Look<'a> {
     pub slots: &'a [Vec<(Option<MemberId>, String)>],
     /// Seconds since 1970.
     pub now_s: u64,
+    /// Seconds of a clock that nobody sets.
+    pub elapsed_s: u64,
 }
 
 /// See the module's documentation.
@@ -68,6 +72,8 @@ pub struct Book {
     pub turns: u64,
     /// Names of drives by volume and slot, for new reports.
     names: Vec<Vec<String>>,
+    /// Both clocks at the last look: seconds since 1970, and those of the clock that nobody sets.
+    clocks: Option<(u64, u64)>,
 }
 
 impl Book {
@@ -110,7 +116,18 @@ impl Book {
             volumes,
             revision: 0,
             turns: 0,
+            clocks: None,
         }
+    }
+
+    /// Whether the clock has been set ahead since the last look, as when a machine that has no battery for its clock learns the
+    /// time from the network. A machine that has slept looks the same.
+    fn was_set_ahead(&mut self, look: &Look<'_>) -> bool {
+        let before = self.clocks.replace((look.now_s, look.elapsed_s));
+        before.is_some_and(|(now_s, elapsed_s)| {
+            let passed_s = look.elapsed_s.saturating_sub(elapsed_s);
+            look.now_s > now_s.saturating_add(passed_s).saturating_add(SET_BY_S)
+        })
     }
 
     /// The part that is stored, as text of at most `bytes_max` bytes; if it does not fit, findings are left out first.
@@ -315,10 +332,15 @@ impl Book {
     /// Takes account of the positions of scrubs, and returns the orders that are due.
     pub fn look(&mut self, look: &Look<'_>) -> Vec<Command> {
         let mut orders = Vec::new();
+        let was_set_ahead = self.was_set_ahead(look);
         let idle = look.jobs.iter().all(Option::is_none);
         for (at, one) in self.volumes.iter_mut().enumerate() {
             // A clock that was ahead at the start must not postpone scrubs until it gets there.
-            one.start_s = one.start_s.min(look.now_s);
+            one.start_s = match was_set_ahead {
+                // What is overdue by the new time begins as after a start, and not on all arrays at once.
+                true => look.now_s,
+                false => one.start_s.min(look.now_s),
+            };
             one.slots = look.slots[at].iter().map(|(member, _)| *member).collect();
             self.names[at] = look.slots[at]
                 .iter()

@@ -7,7 +7,8 @@
 //!
 //! A machine that was off for months has to scrub all its arrays. They do not begin while it boots: no scrub is due sooner
 //! than [`SETTLE_S`] after the start. Those that were due before the start are spread over [`CATCH_UP_S`] after that, each
-//! at a moment that depends on the volume's UUID. Where scrubs follow each other quickly, both times are shorter.
+//! at a moment that depends on the volume's UUID. A clock that is set ahead later is like another start: a machine whose clock was
+//! behind when it booted learns only then what is overdue. Where scrubs follow each other quickly, both times are shorter.
 
 use super::kept::{Kept, Schedule};
 use metadata::crc32c::crc32c;
@@ -75,7 +76,7 @@ impl ScrubEvery {
         }
     }
 
-    /// The schedule that counts and when its next scrub is due, in seconds since 1970, for a server that began at `start_s`.
+    /// The schedule that counts and when its next scrub is due, in seconds since 1970, for a server that began at `start_s`, or whose clock was set ahead then.
     pub(super) fn next(
         self,
         kept: &Kept,

@@ -60,6 +60,7 @@ struct Keeper {
     saved_revision: u64,
     saved_turn: u64,
     saved_at: Instant,
+    began: Instant,
     busy: Busy,
     /// Drives that hold notes of a newer program version, which must not be overwritten.
     left_alone: BTreeSet<u8>,
@@ -74,6 +75,7 @@ impl Keeper {
             saved_revision: 0,
             saved_turn: 0,
             saved_at: Instant::now(),
+            began: Instant::now(),
             busy: Busy::new(),
             left_alone: BTreeSet::new(),
         }
@@ -159,6 +161,7 @@ impl Keeper {
             whole: &whole,
             slots: &slots,
             now_s: now_s(),
+            elapsed_s: self.began.elapsed().as_secs(),
         })
     }
 

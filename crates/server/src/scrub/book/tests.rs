@@ -134,6 +134,7 @@ fn look(book: &mut Book, job: Option<JobStatus>, whole: bool, now_s: u64) -> Vec
         whole: &[whole],
         slots: &[(0..3).map(slot).collect()],
         now_s,
+        elapsed_s: now_s,
     })
 }
 

@@ -80,6 +80,33 @@ fn a_scrub_that_was_due_before_the_start_begins_a_while_after_it() {
     }
 }
 
+/// The machine was off for months, and its clock is behind until it learns the time from the network.
+#[test]
+fn a_clock_that_is_set_ahead_begins_no_scrub_at_once() {
+    let first = next_served(&book(), MONTHLY, NOW_S);
+    let mut book = next_served(&first, MONTHLY, NOW_S);
+    let mut look_at = |now_s, elapsed_s| {
+        let slot = |at| (Some(MemberId(at)), format!("d{at}"));
+        let orders = book.look(&Look {
+            jobs: &[None],
+            whole: &[true],
+            slots: &[(0..3).map(slot).collect()],
+            now_s,
+            elapsed_s,
+        });
+        (orders, next_s(&book))
+    };
+    assert_eq!(look_at(NOW_S + 1, 1).0, []);
+    let set_s = NOW_S + 60 * DAY_S;
+    let (orders, due_s) = look_at(set_s, 2);
+    assert_eq!(orders, []);
+    let (due_s, booted_s) = (due_s.unwrap(), set_s + 600);
+    assert!((booted_s..booted_s + 4 * 3600).contains(&due_s), "{due_s}");
+    let elapsed_s = 2 + due_s - set_s;
+    assert_eq!(look_at(due_s - 1, elapsed_s - 1).0, []);
+    assert_eq!(look_at(due_s, elapsed_s).0, [check()]);
+}
+
 #[test]
 fn an_interrupted_scrub_goes_on_right_after_the_start() {
     let mut book = book();
@@ -108,6 +135,7 @@ fn volumes_of_one_array_are_scrubbed_one_after_the_other() {
             whole: &[true; 2],
             slots: &slots,
             now_s,
+            elapsed_s: now_s,
         })
     };
     let later_s = NOW_S + 2 * MONTH_S;
