@@ -16,6 +16,9 @@ pub struct Options {
     pub rate_bytes_per_s: u64,
     /// Take a spare as soon as a member fails.
     pub auto_rebuild: bool,
+    /// For this long after the start no spare is taken unasked, unless it is known before which drives are about to fail
+    /// ([`Message::AboutToFail`](crate::control::message::Message::AboutToFail)).
+    pub health_known_within: Nanos,
     /// Write nothing to any member, metadata included.
     pub read_only: bool,
 }
@@ -28,6 +31,7 @@ impl Default for Options {
             clear_regions_every: CLEAR_REGIONS_EVERY,
             rate_bytes_per_s: 0,
             auto_rebuild: true,
+            health_known_within: Nanos(0),
             read_only: false,
         }
     }

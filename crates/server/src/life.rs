@@ -34,6 +34,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
+/// How long an array that starts without a member waits, at most, until its drives have said how they are, before a spare
+/// takes the place. Drives that are well answer within milliseconds.
+const HEALTH_KNOWN_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum duration of an orderly end.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
 /// How long the end waits until events are written to their file.
@@ -380,6 +383,7 @@ fn run_options(options: &ServeOptions) -> RunOptions {
         engine: Options {
             member_deadline: Nanos(options.member_deadline.as_nanos() as u64),
             auto_rebuild: options.auto_rebuild && !options.read_only,
+            health_known_within: Nanos(HEALTH_KNOWN_WITHIN.as_nanos() as u64),
             read_only: options.read_only,
             ..Options::default()
         },

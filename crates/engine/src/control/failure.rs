@@ -112,14 +112,24 @@ impl Controller {
     }
 
     /// When the next failure's recording has to be decided.
-    pub(crate) fn next_decision(&self) -> Option<Nanos> {
+    fn next_decision_on_failure(&self) -> Option<Nanos> {
         let first = self.undecided.first()?;
         Some(first.since.after(FAILURES_HEARD_FOR))
     }
 
+    /// When something is to be decided although nothing happens.
+    pub(crate) fn next_decision(&self) -> Option<Nanos> {
+        let of_failures = self.next_decision_on_failure();
+        let all = of_failures.into_iter().chain(self.reported.awaited_until());
+        all.min()
+    }
+
     /// Decides which failures to record, if it is time.
     pub(super) fn run_decisions(&mut self) {
-        if self.next_decision().is_some_and(|due| due <= self.now) {
+        if self
+            .next_decision_on_failure()
+            .is_some_and(|due| due <= self.now)
+        {
             self.decide_failures();
         }
     }

@@ -157,6 +157,7 @@ impl Controller {
 
     pub(crate) fn start(&mut self, now: Nanos) {
         self.now = now;
+        self.await_health();
         if !self.announced.is_empty() {
             self.outputs
                 .push_back(Output::Broadcast(Message::FailureDurable(self.announced)));
@@ -293,7 +294,7 @@ impl Controller {
             wanted @ Message::BadBlocks { .. } => self.bad_blocks_changed(&wanted),
             Message::CacheTurnedVolatile(member) => self.cache_turned_volatile(member),
             Message::DiscardRefused(member) => self.discard_refused(member),
-            Message::AboutToFail(members) => self.reported.about_to_fail = members,
+            Message::AboutToFail(members) => self.reported.about_to_fail(members),
             Message::NotWritable(members) => self.reported.not_writable = members,
             Message::Flushed { ticket, outcome } => self.flushed(ticket, outcome),
             Message::Command { ticket, command } => {
@@ -333,6 +334,7 @@ impl Controller {
         self.run_refusal();
         self.run_switch();
         self.run_decisions();
+        self.run_awaited_health();
         self.run_failures();
         self.run_marks();
         self.run_jobs();

@@ -9,20 +9,50 @@ use crate::control::record::{
 use crate::event::{Event, JobName};
 use crate::layout::Geometry;
 use crate::limits::METADATA_RESERVE_BYTES;
-use crate::units::{MemberId, MemberSet, Slot, VolumeId};
+use crate::units::{MemberId, MemberSet, Nanos, Slot, VolumeId};
 
 /// What drives report about themselves, as far as it decides which spare is taken.
 #[derive(Debug, Default)]
 pub(super) struct Reported {
     /// Drives that are about to fail.
-    pub about_to_fail: MemberSet,
+    about_to_fail: MemberSet,
     /// Drives that cannot be written any more.
     pub not_writable: MemberSet,
     /// Those of them of which it has been told that they were passed over.
     passed_over: MemberSet,
+    /// Until then nobody has said which drives are about to fail, and no spare is taken unasked: the first that fits may be one
+    /// of them.
+    awaited_until: Option<Nanos>,
+}
+
+impl Reported {
+    /// These drives are about to fail, and no others.
+    pub fn about_to_fail(&mut self, members: MemberSet) {
+        self.about_to_fail = members;
+        self.awaited_until = None;
+    }
+
+    /// Until when it is waited for reports.
+    pub fn awaited_until(&self) -> Option<Nanos> {
+        self.awaited_until
+    }
 }
 
 impl Controller {
+    /// Begins to wait for the first report of drives.
+    pub(super) fn await_health(&mut self) {
+        let within = self.options.health_known_within;
+        self.reported.awaited_until = (within > Nanos(0)).then(|| self.now.after(within));
+    }
+
+    /// Ends that wait, if it has taken too long.
+    pub(super) fn run_awaited_health(&mut self) {
+        let until = &mut self.reported.awaited_until;
+        if until.is_some_and(|until| until <= self.now) {
+            *until = None;
+        }
+    }
+
     /// Finds drives for slots without a current drive, and queues their rebuilds.
     pub(super) fn fill_empty_slots(&mut self) {
         // If the failure of a drive that was being filled is put down to the host, the drive keeps its slot on
@@ -163,7 +193,9 @@ impl Controller {
     /// Puts a spare into a slot of all volumes at once.
     fn take_spare(&mut self, at: usize, slot: Slot) -> Option<MemberId> {
         let wanted = match self.marks[at].filling {
-            Filling::AsConfigured => self.options.auto_rebuild,
+            Filling::AsConfigured => {
+                self.options.auto_rebuild && self.reported.awaited_until.is_none()
+            }
             Filling::Wanted => true,
             Filling::GivenUp => false,
         };

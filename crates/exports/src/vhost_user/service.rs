@@ -271,3 +271,25 @@ fn is_end(error: &Error) -> bool {
         Error::Disconnected | Error::PartialMessage | Error::SocketBroken(_)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_watches_nothing_is_refused_in_one_sentence() {
+        refuse_old(true, "6.1.0").unwrap();
+        let error = refuse_old(false, "5.11.0-27").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "--vhost-user needs Linux 5.13 or newer, and this is 5.11.0-27; use a newer kernel, or reach the volumes by NBD or as \
+             block devices"
+        );
+    }
+
+    /// The tests of ports watch descriptors on this kernel, so it must not be refused.
+    #[test]
+    fn this_kernel_is_not_refused() {
+        refuse_old(can_watch().unwrap(), &kernel_release()).unwrap();
+    }
+}

@@ -33,6 +33,10 @@ use std::time::{Duration, Instant};
 
 /// How often it is looked which drives have answered, and which are due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The same until all drives have answered for the first time: a rebuild may wait for that.
+const LOOK_AT_FIRST_EVERY: Duration = Duration::from_millis(20);
+/// The engine is told after this time what is known by then: it waits a little longer, and then takes any spare.
+const TOLD_WITHIN: Duration = Duration::from_secs(8);
 
 /// Watches the drives of `shared` as long as the array is served; `tell` gets each event. With `copies`, drives that are about
 /// to fail are copied to spares.
@@ -45,7 +49,10 @@ pub(super) fn start(shared: Arc<Shared>, tell: Tell, copies: bool) -> Result<()>
     let look = move || {
         while !watch.shared.has_quit() {
             watch.look(Instant::now());
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(match watch.is_engine_told {
+                true => LOOK_EVERY,
+                false => LOOK_AT_FIRST_EVERY,
+            });
         }
     };
     thread
@@ -65,6 +72,10 @@ struct Watch {
     about_to_fail: MemberSet,
     /// Drives that cannot be written any more, as the engine knows them.
     not_writable: MemberSet,
+    /// Whether the engine knows which drives are about to fail.
+    is_engine_told: bool,
+    /// When it is told although drives have not answered; `None` before the first look.
+    told_by: Option<Instant>,
     /// `None` if drives are not copied.
     prefail: Option<Prefail>,
 }
@@ -78,6 +89,8 @@ impl Watch {
             drives: Vec::new(),
             about_to_fail: MemberSet::default(),
             not_writable: MemberSet::default(),
+            is_engine_told: false,
+            told_by: None,
             prefail: copies.then(Prefail::default),
         }
     }
@@ -92,7 +105,10 @@ impl Watch {
                 None => self.drives[at] = None,
             }
         }
-        self.tell_engine();
+        let told_by = *self.told_by.get_or_insert(now + TOLD_WITHIN);
+        if self.is_engine_told || self.are_all_heard() || now >= told_by {
+            self.tell_engine();
+        }
         let is_one_failing = !self.about_to_fail.is_empty();
         if let Some(prefail) = self.prefail.as_mut().filter(|_| is_one_failing) {
             prefail.look(&self.shared, &self.tell);
@@ -109,7 +125,14 @@ impl Watch {
         wanted.map(|(member, _)| MemberId(member)).collect()
     }
 
-    /// Tells the engine which drives are about to fail and which cannot be written, if others are than before.
+    /// Whether every drive has answered.
+    fn are_all_heard(&self) -> bool {
+        let mut drives = self.drives.iter().flatten();
+        drives.all(|(_, record)| record.is_heard())
+    }
+
+    /// Tells the engine which drives are about to fail and which cannot be written, for the first time or if others are than
+    /// before. After the start it takes no spare before it has been told.
     fn tell_engine(&mut self) {
         let not_writable = self.which(DriveHealth::is_read_only);
         if not_writable != self.not_writable {
@@ -118,7 +141,8 @@ impl Watch {
             self.shared.send(ShardId(0), message);
         }
         let failing = self.which(|health| health.failing().is_some());
-        if failing != self.about_to_fail {
+        if failing != self.about_to_fail || !self.is_engine_told {
+            self.is_engine_told = true;
             self.about_to_fail = failing;
             self.shared.send(ShardId(0), Message::AboutToFail(failing));
         }

@@ -17,6 +17,8 @@ pub(super) struct Record {
     warnings: Vec<Warning>,
     media_errors: MediaErrors,
     health: DriveHealth,
+    /// There has been an answer.
+    is_heard: bool,
 }
 
 /// What differs between two reports.
@@ -40,8 +42,14 @@ impl Record {
         &self.health
     }
 
+    /// Whether there has been an answer, or none in time.
+    pub fn is_heard(&self) -> bool {
+        self.is_heard
+    }
+
     /// Takes an answer, which came at `now`, the second `now_s` since 1970.
     pub fn hear(&mut self, answer: &Answer, now: Instant, now_s: u64) -> Change {
+        self.is_heard = true;
         let report = match answer {
             Ok(report) => report,
             Err(not_known) => {

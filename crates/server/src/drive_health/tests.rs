@@ -6,6 +6,8 @@ use crate::events::Told;
 use crate::status::{DriveHealth, MemberStatus};
 use crate::testing::{PATIENCE, Served};
 use drives::nvme::{HEALTH_BYTES, Health, Limits};
+use engine::options::Options;
+use engine::units::Nanos;
 use metadata::imsm::Level;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -45,7 +47,10 @@ impl Bench {
     }
 
     fn asking(level: Level, members: usize, ask: Ask, reports: Reports) -> Bench {
-        let served = Served::new(level, members);
+        Bench::on(Served::new(level, members), ask, reports)
+    }
+
+    fn on(served: Served, ask: Ask, reports: Reports) -> Bench {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = told.clone();
         let tell = Arc::new(move |event| heard.lock().unwrap().push(event));
@@ -330,6 +335,46 @@ fn without_another_spare_one_that_is_about_to_fail_is_taken_and_copied_to_the_ne
     assert!(event.warning && event.text.contains(said), "{}", event.text);
     bench.served.add_spare("ram:64m,serial=S1", false).unwrap();
     bench.pass("S1", is("good"));
+    settle(&mut bench);
+    assert_eq!(in_slots(&bench), ["M0", "S1", "M2"]);
+}
+
+/// The array has lost a drive before anybody could ask its spares.
+#[test]
+fn a_rebuild_at_the_start_waits_until_the_spares_have_said_how_they_are() {
+    let specs = (0..3).map(|at| format!("ram:64m,serial=M{at}")).collect();
+    let options = Options {
+        health_known_within: Nanos(600 * Nanos::SECOND.0),
+        ..Options::default()
+    };
+    let served = Served::with(Level::Raid5, specs, options);
+    served.add_spare("ram:64m,serial=S0", false).unwrap();
+    served.add_spare("ram:64m,serial=S1", false).unwrap();
+    served.post("/v1/members/M1/fail").unwrap();
+    served.wait_for_event("failure-recorded");
+    assert_eq!(served.volume().state, "degraded");
+    let reports = Reports::default();
+    let asked = reports.clone();
+    let (release, hold) = channel::<()>();
+    let hold = Mutex::new(hold);
+    let ask = move |drive: &Drive, _: Option<Limits>| {
+        if drive.serial() == "S1" {
+            // Until the test lets go of it.
+            let _ = hold.lock().unwrap().recv();
+        }
+        let reports = asked.lock().unwrap();
+        reports.get(drive.serial()).cloned().unwrap_or(report(0))
+    };
+    let mut bench = Bench::on(served, Arc::new(ask), reports);
+    bench.warns("S0", 0b100);
+    let deadline = Instant::now() + PATIENCE;
+    while bench.member("S0").health.state != "failing" {
+        assert!(Instant::now() < deadline, "{:?}", bench.member("S0").health);
+        bench.watch.look(bench.now);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(bench.served.volume().job.is_none(), "S1 has not answered");
+    drop(release);
     settle(&mut bench);
     assert_eq!(in_slots(&bench), ["M0", "S1", "M2"]);
 }

@@ -74,7 +74,7 @@ impl Served {
         Served::with(level, specs.collect(), options)
     }
 
-    fn with(level: Level, specs: Vec<String>, engine: Options) -> Served {
+    pub(crate) fn with(level: Level, specs: Vec<String>, engine: Options) -> Served {
         let mut drives = probe_all(&specs, Access::Exclusive).unwrap();
         create(level, &mut drives);
         let container = assemble(drives, StartOptions::default(), false).unwrap();

@@ -397,6 +397,38 @@ fn ended_twice(array: &Array) -> bool {
     shared.events.iter().filter(is_end).count() == 2
 }
 
+/// Else the first rebuild after a start could take a spare that has had no time to say that it is about to fail.
+#[test]
+fn after_the_start_the_reports_of_drives_are_awaited_for_a_while() {
+    let shape = geometry(Level::Raid1, 2, 64 << 10, 16);
+    let options = Options {
+        health_known_within: Nanos(10 * Nanos::SECOND.0),
+        ..Options::default()
+    };
+    let without_drive = || {
+        let mut array = Array::new(record(shape, 2, None), 1, 5, options);
+        array.command(Command::Fail(MemberId(1))).unwrap();
+        array.wait_ms(5000);
+        assert_eq!(activated(&array), []);
+        array
+    };
+    let mut array = without_drive();
+    report(&mut array, &[2]);
+    array.run_until(|array| ended(array, 0));
+    assert_eq!(activated(&array), [(3, false)]);
+    // No drive answers.
+    let mut array = without_drive();
+    array.wait_ms(4000);
+    assert_eq!(activated(&array), []);
+    array.wait_ms(2000);
+    assert_eq!(activated(&array), [(2, false)]);
+    // An order does not wait.
+    let mut array = without_drive();
+    array.command(Command::Rebuild(VolumeId(0))).unwrap();
+    array.wait_ms(100);
+    assert_eq!(activated(&array), [(2, false)]);
+}
+
 #[test]
 fn what_is_about_to_fail_is_what_was_reported_last() {
     let shape = geometry(Level::Raid1, 2, 64 << 10, 16);

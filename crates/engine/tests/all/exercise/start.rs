@@ -31,6 +31,7 @@ pub fn start(script: &mut Script) -> Array {
         clear_regions_every: milliseconds(script.pick(&[50, 5000])),
         rate_bytes_per_s: script.pick(&[0, 0, 1, 1 << 20]),
         auto_rebuild: !script.one_in(3),
+        health_known_within: Nanos(0),
         read_only: record.volumes.iter().all(|volume| volume.read_only),
     };
     let shards = script.pick(&[1, 2, 1, 2, 3]);
