@@ -21,7 +21,7 @@ mod ublk;
 mod vectors;
 
 pub(crate) use register::FileSlot;
-pub use setup::{RingError, RingMode, RingOptions, RingReport};
+pub use setup::{RingError, RingMode, RingOptions, RingReport, can_watch, kernel_release};
 pub(crate) use vectors::Iovec;
 
 use crate::arena::Arena;

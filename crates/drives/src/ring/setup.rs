@@ -158,6 +158,16 @@ impl RingError {
     }
 }
 
+/// Whether the rings of this kernel can watch a descriptor ([`super::Ring::watch`]). Kernels before 5.13 refuse each watch; that
+/// version also brought the tags of resources, which it says of itself.
+///
+/// # Errors
+/// No ring can be made.
+pub fn can_watch() -> Result<bool, RingError> {
+    let ring = IoUring::new(1).map_err(|error| RingError::new(&error))?;
+    Ok(ring.params().is_feature_resource_tagging())
+}
+
 /// The smallest useful completion queue.
 const COMPLETION_ENTRIES_MIN: u32 = 256;
 
@@ -165,7 +175,8 @@ const EPERM: i32 = 1;
 const ENOMEM: i32 = 12;
 const ENOSYS: i32 = 38;
 
-fn kernel_release() -> String {
+/// The version of the kernel, like `6.1.0-18-amd64`.
+pub fn kernel_release() -> String {
     rustix::system::uname()
         .release()
         .to_string_lossy()

@@ -6,7 +6,8 @@ use crate::export::{Bind, Export, MakeExportPort, Messages, Offer, Place, Say, S
 use crate::links::is_file_name;
 use crate::ports::AnyPort;
 use crate::unix_socket::ClaimedSocket;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use drives::ring::{can_watch, kernel_release};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -50,6 +51,7 @@ impl VhostUserExport {
             kind: KIND,
             is_needed: true,
             make: Box::new(move |surroundings| {
+                refuse_old(can_watch()?, &kernel_release())?;
                 if !folder.is_dir() {
                     bail!(
                         "{} is no folder; make it, or name another with --vhost-user",
@@ -83,6 +85,17 @@ impl VhostUserExport {
             connection: Arc::default(),
         })
     }
+}
+
+/// The data threads learn by a watch that a guest has sent something, which old kernels refuse. Without this check, the server
+/// would start, and every front end that connects would be disconnected.
+fn refuse_old(can_watch: bool, release: &str) -> Result<()> {
+    ensure!(
+        can_watch,
+        "--vhost-user needs Linux 5.13 or newer, and this is {release}; use a newer kernel, or reach the volumes by NBD or as block \
+         devices"
+    );
+    Ok(())
 }
 
 /// Disconnects all front ends, and wakes the threads that wait for one.
