@@ -32,6 +32,7 @@ LANES = {
     "tests": "make test",
     "interop": "make test-interop ARGS=--long",
     "vm": "make test-vm ARGS=--long",
+    "debian-13": "make test-vm ARGS='--debian 13 --long'",
     "story": "make test-vm ARGS=--story",
     "faults": "make test-faults COUNT=30000",
     "torture": "make torture ROUNDS=100",

@@ -1,11 +1,13 @@
 """Serves arrays of emulated NVMe drives in a virtual machine, to the block layer of a real kernel.
 
-usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--story] [--binary FILE] [--patience N] [--keep] [--list]
+usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--story] [--debian 13] [--binary FILE] [--patience N] [--keep]
+                                        [--list]
 
 Boots Debian's kernel 6.12 in QEMU, without hardware support and without root (kernel.py, image.py, machine.py). In the
 guest fullstripe serves its drives, a volume becomes a block device of the kernel (attach.py), and file systems,
 partitions, LVM and dm-crypt use it, while drives fail and are pulled out (cases). Some cases reboot a Debian with systemd
-(system.py). Data is compared in full, byte by byte.
+(system.py): a Debian 12, unless --debian 13 asks for the next one, with its own kernel, mdadm, systemd and udev. Data is
+compared in full, byte by byte.
 
 Prints a table, then the failed cases once more; the last line is 'N passed, N failed'. The exit code is 1 if a case
 fails. If the machine lacks a program, the script says which and runs nothing. Without --long only the cases of CI run
@@ -20,7 +22,7 @@ import time
 from interop.requirement import Failed
 from lane import leave_out, verdict, working_folder
 
-from . import debian, guest, image, kernel
+from . import debian, guest, image, kernel, releases
 from .case import Worker
 from .cases import all_cases, short_cases
 from .machine import Machine
@@ -43,10 +45,10 @@ def chosen(options):
     return [case for case in cases if all(word in case.full_name() for word in words)]
 
 
-def run_all(machine, cases):
+def run_all(machine, cases, release):
     """Prints and returns the outcomes."""
     print(HEAD, flush=True)
-    worker, outcomes = Worker(machine, STORE), []
+    worker, outcomes = Worker(machine, STORE, release), []
     for case in cases:
         outcomes.append(worker.carry_out(case))
         print(line(outcomes[-1]), flush=True)
@@ -55,14 +57,14 @@ def run_all(machine, cases):
 
 def run_in(folder, options, cases):
     """Has everything that lasts only as long as the lane in `folder`."""
-    found = kernel.fetch(STORE)
+    found = kernel.fetch(STORE, options.debian)
     print(f"kernel {found.version}", flush=True)
     program = os.path.abspath(options.binary)
     root = image.build(found, program, STORE)
     machine = Machine(folder, found, root, program, options.keep)
     begun = time.monotonic()
     try:
-        outcomes = run_all(machine, cases)
+        outcomes = run_all(machine, cases, options.debian)
     finally:
         machine.end()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -77,6 +79,7 @@ def main():
     parser.add_argument("--long", action="store_true", help="all cases")
     parser.add_argument("--only", help="cases whose group and name contain all of these comma-separated words")
     parser.add_argument("--story", action="store_true", help="only the case that tells an array's first year")
+    parser.add_argument("--debian", choices=releases.SUITES, default=releases.DEFAULT, help="the machines' release of Debian")
     parser.add_argument("--patience", type=float, default=1,
                         help="wait this many times as long for the guest, on a machine that does other work too")
     parser.add_argument("--keep", action="store_true", help="keep the folders of the machines: drives, console, jobs")
@@ -88,7 +91,7 @@ def main():
         print("\n".join(case.full_name() for case in cases))
         return 0
     lacking = image.missing(STORE, any(case.built for case in cases))
-    lacking += debian.missing() if any(case.reboots for case in cases) else []
+    lacking += debian.missing() if options.debian != releases.DEFAULT or any(case.reboots for case in cases) else []
     if lacking:
         leave_out(f"{', '.join(lacking)} not found; scripts/setup.sh vm-long installs them")
         return 0

@@ -46,11 +46,13 @@ class Outcome:
 
 class Worker:
     """Keeps a guest from case to case, and boots a new one for another sector size and after a failure. The disk of
-    the cases that reboot is made in the folder `store`, when the first of them needs it."""
+    the cases that reboot is made in the folder `store`, when the first of them needs it, and has this `release` of Debian."""
 
-    def __init__(self, machine, store):
+    def __init__(self, machine, store, release):
         self.machine = machine
         self.store = store
+        self.release = release
+        self.debian = None
         self.guest = None
         self.sector_bytes = None
 
@@ -75,11 +77,18 @@ class Worker:
 
     def on_its_own(self, case):
         self.let_go()
-        system = System(self.machine, debian.build(self.store), case.sector_bytes, case.drive_bytes)
+        system = System(self.machine, self.have_debian(), case.sector_bytes, case.drive_bytes)
         try:
             return case.run(SystemBench(system, case))
         finally:
             system.end()
+
+    def have_debian(self):
+        """The path of the disk's image. Its versions are printed when it is used first."""
+        if self.debian is None:
+            self.debian = debian.build(self.store, self.release)
+            print(f"Debian {self.release}: {debian.versions(self.debian)}", flush=True)
+        return self.debian
 
     def have_guest(self, sector_bytes):
         if self.sector_bytes != sector_bytes:

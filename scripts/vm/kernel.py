@@ -1,7 +1,10 @@
-"""The guest's kernel: Debian's newest 6.12, downloaded once and unpacked, not installed.
+"""The guest's kernel: Debian's newest 6.12 that apt knows here, downloaded once and unpacked, not installed.
 
 Debian 12 has it in its security archive, Debian 13 as its own kernel. `apt-get download` needs no root. The unpacked
 kernel stays in target/vm until the next version comes.
+
+Where the machines are to have Debian 13, whatever runs here, the kernel is the one that mmdebstrap finds for that release.
+It stays until its folder is removed.
 """
 import glob
 import os
@@ -11,8 +14,11 @@ import subprocess
 
 from interop.requirement import Failed, require
 
+from . import releases
+
 PACKAGE = re.compile(r"^linux-image-(6\.12\.(\d+)\+deb\d+-amd64)(-unsigned)?$")
 DOWNLOAD_SECONDS = 300
+EXTRACT_SECONDS = 900
 
 
 class Kernel:
@@ -52,17 +58,47 @@ def download(package, place):
     return files[0]
 
 
-def unpack(file, place):
-    """Unpacks a package and lists what its modules depend on, which Debian does when it installs a kernel."""
+def unpack(package, place):
+    """Downloads a package and unpacks it."""
+    file = download(package, place)
     subprocess.run(["dpkg-deb", "-x", file, place], check=True)
+    os.remove(file)
+
+
+def extract(suite, place):
+    """Unpacks the kernel of a release. Nothing of the other packages that it wants is kept."""
+    archive = os.path.join(place, "system.tar")
+    told = subprocess.run(["mmdebstrap", "--quiet", "--mode=unshare", "--variant=extract", "--include=linux-image-amd64", suite, archive,
+                           releases.mirror()], capture_output=True, text=True, check=False, timeout=EXTRACT_SECONDS)
+    require(told.returncode == 0, f"mmdebstrap could not get the kernel of {suite}: {told.stderr.strip()[-2000:]}")
+    subprocess.run(["tar", "-xf", archive, "-C", place, "--wildcards", "./boot/*", "*/lib/modules/*"], check=True)
+    os.remove(archive)
+
+
+def settle(place):
+    """Moves the modules of an unpacked kernel to where they are looked for, and lists what they depend on, which Debian does
+    when it installs a kernel."""
     if os.path.isdir(os.path.join(place, "usr/lib/modules")):
         shutil.move(os.path.join(place, "usr/lib"), os.path.join(place, "lib"))
     version, = os.listdir(os.path.join(place, "lib/modules"))
     subprocess.run(["depmod", "-b", place, version], check=True)
 
 
-def fetch(store):
-    """Returns the newest kernel, from the folder `store` or freshly downloaded."""
+def put(folder, fill, what):
+    """Makes a folder with a kernel that `fill(folder)` gets. After a failure there is no such folder."""
+    fresh = folder + ".new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    os.makedirs(fresh)
+    try:
+        fill(fresh)
+        settle(fresh)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise Failed(f"{what} could not be unpacked into {fresh}: {error}") from error
+    os.rename(fresh, folder)
+
+
+def newest_known(store):
+    """The newest kernel that apt knows, from the folder `store` or freshly downloaded."""
     found = newest(offered())
     if not found:
         kept = [name.removeprefix("kernel-") for name in os.listdir(store) if name.startswith("kernel-")]
@@ -71,17 +107,22 @@ def fetch(store):
                        " apt's sources, then this again")
     folder = os.path.join(store, f"kernel-{found[1]}")
     if not os.path.isdir(folder):
-        fresh = folder + ".new"
-        shutil.rmtree(fresh, ignore_errors=True)
-        os.makedirs(fresh)
-        try:
-            file = download(found[0], fresh)
-            unpack(file, fresh)
-            os.remove(file)
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise Failed(f"the package {found[0]} could not be unpacked into {fresh}: {error}") from error
-        for old in glob.glob(os.path.join(store, "kernel-*")):
-            if old != fresh:
-                shutil.rmtree(old)
-        os.rename(fresh, folder)
+        put(folder, lambda fresh: unpack(found[0], fresh), f"the package {found[0]}")
+        for other in glob.glob(os.path.join(store, "kernel-*")):
+            if other != folder:
+                shutil.rmtree(other)
     return Kernel(folder, found[1])
+
+
+def of_suite(store, suite):
+    """The kernel of a release, from the folder `store` or freshly downloaded."""
+    folder = os.path.join(store, f"{suite}-kernel")
+    if not os.path.isdir(folder):
+        put(folder, lambda fresh: extract(suite, fresh), f"the kernel of {suite}")
+    version, = os.listdir(os.path.join(folder, "lib/modules"))
+    return Kernel(folder, version)
+
+
+def fetch(store, release):
+    """Returns the kernel for machines with this release of Debian."""
+    return newest_known(store) if release == releases.DEFAULT else of_suite(store, releases.SUITES[release])
