@@ -15,8 +15,8 @@ build: ## the release binary, target/release/fullstripe
 prebuilt: ## archives of the program for systems without Rust, x86-64 and 64-bit ARM, in target/prebuilt
 	@scripts/prebuilt.sh
 
-deb: build ## a Debian package of the program, in target/deb
-	@packaging/deb.sh "$${CARGO_TARGET_DIR:-target}/release/fullstripe" "$${CARGO_TARGET_DIR:-target}/deb"
+deb: ## a Debian package of the program, in target/deb (ARGS='--architecture arm64': for 64-bit ARM)
+	@scripts/deb.sh $(ARGS)
 
 demo: ## build and run the demonstration (options in ARGS)
 	@scripts/demo.sh $(ARGS)

@@ -6,6 +6,9 @@
 # PROGRAM is the built binary; the package gets a copy without symbols. The package is put into OUTPUT-FOLDER (default: here),
 # and its path is printed. Needed are dpkg-deb, which every Debian has, and readelf and strip, which every C compiler needs.
 #
+# The program writes its manual pages and completions itself. If it is for another processor type than this machine's, an emulator
+# runs it, and the tools for that type are needed: Debian has them in the packages gcc-aarch64-linux-gnu and qemu-user-static.
+#
 # The version is that of Cargo.toml with the revision DEB_REVISION (default 1). DEB_MAINTAINER is who answers for the package,
 # "NAME <ADDRESS>". The same program gives the same bytes: all times in the package are SOURCE_DATE_EPOCH, or if that is not
 # set, the time of the last commit.
@@ -27,7 +30,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/.." && pwd)
 
 [[ -f $program && -x $program ]] || die "$program is not a program; 'make build' makes target/release/fullstripe."
-for tool in dpkg-deb readelf strip gzip md5sum; do
+for tool in dpkg-deb readelf gzip md5sum; do
     command -v "$tool" >/dev/null || die "$tool is missing; install dpkg, binutils, gzip and coreutils."
 done
 program=$(realpath "$program")
@@ -49,6 +52,23 @@ architecture() {
     AArch64) echo arm64 ;;
     *) die "$program is for the processor type '${machine:-unknown}'; packages are made of programs for x86-64 and 64-bit ARM." ;;
     esac
+}
+
+# Fills `strip`, which takes symbols away, and `run`, which runs the program here.
+choose_tools() {
+    local processor package
+    case $architecture in
+    amd64) processor=x86_64 ;;
+    arm64) processor=aarch64 ;;
+    esac
+    strip=strip package=binutils
+    run=("$program")
+    if [[ $(uname -m) != "$processor" ]]; then
+        strip=$processor-linux-gnu-strip package=binutils-${processor/_/-}-linux-gnu
+        run=("qemu-$processor-static" -L "/usr/$processor-linux-gnu" "$program")
+        command -v "${run[0]}" >/dev/null || die "${run[0]} is missing, which runs $program here; install qemu-user-static."
+    fi
+    command -v "$strip" >/dev/null || die "$strip is missing; install the package $package."
 }
 
 # Prints the packages that have the libraries that the program loads, as a list for `Depends`. Nothing for a program that is
@@ -78,6 +98,7 @@ export SOURCE_DATE_EPOCH
 
 version=$(version)
 architecture=$(architecture)
+choose_tools
 depends=$(depends)
 maintainer=${DEB_MAINTAINER:-the fullstripe contributors <fullstripe@users.noreply.github.com>}
 scratch=$(mktemp -d)
@@ -91,20 +112,20 @@ compress() { gzip -9n "$@"; }
 
 # What install.sh puts into a system, with a program without symbols.
 put_program() {
-    strip --strip-all --remove-section=.comment -o "$scratch/fullstripe" "$program"
+    "$strip" --strip-all --remove-section=.comment -o "$scratch/fullstripe" "$program"
     "$here/install.sh" "$scratch/fullstripe" "$tree"
 }
 
 put_manual() {
-    "$program" man "$shared/man/man1" || die "$program cannot write its manual pages here; build the package where it runs."
+    "${run[@]}" man "$shared/man/man1" || die "$program cannot write its manual pages here: see above."
     compress "$shared/man/man1"/*.1
 }
 
 put_completions() {
     mkdir -p "$shared"/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
-    "$program" completions bash >"$shared/bash-completion/completions/fullstripe"
-    "$program" completions zsh >"$shared/zsh/vendor-completions/_fullstripe"
-    "$program" completions fish >"$shared/fish/vendor_completions.d/fullstripe.fish"
+    "${run[@]}" completions bash >"$shared/bash-completion/completions/fullstripe"
+    "${run[@]}" completions zsh >"$shared/zsh/vendor-completions/_fullstripe"
+    "${run[@]}" completions fish >"$shared/fish/vendor_completions.d/fullstripe.fish"
 }
 
 put_documents() {

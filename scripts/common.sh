@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Shared by the scripts in this folder; sourced, not run.
 #
-# Defines `say`, `die`, `root` (the repository's folder), `fresh_seed`, `release_program`, `use_toolchain`, `cargo_tool`,
-# `has_crate_program`, `crate_program` and `have_target`.
+# Defines `say`, `die`, `root` (the repository's folder), `fresh_seed`, `own_architecture`, `wanted_architecture`, `arm_target`,
+# `release_program`, `use_toolchain`, `cargo_tool`, `has_crate_program`, `crate_program` and `have_target`.
 
 set -euo pipefail
 
@@ -32,10 +32,43 @@ fresh_seed() {
     fi
 }
 
-# Prints the path of the program that `make build` makes.
+# Prints this machine's processor type, as Debian calls it.
+own_architecture() {
+    case $(uname -m) in
+    x86_64) echo amd64 ;;
+    aarch64) echo arm64 ;;
+    *) uname -m ;;
+    esac
+}
+
+# wanted_architecture [--architecture NAME]: prints the processor type that a program is wanted for: this machine's own if none is
+# named.
+wanted_architecture() {
+    local own
+    own=$(own_architecture)
+    if [[ $# -eq 0 ]]; then
+        echo "$own"
+    elif [[ $# -ne 2 || $1 != --architecture ]]; then
+        die "'$*' is not understood here: use --architecture $own or --architecture arm64."
+    elif [[ $2 == "$own" || $2 == arm64 ]]; then
+        echo "$2"
+    else
+        die "programs for '$2' cannot be built on this machine, only for $own and arm64: build on a machine of that type."
+    fi
+}
+
+# Rust's name of 64-bit ARM with Debian's C library.
+arm_target=aarch64-unknown-linux-gnu
+
+# release_program [ARCHITECTURE]: prints the path of the program that `make build` or scripts/build.sh makes.
 release_program() {
-    local program=${CARGO_TARGET_DIR:-$root/target}/release/fullstripe
-    [[ -x $program ]] || die "$program is missing: 'make build' makes it."
+    local folder=release how="'make build' makes it" program
+    if [[ ${1:-$(own_architecture)} != "$(own_architecture)" ]]; then
+        folder=$arm_target/release
+        how="'scripts/build.sh --architecture $1' makes it"
+    fi
+    program=${CARGO_TARGET_DIR:-$root/target}/$folder/fullstripe
+    [[ -x $program ]] || die "$program is missing: $how."
     printf '%s\n' "$program"
 }
 

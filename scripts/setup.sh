@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that a fresh Debian lacks; only missing ones. Prints nothing if none is missing.
 #
-# usage: scripts/setup.sh [--dry-run] [build|demo|test|vm|vm-long|bench|deb|fresh|prebuilt]
+# usage: scripts/setup.sh [--dry-run] [build|demo|test|vm|vm-long|bench|deb|deb-arm64|fresh|prebuilt|arm64]
 #
 #   build   a linker and the C library's headers, for cargo, and make
 #   demo    build, and the programs that the demonstration calls
@@ -11,8 +11,10 @@
 #           crate into target/vm/tools
 #   bench   test, and the programs that the benchmarks compare fullstripe with
 #   deb     what `make test-deb` needs to make a Debian and a package
+#   deb-arm64  deb and arm64, and what making a Debian for 64-bit ARM needs beside them
 #   fresh   what `make test-fresh` needs to make Debian systems in folders
 #   prebuilt  build, and an emulator for programs of the other processor type
+#   arm64   prebuilt, and a compiler that builds for 64-bit ARM, with the C library of that type
 #
 # --dry-run prints what would be installed and changes nothing.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -21,6 +23,8 @@ source "$root/scripts/progress.sh"
 # One line per package: the smallest set it belongs to, its name in Debian, and a file or command that shows that it is
 # there if it was not installed as a Debian package.
 packages='\
+arm64  gcc-aarch64-linux-gnu aarch64-linux-gnu-gcc
+arm64  libc6-dev-arm64-cross /usr/aarch64-linux-gnu/include/stdio.h
 bench  btrfs-progs mkfs.btrfs
 bench  libisal-dev /usr/include/isa-l.h
 bench  qemu-system-common qemu-storage-daemon
@@ -28,6 +32,7 @@ build  gcc         cc
 build  libc6-dev   /usr/include/stdio.h
 build  make        make
 deb    binutils    readelf
+deb-arm64 arch-test arch-test
 deb    e2fsprogs   mkfs.ext4
 deb    mmdebstrap  mmdebstrap
 deb    util-linux  losetup
@@ -110,9 +115,11 @@ vm) wanted="build demo test vm" ;;
 vm-long) wanted="build demo test vm vm-long" ;;
 bench) wanted="build demo test bench" ;;
 deb) wanted="deb" ;;
+deb-arm64) wanted="build prebuilt arm64 deb deb-arm64" ;;
 fresh) wanted="fresh" ;;
 prebuilt) wanted="build prebuilt" ;;
-*) die "unknown set '$1': use build, demo, test, vm, vm-long, bench, deb, fresh or prebuilt." ;;
+arm64) wanted="build prebuilt arm64" ;;
+*) die "unknown set '$1': use build, demo, test, vm, vm-long, bench, deb, deb-arm64, fresh, prebuilt or arm64." ;;
 esac
 
 find_missing
