@@ -40,8 +40,8 @@ test-vm: build ## a real kernel in a virtual machine uses arrays of NVMe drives 
 	@scripts/setup.sh $(if $(filter --long --story --debian,$(ARGS)),vm-long,vm)
 	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -m vm $(ARGS)
 
-test-deb: build ## the Debian package is installed, upgraded, removed and purged in fresh Debians 12 and 13; needs root
-	@scripts/deb_test.sh
+test-deb: build ## the Debian package is installed, upgraded, removed and purged in fresh Debians 12 and 13; needs root (ARGS='--architecture arm64')
+	@scripts/deb_test.sh $(ARGS)
 
 test-faults: build ## histories of faults with fresh seeds, COUNT of them (3000), each twice
 	@scripts/faults.sh $(COUNT)

@@ -47,6 +47,7 @@ LANES = {
     **{f"mutants-engine-{part}": f"make test-mutants ARGS='--crate engine --shard {part}/3'" for part in (1, 2, 3)},
     "fuzz": "make fuzz SECONDS=5400",
     "deb": "make test-deb",
+    "deb-arm64": "make test-deb ARGS='--architecture arm64'",
     **{f"fresh-{release}-{user}": f"make test-fresh ARGS='--release {release} --user {user}'"
        for release in (12, 13) for user in ("root", "sudo")},
 }
