@@ -198,8 +198,15 @@ def watched(bench):
     return "an idle server was left alone, one that stood still was started again"
 
 
-# The first partition of the volume, which the kernel sees on both members too.
+# The first partition of the volume, which the kernel sees on both members too. The service counts as started while it waits for
+# members, which md may have held a moment before.
 PARTITIONED = """
+    tries=0
+    until [ -b /dev/fullstripe/vol0 ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 60 ] || fail "there is no device: $(journalctl -b -u """ + SERVICE + """ -o cat)"
+        sleep 1
+    done
     printf 'label: gpt\\nsize=200MiB\\n' | sfdisk -q /dev/fullstripe/vol0
     udevadm settle"""
 # Without Intel's platform md takes IMSM arrays only if this is in the environment of the mdadm that udev runs.
