@@ -9,7 +9,7 @@ import tempfile
 
 from common import Aim, Column, Comparison, Failed, Missing, PROGRAM, ROOT
 
-from vm import image, kernel
+from vm import image, kernel, releases
 from vm.guest import JOB_SECONDS
 from vm.machine import Machine
 
@@ -80,7 +80,7 @@ class Guest:
         if lacking:
             raise Missing(f"{', '.join(lacking)} not found (scripts/setup.sh vm)")
         STORE.mkdir(parents=True, exist_ok=True)
-        found = kernel.fetch(str(STORE))
+        found = kernel.fetch(str(STORE), releases.DEFAULT)
         root = image.build(found, str(PROGRAM), str(STORE))
         folder = self.cleaning.enter_context(tempfile.TemporaryDirectory(prefix="fullstripe-devices-"))
         machine = Machine(folder, found, root, str(PROGRAM), keep=False)
