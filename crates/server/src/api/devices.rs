@@ -68,18 +68,12 @@ pub async fn detach(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
 ) -> Result<Json<Done>, ApiError> {
-    blocking(app, move |app| {
-        let status = app.status()?;
-        names::volume(&status, &name)?;
-        let device = app.exports.detach(&app.shared, &name);
-        let device = device.map_err(|error| ApiError::conflict(format!("{error:#}")))?;
-        Ok(Json(Done {
-            text: format!(
-                "volume {name} is no block device any more; {} is removed",
-                device.path
-            ),
-            member: None,
-        }))
+    change(app, name, |app, name| {
+        let device = app.exports.detach(&app.shared, name)?;
+        Ok(format!(
+            "volume {name} is no block device any more; {} is removed",
+            device.path
+        ))
     })
     .await
 }
@@ -93,18 +87,26 @@ pub async fn end_export(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
 ) -> Result<Json<Done>, ApiError> {
+    change(app, name, |app, name| {
+        app.exports.end_export(&app.shared, name)?;
+        Ok(format!(
+            "volume {name} is not exported by NVMe over TCP any more; its block device stays"
+        ))
+    })
+    .await
+}
+
+/// Changes how a volume can be reached; `act` returns what was done, in one sentence.
+async fn change(
+    app: Arc<App>,
+    name: String,
+    act: fn(&App, &str) -> anyhow::Result<String>,
+) -> Result<Json<Done>, ApiError> {
     blocking(app, move |app| {
         let status = app.status()?;
         names::volume(&status, &name)?;
-        let ended = app.exports.end_export(&app.shared, &name);
-        let export = ended.map_err(|error| ApiError::conflict(format!("{error:#}")))?;
-        Ok(Json(Done {
-            text: format!(
-                "volume {name} is not exported at {} any more; its block device stays",
-                export.address
-            ),
-            member: None,
-        }))
+        let text = act(app, &name).map_err(|error| ApiError::conflict(format!("{error:#}")))?;
+        Ok(Json(Done { text, member: None }))
     })
     .await
 }

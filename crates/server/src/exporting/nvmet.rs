@@ -118,21 +118,25 @@ impl Nvmet {
 
     /// Removes the export of a volume, if there is one and nothing on this machine uses the device.
     pub(super) fn remove(&mut self, volume: &str, identity: [u8; 16], node: &str) -> Result<()> {
-        // What is not known may be there all the same: an export that was made although the answer was late.
-        if self.status(volume).is_some() || self.target.may_have(&identity) {
+        if self.may_be_exported(volume, &identity) {
             check_unused(volume, Path::new(node))?;
             self.take_away(volume, identity)?;
         }
         Ok(())
     }
 
-    /// Ends the export of a volume whose device stays, and returns what it was.
-    fn end(&mut self, volume: &str, identity: [u8; 16]) -> Result<NvmetStatus> {
-        let status = self.status(volume).cloned();
-        let status =
-            status.with_context(|| format!("volume {volume} is not exported by NVMe over TCP"))?;
-        self.take_away(volume, identity)?;
-        Ok(status)
+    /// Ends the export of a volume whose device stays.
+    fn end(&mut self, volume: &str, identity: [u8; 16]) -> Result<()> {
+        ensure!(
+            self.may_be_exported(volume, &identity),
+            "volume {volume} is not exported by NVMe over TCP"
+        );
+        self.take_away(volume, identity)
+    }
+
+    /// What is not known may be there all the same: an export that was made although the answer was late.
+    fn may_be_exported(&self, volume: &str, identity: &[u8; 16]) -> bool {
+        self.status(volume).is_some() || self.target.may_have(identity)
     }
 
     fn take_away(&mut self, volume: &str, identity: [u8; 16]) -> Result<()> {
@@ -308,11 +312,11 @@ impl Exports {
         errors
     }
 
-    /// Ends the export of a volume by NVMe over TCP, and returns what it was. The block device stays.
+    /// Ends the export of a volume by NVMe over TCP. The block device stays.
     ///
     /// # Errors
     /// One sentence: why it is still exported, or that it is not.
-    pub fn end_export(&self, shared: &Shared, volume: &str) -> Result<NvmetStatus> {
+    pub fn end_export(&self, shared: &Shared, volume: &str) -> Result<()> {
         let mut all = self.opened()?;
         all.nvmet.wait_no_more(volume);
         let one = all.started.iter().find(|one| one.name == volume);
