@@ -1,31 +1,17 @@
 //! Histories whose clients use block devices. A quarter of all seeds has devices; here all have.
 
+mod common;
+
+use common::counts_of;
 use engine::layout::Level;
 use sim::history::draw::{Clients, Wish};
 use sim::history::{Access, History, Mode};
-use sim::run::run;
 use sim::ublk::UblkCounts;
 use std::ops::Range;
 
-/// Runs the histories of these seeds with devices. Returns the counts of each.
 fn with_devices(seeds: Range<u64>, mode: Mode, level: Option<Level>) -> Vec<UblkCounts> {
-    let one = |seed: u64| {
-        let history = History::draw_with(seed, Wish { level, mode }, Clients::BlockDevices);
-        let outcome = run(&history, false);
-        let access = history.access;
-        assert_eq!(outcome.failure, None, "seed {seed} ({mode:?}), {access:?}");
-        outcome.counts.ublk
-    };
-    let half = |from: u64| {
-        let seeds = (seeds.start + from..seeds.end).step_by(2);
-        seeds.map(one).collect::<Vec<_>>()
-    };
-    std::thread::scope(|scope| {
-        let odd = scope.spawn(|| half(1));
-        let mut all = half(0);
-        all.extend(odd.join().expect("no history fails"));
-        all
-    })
+    let counts = counts_of(Clients::BlockDevices, seeds, mode, level);
+    counts.into_iter().map(|counts| counts.ublk).collect()
 }
 
 /// How many seeds reach what tags do rarely.

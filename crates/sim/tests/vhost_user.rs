@@ -1,31 +1,17 @@
 //! Histories whose clients are virtual machines. An eighth of all seeds has them; here all have.
 
+mod common;
+
+use common::counts_of;
 use engine::layout::Level;
 use sim::history::draw::{Clients, Wish};
 use sim::history::{Access, History, Mode};
-use sim::run::run;
 use sim::vhost_user::VhostUserCounts;
 use std::ops::Range;
 
-/// Runs the histories of these seeds with guests. Returns the counts of each.
 fn with_guests(seeds: Range<u64>, mode: Mode, level: Option<Level>) -> Vec<VhostUserCounts> {
-    let one = |seed: u64| {
-        let history = History::draw_with(seed, Wish { level, mode }, Clients::Guests);
-        let outcome = run(&history, false);
-        let access = history.access;
-        assert_eq!(outcome.failure, None, "seed {seed} ({mode:?}), {access:?}");
-        outcome.counts.vhost_user
-    };
-    let half = |from: u64| {
-        let seeds = (seeds.start + from..seeds.end).step_by(2);
-        seeds.map(one).collect::<Vec<_>>()
-    };
-    std::thread::scope(|scope| {
-        let odd = scope.spawn(|| half(1));
-        let mut all = half(0);
-        all.extend(odd.join().expect("no history fails"));
-        all
-    })
+    let counts = counts_of(Clients::Guests, seeds, mode, level);
+    counts.into_iter().map(|counts| counts.vhost_user).collect()
 }
 
 /// How many seeds reach what queues do rarely.
