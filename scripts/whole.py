@@ -43,7 +43,7 @@ LANES = {
     "threads": "make test-concurrency ARGS=threads",
     "arm": "make test-concurrency ARGS=arm",
     "planted": "make test-planted",
-    **{f"mutants-{crate}": f"make test-mutants ARGS='--crate {crate}'" for crate in ("assembly", "drives", "exports", "metadata")},
+    **{f"mutants-{crate}": f"make test-mutants ARGS='--crate {crate}'" for crate in ("assembly", "drives", "exports", "metadata", "server")},
     **{f"mutants-engine-{part}": f"make test-mutants ARGS='--crate engine --shard {part}/3'" for part in (1, 2, 3)},
     "fuzz": "make fuzz SECONDS=5400",
     "deb": "make test-deb",
