@@ -80,7 +80,7 @@ class Guest:
         if lacking:
             raise Missing(f"{', '.join(lacking)} not found (scripts/setup.sh vm)")
         STORE.mkdir(parents=True, exist_ok=True)
-        found = kernel.fetch(str(STORE), releases.DEFAULT)
+        found = kernel.fetch(str(STORE), releases.DEFAULT, kernel.DEFAULT)
         root = image.build(found, str(PROGRAM), str(STORE))
         folder = self.cleaning.enter_context(tempfile.TemporaryDirectory(prefix="fullstripe-devices-"))
         machine = Machine(folder, found, root, str(PROGRAM), keep=False)

@@ -1,19 +1,21 @@
 """Serves arrays of emulated NVMe drives in a virtual machine, to the block layer of a real kernel.
 
-usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--story] [--debian 13] [--binary FILE] [--patience N] [--keep]
-                                        [--list]
+usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--story] [--debian 13] [--kernel 6.1] [--binary FILE]
+                                        [--patience N] [--keep] [--list]
 
-Boots Debian's kernel 6.12 in QEMU, without hardware support and without root (kernel.py, image.py, machine.py). In the
+Boots Debian's kernel 6.12 (or 6.1) in QEMU, without hardware support and without root (kernel.py, image.py, machine.py). In the
 guest fullstripe serves its drives, a volume becomes a block device of the kernel (attach.py), and file systems,
 partitions, LVM and dm-crypt use it, while drives fail and are pulled out (cases). Some cases reboot a Debian with systemd
 (system.py): a Debian 12, unless --debian 13 asks for the next one, with its own kernel, mdadm, systemd and udev. Data is
-compared in full, byte by byte.
+compared in full, byte by byte. With --kernel 6.1, the kernel that Debian 12 installs by itself, what is by ublk elsewhere is by the
+kernel's NBD client.
 
 Prints a table, then the failed cases once more; the last line is 'N passed, N failed'. The exit code is 1 if a case
 fails. If the machine lacks a program, the script says which and runs nothing. Without --long only the cases of CI run
 (cases/__init__.py); some long ones only if --only names their group (cases/memory.py), or --story (cases/story.py).
 """
 import argparse
+import copy
 import os
 import resource
 import sys
@@ -45,6 +47,14 @@ def chosen(options):
     return [case for case in cases if all(word in case.full_name() for word in words)]
 
 
+def without_ublk(cases):
+    """The same cases where the kernel has no ublk."""
+    turned = [copy.copy(case) for case in cases]
+    for case in turned:
+        case.way = "kernel_nbd" if case.way == "ublk" else case.way
+    return list({case.full_name(): case for case in turned}.values())
+
+
 def run_all(machine, cases, release):
     """Prints and returns the outcomes."""
     print(HEAD, flush=True)
@@ -57,8 +67,10 @@ def run_all(machine, cases, release):
 
 def run_in(folder, options, cases):
     """Has everything that lasts only as long as the lane in `folder`."""
-    found = kernel.fetch(STORE, options.debian)
+    found = kernel.fetch(STORE, options.debian, options.kernel)
     print(f"kernel {found.version}", flush=True)
+    if not found.has_module("ublk_drv"):
+        cases = without_ublk(cases)
     program = os.path.abspath(options.binary)
     root = image.build(found, program, STORE)
     machine = Machine(folder, found, root, program, options.keep)
@@ -80,11 +92,14 @@ def main():
     parser.add_argument("--only", help="cases whose group and name contain all of these comma-separated words")
     parser.add_argument("--story", action="store_true", help="only the case that tells an array's first year")
     parser.add_argument("--debian", choices=releases.SUITES, default=releases.DEFAULT, help="the machines' release of Debian")
+    parser.add_argument("--kernel", choices=kernel.PACKAGES, default=kernel.DEFAULT, help="the machines' series of kernels")
     parser.add_argument("--patience", type=float, default=1,
                         help="wait this many times as long for the guest, on a machine that does other work too")
     parser.add_argument("--keep", action="store_true", help="keep the folders of the machines: drives, console, jobs")
     parser.add_argument("--list", action="store_true", help="list the cases and run none")
     options = parser.parse_args()
+    if options.debian != releases.DEFAULT and options.kernel != kernel.DEFAULT:
+        parser.error(f"Debian {options.debian} has no kernel {options.kernel}; leave out one of --debian and --kernel")
     guest.patience = options.patience
     cases = chosen(options)
     if options.list:

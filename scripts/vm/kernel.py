@@ -1,7 +1,7 @@
-"""The guest's kernel: Debian's newest 6.12 that apt knows here, downloaded once and unpacked, not installed.
+"""The guest's kernel: the newest of a series that apt knows here, downloaded once and unpacked, not installed.
 
-Debian 12 has it in its security archive, Debian 13 as its own kernel. `apt-get download` needs no root. The unpacked
-kernel stays in target/vm until the next version comes.
+The series is 6.12, which Debian 12 has in its security archive and Debian 13 as its own kernel, or 6.1, which is Debian 12's own
+and has no ublk. `apt-get download` needs no root. The unpacked kernel stays in target/vm until the next version comes.
 
 Where the machines are to have Debian 13, whatever runs here, the kernel is the one that mmdebstrap finds for that release.
 It stays until its folder is removed.
@@ -16,7 +16,12 @@ from interop.requirement import Failed, require
 
 from . import releases
 
-PACKAGE = re.compile(r"^linux-image-(6\.12\.(\d+)\+deb\d+-amd64)(-unsigned)?$")
+# By series, the names of its packages: the version, in it the number that grows, and the end of unsigned packages' names.
+PACKAGES = {
+    "6.12": re.compile(r"^linux-image-(6\.12\.(\d+)\+deb\d+-amd64)(-unsigned)?$"),
+    "6.1": re.compile(r"^linux-image-(6\.1\.0-(\d+)-amd64)(-unsigned)?$"),
+}
+DEFAULT = "6.12"
 DOWNLOAD_SECONDS = 300
 EXTRACT_SECONDS = 900
 
@@ -30,20 +35,25 @@ class Kernel:
         self.image = os.path.join(folder, "boot", f"vmlinuz-{version}")
         self.modules = os.path.join(folder, "lib/modules", version)
 
+    def has_module(self, name):
+        """Whether the kernel has a part as a module."""
+        with open(os.path.join(self.modules, "modules.dep"), encoding="ascii") as file:
+            return any(os.path.basename(line.partition(":")[0]).split(".")[0] == name for line in file)
+
 
 def order_of_version(found):
     """The newest version is the largest; of one version, the signed package, which Debian 13 has, is taken first."""
     return int(found[2]), not found[3]
 
 
-def newest(names):
-    """The match of the newest package's name, or None."""
-    return max(filter(None, map(PACKAGE.match, names)), key=order_of_version, default=None)
+def newest(series, names):
+    """The match of the newest package's name of a series, or None."""
+    return max(filter(None, map(PACKAGES[series].match, names)), key=order_of_version, default=None)
 
 
-def offered():
-    """The names of the kernel packages that apt can download."""
-    told = subprocess.run(["apt-cache", "pkgnames", "linux-image-6.12."], capture_output=True, text=True, check=False)
+def offered(series):
+    """The names of a series' packages that apt can download."""
+    told = subprocess.run(["apt-cache", "pkgnames", f"linux-image-{series}."], capture_output=True, text=True, check=False)
     return told.stdout.split()
 
 
@@ -97,20 +107,18 @@ def put(folder, fill, what):
     os.rename(fresh, folder)
 
 
-def newest_known(store):
-    """The newest kernel that apt knows, from the folder `store` or freshly downloaded."""
-    found = newest(offered())
-    if not found:
-        kept = [name.removeprefix("kernel-") for name in os.listdir(store) if name.startswith("kernel-")]
-        found = newest(f"linux-image-{version}" for version in kept)
-        require(found, "apt knows no kernel 6.12: run 'apt-get update' as root, with Debian's security archive among"
-                       " apt's sources, then this again")
+def newest_known(store, series):
+    """The newest kernel of a series that apt knows, from the folder `store` or freshly downloaded."""
+    kept = [name.removeprefix("kernel-") for name in os.listdir(store) if name.startswith("kernel-")]
+    found = newest(series, offered(series)) or newest(series, (f"linux-image-{version}" for version in kept))
+    require(found, f"apt knows no kernel {series}: run 'apt-get update' as root, with Debian 12's archive and its security archive"
+                   " among apt's sources, then this again")
     folder = os.path.join(store, f"kernel-{found[1]}")
     if not os.path.isdir(folder):
         put(folder, lambda fresh: unpack(found[0], fresh), f"the package {found[0]}")
-        for other in glob.glob(os.path.join(store, "kernel-*")):
-            if other != folder:
-                shutil.rmtree(other)
+        for version in kept:
+            if newest(series, [f"linux-image-{version}"]):
+                shutil.rmtree(os.path.join(store, f"kernel-{version}"))
     return Kernel(folder, found[1])
 
 
@@ -123,6 +131,6 @@ def of_suite(store, suite):
     return Kernel(folder, version)
 
 
-def fetch(store, release):
-    """Returns the kernel for machines with this release of Debian."""
-    return newest_known(store) if release == releases.DEFAULT else of_suite(store, releases.SUITES[release])
+def fetch(store, release, series):
+    """Returns the kernel for machines with this release of Debian: of a series, unless the release has only one."""
+    return newest_known(store, series) if release == releases.DEFAULT else of_suite(store, releases.SUITES[release])
