@@ -7,6 +7,8 @@ attach_ublk.sh.
 import os
 
 WAYS = ["nbd", "kernel_nbd", "ublk"]
+# How the paths of their devices begin.
+NODES = {"nbd": "/dev/nbd", "kernel_nbd": "/dev/nbd", "ublk": "/dev/ublkb"}
 SCRIPTS = [os.path.join(os.path.dirname(os.path.abspath(__file__)), f"attach_{way}.sh") for way in WAYS]
 PROGRAMS = ["nbd-client", "nbdinfo"]
 # Debian's packages of these programs.

@@ -5,6 +5,7 @@ import shutil
 
 from interop.requirement import require
 
+from . import attach
 from .guest import JOB_SECONDS
 from .machine import DRIVE_BYTES, drive
 
@@ -18,6 +19,8 @@ class Bench:
         self.guest = guest
         self.sector_bytes = case.sector_bytes
         self.way = case.way
+        # How the paths of this way's devices begin, if it makes any.
+        self.node = attach.NODES.get(case.way, "")
         self.random = random.Random(case.full_name())
         self.share = os.path.join(guest.place, "host")
         for name in os.listdir(self.share):
@@ -27,7 +30,7 @@ class Bench:
 
     def run(self, script, seconds=JOB_SECONDS):
         """Runs a job, which has the functions of guest.sh, and returns what it printed. The case fails if the job does."""
-        code, printed = self.guest.do(f"way={self.way}\n. /guest.sh\n{script}\n", seconds)
+        code, printed = self.guest.do(f"way={self.way} node={self.node}\n. /guest.sh\n{script}\n", seconds)
         printed = printed.strip()
         why = "took too long" if code in (137, 143) else f"ended with {code}"
         require(code == 0, f"the job {why}: {printed[-MOST_WORDS:]}")

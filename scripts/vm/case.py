@@ -15,10 +15,10 @@ class Case:
     runs a Debian with systemd, and its bench is a SystemBench. With `built` it needs a program
     that has to be built (image.py). With `by_name` it runs only when its group is asked for. With `boots` it is `run(case, machine)`, which
     boots a guest of its own. `way` is how volumes become block devices (attach.py). `drive_bytes` is the size of each drive of a
-    case with `reboots`."""
+    case with `reboots`. With `needs_ublk` it makes no sense on a kernel without ublk."""
 
     def __init__(self, group, name, run, sector_bytes=512, reboots=False, built=False, way="nbd", by_name=False, boots=False,
-                 drive_bytes=DRIVE_BYTES):
+                 drive_bytes=DRIVE_BYTES, needs_ublk=False):
         self.group = group
         self.name = name
         self.run = run
@@ -29,6 +29,7 @@ class Case:
         self.by_name = by_name
         self.boots = boots
         self.drive_bytes = drive_bytes
+        self.needs_ublk = needs_ublk
 
     def full_name(self):
         return f"{self.group}: {self.name} by {self.way}"

@@ -312,7 +312,7 @@ def with_load(script):
 
 def cases():
     return [
-        Case("nvmet", "RAID 5 of 4: a member fails, the server is killed", exported, way="ublk"),
-        Case("nvmet", "RAID 5 of 4, of the settings file", at_boot, way="ublk"),
-        Case("nvmet", "the package's server, by IPv6", packaged, reboots=True, way="ublk"),
+        Case("nvmet", "RAID 5 of 4: a member fails, the server is killed", exported, way="ublk", needs_ublk=True),
+        Case("nvmet", "RAID 5 of 4, of the settings file", at_boot, way="ublk", needs_ublk=True),
+        Case("nvmet", "the package's server, by IPv6", packaged, reboots=True, way="ublk", needs_ublk=True),
     ]

@@ -41,7 +41,7 @@ MOUNTED_AT_BOOT = """
     done""".format(service=SERVICE)
 REFUSED = """
     ! dpkg --remove fullstripe > /run/said 2>&1 || fail "a package was removed while its array was mounted: $(cat /run/said)"
-    grep -q 'volume vol0 (/dev/ublkb0) is in use by the file system mounted at /data; release it first: umount /data' /run/said ||
+    grep -q "volume vol0 (${{node}}0) is in use by the file system mounted at /data; release it first: umount /data" /run/said ||
         fail "the removal was refused with other words: $(cat /run/said)"
     dpkg -s fullstripe | grep -q '^Status: .* ok installed' || fail "$(dpkg -s fullstripe)"
     systemctl is-active {service}""".format(service=SERVICE)
@@ -293,8 +293,8 @@ OF_MD = """
     mount /data""" + FILES
 TAKEN_OVER = """
     ! grep '^md' /proc/mdstat || fail "md still has an array"
-    [ "$(readlink -f /dev/fullstripe/*)" = /dev/ublkb0 ] || fail "there is $(ls -l /dev/fullstripe)"
-    [ "$(findmnt -n -o SOURCE /data)" = /dev/ublkb0 ] || fail "mounted is $(findmnt -n /data)"
+    [ "$(readlink -f /dev/fullstripe/*)" = ${node}0 ] || fail "there is $(ls -l /dev/fullstripe)"
+    [ "$(findmnt -n -o SOURCE /data)" = ${node}0 ] || fail "mounted is $(findmnt -n /data)"
     fullstripe status --check"""
 
 

@@ -62,7 +62,7 @@ OWNERS = """
     done
     served=$(systemctl list-units --all --plain --no-legend 'fullstripe@*' | cut -d ' ' -f 1)
     [ "$served" = {service} ] || fail "started are $served"
-    case $(readlink -f $(findmnt -n -o SOURCE /data)) in /dev/ublkb*) ;; *) fail "/data is $(findmnt /data)" ;; esac
+    case $(readlink -f $(findmnt -n -o SOURCE /data)) in $node*) ;; *) fail "/data is $(findmnt /data)" ;; esac
     fullstripe status --check || fail "$(fullstripe status)" """
 # Every command that takes drives refuses those of the root, in one sentence.
 REFUSED = """

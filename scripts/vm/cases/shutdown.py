@@ -83,7 +83,7 @@ def busy(bench):
     bench.reboot()
     bench.run(BEGIN + THERE.format(service=SERVICE) + BEFORE + "\nhealthy", 200)
     before = bench.read("before").decode(errors="replace")
-    words = "the machine goes down while volume vol0 (/dev/ublkb0) is in use by the file system mounted at /mnt"
+    words = f"the machine goes down while volume vol0 ({bench.node}0) is in use by the file system mounted at /mnt"
     require(words in before, f"when the machine went down, the server said {before}")
     for words in ("resync", "corrected parity"):
         has(bench, words, there=False)
