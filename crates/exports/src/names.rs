@@ -15,7 +15,10 @@ use std::path::{Path, PathBuf};
 
 /// Where fullstripe's udev rules look for what is to be known of a device.
 const PROPERTIES: &str = "/run/fullstripe/devices";
-/// Where the kernel is asked to announce a device.
+/// The properties of a device.
+const UUID: &str = "FULLSTRIPE_UUID";
+const NAME: &str = "FULLSTRIPE_NAME";
+/// Where the kernel lists block devices, and is asked to announce one.
 const DEVICES: &str = "/sys/class/block";
 
 /// A device's name. Dropping it takes the name away, unless another device has it by now.
@@ -104,6 +107,23 @@ pub struct Given {
     pub node: PathBuf,
     /// The name of the volume, or its UUID where udev makes no link of that name.
     pub volume: String,
+    /// The volume's UUID, as mdadm prints it.
+    pub uuid: String,
+}
+
+impl Given {
+    /// Whether the kernel has the device.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        is_there(Path::new(DEVICES), &self.node)
+    }
+}
+
+/// Whether the kernel has the device, and it has a size: a device of the NBD client stays without one when it is given up.
+fn is_there(devices: &Path, node: &Path) -> bool {
+    let name = node.file_name().unwrap_or_default();
+    let size = std::fs::read_to_string(devices.join(name).join("size"));
+    size.is_ok_and(|size| size.trim() != "0")
 }
 
 /// All such devices, in the order of the kernel's names.
@@ -129,25 +149,27 @@ fn given_in(folder: &Path) -> Result<Vec<Given>> {
         };
         found.push(Given {
             node: Path::new("/dev").join(entry.file_name()),
-            volume: volume_in(&text),
+            volume: value_in(&text, NAME)
+                .or_else(|| value_in(&text, UUID))
+                .unwrap_or_default(),
+            uuid: value_in(&text, UUID).unwrap_or_default(),
         });
     }
     found.sort_by(|one, other| one.node.cmp(&other.node));
     Ok(found)
 }
 
-/// The name of the volume in a device's properties, else its UUID.
-fn volume_in(text: &str) -> String {
-    let value = |key| text.lines().find_map(|line| line.strip_prefix(key));
-    let named = value("FULLSTRIPE_NAME=").or_else(|| value("FULLSTRIPE_UUID="));
-    named.unwrap_or_default().to_owned()
+/// The value of `key` among a device's properties.
+fn value_in(text: &str, key: &str) -> Option<String> {
+    let value = |line: &str| Some(line.strip_prefix(key)?.strip_prefix('=')?.to_owned());
+    text.lines().find_map(value)
 }
 
 /// The properties of a device, as udev reads them.
 fn text(offer: &Offer) -> String {
-    let mut text = format!("FULLSTRIPE_UUID={}\n", Uuid(offer.identity));
+    let mut text = format!("{UUID}={}\n", Uuid(offer.identity));
     if offer.name.chars().all(may_be_in_a_link) {
-        text += &format!("FULLSTRIPE_NAME={}\n", offer.name);
+        text += &format!("{NAME}={}\n", offer.name);
     }
     text
 }
@@ -184,21 +206,30 @@ mod tests {
         let (named, nameless) = (offer("vol0"), offer("two words"));
         std::fs::write(folder.path().join("ublkb1"), text(&nameless)).unwrap();
         std::fs::write(folder.path().join("nbd0"), text(&named)).unwrap();
-        let device = |node: &str, volume: String| Given {
-            node: PathBuf::from(node),
-            volume,
-        };
         let uuid = Uuid(nameless.identity).to_string();
+        let device = |node: &str, volume: &str| Given {
+            node: PathBuf::from(node),
+            volume: volume.to_owned(),
+            uuid: uuid.clone(),
+        };
         assert_eq!(
             given_in(folder.path()).unwrap(),
-            [
-                device("/dev/nbd0", "vol0".to_owned()),
-                device("/dev/ublkb1", uuid)
-            ]
+            [device("/dev/nbd0", "vol0"), device("/dev/ublkb1", &uuid)]
         );
         std::fs::create_dir(folder.path().join("nbd1")).unwrap();
         let error = given_in(folder.path()).unwrap_err();
         assert!(error.to_string().contains("nbd1"), "{error}");
+    }
+
+    #[test]
+    fn a_device_with_a_size_is_there() {
+        let root = tempfile::tempdir().unwrap();
+        for (name, size) in [("ublkb0", "2048\n"), ("nbd0", "0\n")] {
+            std::fs::create_dir(root.path().join(name)).unwrap();
+            std::fs::write(root.path().join(name).join("size"), size).unwrap();
+        }
+        let is_there = |node: &str| is_there(root.path(), Path::new(node));
+        assert!(is_there("/dev/ublkb0") && !is_there("/dev/nbd0") && !is_there("/dev/ublkb1"));
     }
 
     #[test]
