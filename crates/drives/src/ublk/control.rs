@@ -30,9 +30,12 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(20);
 pub enum ControlError {
     /// The control device is missing.
     #[error(
-        "this kernel has no ublk: {CONTROL} is missing; load its module with 'modprobe ublk_drv' (Linux 6.1 or newer)"
+        "this kernel has no ublk: {CONTROL} is missing; load its module with 'modprobe ublk_drv' (Linux 6.4 or newer)"
     )]
     Missing,
+    /// The kernel does not know the commands by the numbers that this program gives them: those of Linux 6.4.
+    #[error("this kernel's ublk is older than that of Linux 6.4, which fullstripe needs")]
+    Older,
     /// The kernel crashes when a device is made: see [`super::crashes`].
     #[error(
         "Linux {0} crashes when a ublk device is made, which only a reboot mends; boot another kernel, such as 6.18.6 or Ubuntu's 6.17.0-41"
@@ -103,6 +106,19 @@ impl Control {
             data: ManuallyDrop::new(Box::new([0; DATA_BYTES])),
             waits: false,
         })
+    }
+
+    /// Checks that the kernel knows the commands by their numbers, which are those of Linux 6.4 (`UBLK_F_CMD_IOCTL_ENCODE`).
+    /// It is told to make a device without saying which: a kernel that knows what is meant says that this is invalid, and an
+    /// older one that there is no such device.
+    ///
+    /// # Errors
+    /// [`ControlError::Older`], or the control device does not answer.
+    pub fn knows_the_commands(&mut self) -> Result<(), ControlError> {
+        /// The kernel would choose the number of a new device. No device has it.
+        const ANY: u32 = u32::MAX;
+        let operation = control_command::ADD_DEVICE;
+        judge_empty_order(self.command("make a ublk device", operation, of(ANY), false, PROMPT))
     }
 
     /// Makes a device, which is not started yet. Returns it as the kernel has made it: perhaps with fewer queues.
@@ -324,6 +340,16 @@ impl Control {
     }
 }
 
+/// What the answer to an order for a device that says nothing of it tells about the kernel.
+fn judge_empty_order(answer: Result<(), ControlError>) -> Result<(), ControlError> {
+    match answer {
+        Err(error) if error.is(Errno::INVAL) => Ok(()),
+        Err(error) if error.is(Errno::NODEV) => Err(ControlError::Older),
+        Err(error) => Err(error),
+        Ok(()) => panic!("the kernel has made a ublk device of which it was told nothing"),
+    }
+}
+
 impl Drop for Control {
     fn drop(&mut self) {
         if !self.waits {
@@ -368,3 +394,22 @@ const _: () = assert!(
     CONTROL_BYTES <= 80,
     "the argument fits into a submission entry"
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(errno: Errno) -> ControlError {
+        let what = "make a ublk device";
+        ControlError::Refused { what, errno }
+    }
+
+    #[test]
+    fn a_kernel_that_takes_the_order_for_a_mistake_knows_it() {
+        assert!(judge_empty_order(Err(refused(Errno::INVAL))).is_ok());
+        let older = judge_empty_order(Err(refused(Errno::NODEV)));
+        assert!(matches!(older, Err(ControlError::Older)), "{older:?}");
+        let other = judge_empty_order(Err(refused(Errno::PERM))).unwrap_err();
+        assert!(other.is(Errno::PERM), "{other}");
+    }
+}

@@ -1,4 +1,4 @@
-//! ublk: block devices of this machine whose requests a process serves through its io_uring (Linux 6.1 or newer, module
+//! ublk: block devices of this machine whose requests a process serves through its io_uring (Linux 6.4 or newer, module
 //! `ublk_drv`).
 //!
 //! A device is made, started and removed by commands to `/dev/ublk-control` ([`Control`]). Its requests arrive in queues.

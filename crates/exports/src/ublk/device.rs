@@ -118,7 +118,7 @@ impl Device {
     ) -> Result<()> {
         ensure!(
             info.features.include(FEATURES),
-            "this kernel's ublk cannot keep a device when its process ends; Linux 6.1 or newer is needed"
+            "this kernel's ublk cannot keep a device when its process ends; Linux 6.4 or newer is needed"
         );
         let shape = shape_of(&info);
         control.set_parameters(self.number, &limits::parameters(offer, shape))?;

@@ -45,14 +45,16 @@ fn may_be_left(error: &ControlError) -> bool {
 }
 
 impl UblkExport {
-    /// Checks that the kernel has ublk and that this process may use it.
+    /// Checks that the kernel has ublk, of Linux 6.4 or newer, and that this process may use it.
     #[must_use]
     pub fn bind(at_start: AtStart) -> Bind {
         Bind {
             kind: KIND,
             is_needed: at_start == AtStart::All,
             make: Box::new(move |surroundings| {
-                if let Err(error) = Control::open() {
+                if let Err(error) =
+                    Control::open().and_then(|mut control| control.knows_the_commands())
+                {
                     if at_start == AtStart::LeftOver && may_be_left(&error) {
                         (surroundings.say)(&format_args!(
                             "whether an earlier server has left ublk devices with requests that wait cannot be told: {error}"
