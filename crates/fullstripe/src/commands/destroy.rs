@@ -4,6 +4,7 @@
 //! of the container should be named: a drive that is not named keeps a record that still lists the volume. Events and
 //! settings that the server has kept ([`container::state_folder`]) stay too, so that the backup can restore the array.
 
+use crate::commands::waiting;
 use crate::terminal::print::{print_json, print_text};
 use anyhow::Result;
 use container::conflicts;
@@ -63,6 +64,7 @@ pub fn run(args: &DestroyArgs) -> Result<ExitCode> {
 
 fn destroy(args: &DestroyArgs) -> Result<ExitCode> {
     let drives = for_change(&args.drives)?;
+    waiting::refuse(&drives)?;
     if !args.force {
         conflicts::refuse(&drives)?;
     }

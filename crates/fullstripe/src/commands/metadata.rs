@@ -3,6 +3,7 @@
 //! The file's format is that of [`container::backup`]; backups of other commands are restored the same way. A copy is
 //! written back only to the drive from which it was made, identified by serial and size.
 
+use crate::commands::waiting;
 use crate::terminal::print::{print_json, print_text};
 use anyhow::Result;
 use container::backup::Backup;
@@ -122,6 +123,7 @@ fn save(args: &SaveArgs) -> Result<ExitCode> {
 fn restore(args: &RestoreArgs) -> Result<ExitCode> {
     let file = Backup::read(&args.file)?;
     let drives = for_change(&args.drives)?;
+    waiting::refuse(&drives)?;
     let restore = Restore::new(&file, &args.file, &drives, args.partial)?;
     if !args.yes {
         return Err(refused(format!(

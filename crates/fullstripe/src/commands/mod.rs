@@ -39,4 +39,5 @@ mod progress;
 pub mod serve;
 pub mod sim;
 pub mod upgrade;
+mod waiting;
 pub mod write_hole;

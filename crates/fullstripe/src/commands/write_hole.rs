@@ -1,6 +1,7 @@
 //! `write-hole`: switches the protection of writes that a crash interrupts, while the volume is not being served: a
 //! write-hole log, a write-intent bitmap, or nothing ([`container::write_hole`]).
 
+use crate::commands::waiting;
 use crate::terminal::print::{print_json, print_text};
 use anyhow::Result;
 use container::conflicts;
@@ -77,6 +78,7 @@ pub fn run(args: &WriteHoleArgs) -> Result<ExitCode> {
 
 fn switch(args: &WriteHoleArgs) -> Result<ExitCode> {
     let drives = for_change(&args.drives)?;
+    waiting::refuse(&drives)?;
     conflicts::refuse(&drives)?;
     let wanted = args.protection.policy();
     let backup = write_hole::switch(&args.name, &drives, wanted, args.backup.as_deref())?;

@@ -4,6 +4,7 @@
 //! being served is refused. Then md's view of their records is checked ([`container::for_md`]).
 
 use super::{Report, SiteArgs, change_settings, programs};
+use crate::commands::waiting;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use container::machine::FoundMembers;
@@ -54,6 +55,7 @@ pub fn run(args: &ReleaseArgs) -> Result<ExitCode> {
         unreadable,
     } = machine.members_of(&uuid)?;
     let claimed = claim(&members)?;
+    waiting::refuse(&members)?;
     let mut notes = for_md::check(&members, programs::mdadm_version(&machine))?;
     notes.extend(unreadable);
     let change = change_settings(

@@ -6,6 +6,7 @@ mod summary;
 use super::bar::Bar;
 use super::write_hole::WriteHole;
 use crate::commands::arguments::{check_chunk, parse_level, parse_size};
+use crate::commands::waiting;
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, anyhow, bail};
 use assembly::level::in_format;
@@ -95,6 +96,7 @@ fn create(args: &CreateArgs) -> Result<ExitCode> {
         .check_members(args.drives.len())
         .map_err(anyhow::Error::msg)?;
     let drives = for_change(&args.drives)?;
+    waiting::refuse(&drives)?;
     // The bar shows no rate: zeroing transfers no data, so bytes per second would not be the drive's speed.
     let bar = OnceLock::new();
     let watch = |more_bytes, all_bytes| {
