@@ -1,14 +1,17 @@
 //! The commands that change something and return at once.
 
 use super::{Reach, volume_name};
+use crate::commands::boot::in_use;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use container::refusal::refused;
 use drives::spec::{MemberSpec, Target, parse_size};
 use hyper::Method;
 use models::library::is_file;
 use server::api::schema::{Done, RateRequest, SpareRequest};
 use server::client::{ClientError, encode};
 use server::status::Status;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -48,12 +51,15 @@ pub struct RateArgs {
     reach: Reach,
 }
 
-/// Whether to wait.
+/// How to stop.
 #[derive(Args, Debug)]
 pub struct StopArgs {
     /// Wait until the process has ended
     #[arg(long)]
     wait: bool,
+    /// Stop although a block device is in use: what uses it waits until the array is served again
+    #[arg(long)]
+    leave_devices: bool,
     #[command(flatten)]
     reach: Reach,
 }
@@ -157,10 +163,14 @@ pub fn rate(args: &RateArgs) -> Result<ExitCode> {
 /// `stop`.
 ///
 /// # Errors
-/// See [`ClientError`]; with `--wait` also when the process does not end in time.
+/// See [`ClientError`]; with `--wait` also when the process does not end in time. A device in use is a refusal without
+/// `--leave-devices`.
 pub fn stop(args: &StopArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
     let before = client.get::<Status>("/v1/status").unwrap_or_default();
+    if !args.leave_devices {
+        refuse_devices_in_use(&before)?;
+    }
     let done: Done = client.order(Method::POST, "/v1/stop")?;
     if !args.wait {
         return answered(&args.reach, &done);
@@ -184,6 +194,20 @@ pub fn stop(args: &StopArgs) -> Result<ExitCode> {
     }
     let text = stopped(&last);
     answered(&args.reach, &Done { text, member: None })
+}
+
+/// Refuses while something uses a block device of the array: it would wait, and `umount` too, until the array is served again.
+fn refuse_devices_in_use(status: &Status) -> Result<()> {
+    let devices = status.volumes.iter().filter_map(|volume| {
+        let device = volume.device.as_ref()?;
+        Some((volume.name.as_str(), Path::new(&device.node)))
+    });
+    let Some(used) = in_use::refusal(devices) else {
+        return Ok(());
+    };
+    Err(refused(format!(
+        "{used}; with --leave-devices it waits until the array is served again"
+    )))
 }
 
 /// The sentence about an array that has ended; `last` is its last status.

@@ -38,7 +38,13 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 42] = [
     ),
     (
         "stop",
-        &[("fullstripe stop --wait", "return when the drives are free")],
+        &[
+            ("fullstripe stop --wait", "return when the drives are free"),
+            (
+                "fullstripe stop --leave-devices",
+                "although a volume is mounted, which waits for the next server",
+            ),
+        ],
     ),
     (
         "assemble",

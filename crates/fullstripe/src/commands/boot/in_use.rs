@@ -1,14 +1,14 @@
-//! Answers whether a block device of fullstripe is in use, and by whom. The script that removes a package asks this before it
-//! stops the servers: whatever uses a device whose server has ended waits until the next server of that array, which a removed
-//! program cannot start.
+//! Answers whether a block device of fullstripe is in use, and by whom. `stop` asks this, and the script that removes a package,
+//! before a server is stopped: whatever uses a device whose server has ended waits until the next server of that array, which a
+//! removed program cannot start.
 //!
-//! Devices are found by what their servers wrote about them ([`exports::names`]), so those of servers that were started by hand
+//! For the package, devices are found by what their servers wrote about them ([`exports::names`]), so those of servers that were started by hand
 //! are among them, and those that wait for their next server.
 
 use anyhow::Result;
 use container::refusal::refused;
 use drives::holders::{Holder, openers, process_in_words, users};
-use exports::names::{Given, given};
+use exports::names::given;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::Path;
@@ -19,30 +19,40 @@ use std::path::Path;
 /// A refusal that names each device that is in use, its users, and how they release it; or the devices cannot be found out.
 pub fn refuse_used() -> Result<()> {
     let devices = given()?;
-    let used: Vec<(Given, Vec<Holder>)> = devices
-        .into_iter()
-        .map(|device| {
-            let users = users_of(&device.node);
-            (device, users)
-        })
-        .filter(|(_, users)| !users.is_empty())
-        .collect();
-    match used.is_empty() {
-        true => Ok(()),
-        false => Err(refused(sentence(&used))),
-    }
+    let named = devices
+        .iter()
+        .map(|device| (device.volume.as_str(), device.node.as_path()));
+    refusal(named).map_or(Ok(()), |sentence| Err(refused(sentence)))
+}
+
+/// Which of these volumes' devices are in use, by whom, and how they release it: a sentence. `None` if none of them is.
+pub fn refusal<'a>(devices: impl Iterator<Item = (&'a str, &'a Path)>) -> Option<String> {
+    let used = used(devices);
+    (!used.is_empty()).then(|| sentence(&used))
 }
 
 /// Which of these volumes' devices are in use, and by whom: part of a sentence. `None` if none of them is.
 pub(in crate::commands) fn in_use<'a>(
     devices: impl Iterator<Item = (&'a str, &'a Path)>,
 ) -> Option<String> {
-    let uses: Vec<String> = devices
-        .map(|(volume, node)| (volume, node, users_of(node)))
-        .filter(|(_, _, users)| !users.is_empty())
-        .map(|(volume, node, users)| use_of(volume, node, &users))
-        .collect();
+    let uses: Vec<String> = used(devices).iter().map(Used::in_words).collect();
     (!uses.is_empty()).then(|| words::and(&uses))
+}
+
+/// A volume's device that is in use.
+struct Used<'a> {
+    volume: &'a str,
+    node: &'a Path,
+    users: Vec<Holder>,
+}
+
+fn used<'a>(devices: impl Iterator<Item = (&'a str, &'a Path)>) -> Vec<Used<'a>> {
+    let looked_at = devices.map(|(volume, node)| Used {
+        volume,
+        node,
+        users: users_of(node),
+    });
+    looked_at.filter(|one| !one.users.is_empty()).collect()
 }
 
 /// Who has mounted or claimed the device. A device that the kernel does not have any more is not in use.
@@ -76,22 +86,19 @@ fn users_of(node: &Path) -> Vec<Holder> {
     )]
 }
 
-fn use_of(volume: &str, node: &Path, users: &[Holder]) -> String {
-    let who: Vec<&str> = users.iter().map(|user| user.who.as_str()).collect();
-    let node = node.display();
-    format!("volume {volume} ({node}) is in use by {}", words::and(&who))
+impl Used<'_> {
+    fn in_words(&self) -> String {
+        let who: Vec<&str> = self.users.iter().map(|user| user.who.as_str()).collect();
+        let (volume, node) = (self.volume, self.node.display());
+        format!("volume {volume} ({node}) is in use by {}", words::and(&who))
+    }
 }
 
 /// What uses which device, and what releases them.
-fn sentence(used: &[(Given, Vec<Holder>)]) -> String {
-    let uses: Vec<String> = used
-        .iter()
-        .map(|(device, users)| use_of(&device.volume, &device.node, users))
-        .collect();
-    let releases: Vec<&str> = used
-        .iter()
-        .flat_map(|(_, users)| users.iter().map(|user| user.release.as_str()))
-        .collect();
+fn sentence(used: &[Used]) -> String {
+    let uses: Vec<String> = used.iter().map(Used::in_words).collect();
+    let users = used.iter().flat_map(|one| &one.users);
+    let releases: Vec<&str> = users.map(|user| user.release.as_str()).collect();
     format!(
         "{}; release it first: {}",
         words::and(&uses),
@@ -103,21 +110,22 @@ fn sentence(used: &[(Given, Vec<Holder>)]) -> String {
 mod tests {
     use super::*;
 
-    fn device(node: &str, volume: &str) -> Given {
-        Given {
-            node: node.into(),
-            volume: volume.to_owned(),
-        }
-    }
-
     #[test]
     fn every_user_is_named_with_what_releases_the_device() {
         let mounted = Holder::new("the file system mounted at /mnt", "umount /mnt");
         let mapped = Holder::new("LUKS volume safe (dm-0)", "cryptsetup close safe");
-        let one = (device("/dev/ublkb0", "vol0"), vec![mounted]);
-        let other = (device("/dev/nbd0", "vol1"), vec![mapped]);
-        insta::assert_snapshot!(sentence(std::slice::from_ref(&one)), @"volume vol0 (/dev/ublkb0) is in use by the file system mounted at /mnt; release it first: umount /mnt");
-        insta::assert_snapshot!(sentence(&[one, other]), @"volume vol0 (/dev/ublkb0) is in use by the file system mounted at /mnt and volume vol1 (/dev/nbd0) is in use by LUKS volume safe (dm-0); release it first: umount /mnt; cryptsetup close safe");
+        let one = || Used {
+            volume: "vol0",
+            node: Path::new("/dev/ublkb0"),
+            users: vec![mounted.clone()],
+        };
+        let other = Used {
+            volume: "vol1",
+            node: Path::new("/dev/nbd0"),
+            users: vec![mapped],
+        };
+        insta::assert_snapshot!(sentence(&[one()]), @"volume vol0 (/dev/ublkb0) is in use by the file system mounted at /mnt; release it first: umount /mnt");
+        insta::assert_snapshot!(sentence(&[one(), other]), @"volume vol0 (/dev/ublkb0) is in use by the file system mounted at /mnt and volume vol1 (/dev/nbd0) is in use by LUKS volume safe (dm-0); release it first: umount /mnt; cryptsetup close safe");
     }
 
     #[test]

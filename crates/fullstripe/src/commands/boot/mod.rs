@@ -9,7 +9,7 @@
 pub mod answers;
 pub mod enable;
 mod hibernation;
-pub(super) mod in_use;
+pub mod in_use;
 mod kernel_log;
 pub(super) mod programs;
 pub mod release;
