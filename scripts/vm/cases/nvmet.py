@@ -130,7 +130,7 @@ ENDS = COMMON + LOAD_ENDS + """
     # What this machine uses stays exported, also when the server stops, and the next one takes it over.
     mount_fs ext4 $(device_of 0) /mnt
     refused 'volume vol0 is in use by the file system mounted at /mnt' detach vol0
-    fullstripe stop --wait
+    fullstripe stop --wait --leave-devices
     until [ -e /run/serve.code ]; do sleep 0.1; done
     there | grep -qx "subsystems/$nqn/namespaces/1" || fail "the export has gone: $(there)"
     serve "0 2 3"

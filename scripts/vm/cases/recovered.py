@@ -33,8 +33,16 @@ END_OF_SERVER = """
     [ "$(device_of 0)" = $before ] || fail "the volume was $before and is $(device_of 0) now"
     echo "$waiting wait" """
 KILLED = {"end": "kill -9 $(cat /run/serve.pid)", "code": 137, "then": ":"}
+# Without being told to leave the device, it does not stop.
+STOPPED_UNDER_LOAD = """
+    ! fullstripe stop --wait > /run/said 2>&1 || fail "the array was stopped under its file system"
+    grep -q 'is in use by the file system mounted at /mnt; release it first: umount /mnt; with --leave-devices it waits' /run/said ||
+        fail "it was refused with other words: $(cat /run/said)"
+    fullstripe stop --wait --leave-devices"""
 # Every drive's record says then that the volume is clean.
-STOPPED = {"end": "fullstripe stop --wait", "code": 0, "then": """
+STOPPED = {"end": STOPPED_UNDER_LOAD, "code": 0, "then": """
+    ! fullstripe destroy vol0 $members --yes > /run/said 2>&1 || fail "a volume whose device waits was destroyed"
+    grep -q 'volume vol0 is still the block device' /run/said || fail "it was refused with other words: $(cat /run/said)"
     grep 'vol0 is in use' /run/serve.log || fail "the server does not say that its device is in use: $(cat /run/serve.log)"
     fullstripe examine $members > /run/examine
     ! grep '^    state' /run/examine | grep -qv ', clean' || fail "a volume is not clean: $(cat /run/examine)" """}
