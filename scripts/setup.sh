@@ -7,8 +7,8 @@
 #   demo    build, and the programs that the demonstration calls
 #   test    demo, and the clients and file systems that the tests use (the default)
 #   vm      test, and what `make test-vm` needs: an emulator of a PC, and what its guest runs
-#   vm-long  vm, and what its long cases need: a Debian that reboots, and fsx, which is no package and is built from its
-#           crate into target/vm/tools
+#   vm-long  vm, and what its long cases need: a second machine's DRBD, firmware, and fsx, which is no package and is built
+#           from its crate into target/vm/tools
 #   bench   test, and the programs that the benchmarks compare fullstripe with
 #   deb     what `make test-deb` needs to make a Debian and a package
 #   deb-arm64  deb and arm64, and what making a Debian for 64-bit ARM needs beside them
@@ -58,15 +58,15 @@ test   xfsprogs    mkfs.xfs
 vm     btrfs-progs mkfs.btrfs
 vm     cryptsetup-bin cryptsetup
 vm-long drbd-utils drbdsetup
-vm-long fakeroot   fakeroot
+vm     fakeroot   fakeroot
 vm     kmod        depmod
 vm     lvm2        lvm
-vm-long mmdebstrap mmdebstrap
+vm     mmdebstrap mmdebstrap
 vm-long ovmf        /usr/share/ovmf/OVMF.fd
 vm     nbd-client  nbd-client
 vm     nvme-cli    nvme
 vm     qemu-system-x86 qemu-system-x86_64
-vm-long uidmap     newuidmap'
+vm     uidmap     newuidmap'
 
 # is_present PACKAGE SIGN: whether dpkg has installed it, or its sign is found (also in administrators' folders).
 is_present() {

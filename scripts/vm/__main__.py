@@ -1,7 +1,7 @@
 """Serves arrays of emulated NVMe drives in a virtual machine, to the block layer of a real kernel.
 
-usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--story] [--debian 13] [--kernel 6.1] [--binary FILE]
-                                        [--patience N] [--keep] [--list]
+usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--machines KIND] [--story] [--debian 13] [--kernel 6.1]
+                                        [--binary FILE] [--patience N] [--keep] [--list]
 
 Boots Debian's kernel 6.12 (or 6.1) in QEMU, without hardware support and without root (kernel.py, image.py, machine.py). In the
 guest fullstripe serves its drives, a volume becomes a block device of the kernel (attach.py), and file systems,
@@ -15,7 +15,6 @@ fails. If the machine lacks a program, the script says which and runs nothing. W
 (cases/__init__.py); some long ones only if --only names their group (cases/memory.py), or --story (cases/story.py).
 """
 import argparse
-import copy
 import os
 import resource
 import sys
@@ -26,7 +25,7 @@ from lane import leave_out, verdict, working_folder
 
 from . import debian, guest, image, kernel, releases
 from .case import Worker
-from .cases import all_cases, short_cases
+from .cases import all_cases, by, short_cases
 from .machine import Machine
 
 STORE = os.path.join("target", "vm")
@@ -44,14 +43,14 @@ def chosen(options):
     cases = all_cases() if options.long else short_cases()
     words = options.only.split(",") if options.only else []
     cases = [case for case in cases if not case.by_name or any(case.group in word for word in words)]
+    if options.machines:
+        cases = [case for case in cases if case.reboots == (options.machines == "debian")]
     return [case for case in cases if all(word in case.full_name() for word in words)]
 
 
 def without_ublk(cases):
     """The same cases where the kernel has no ublk."""
-    turned = [copy.copy(case) for case in cases if not case.needs_ublk]
-    for case in turned:
-        case.way = "kernel_nbd" if case.way == "ublk" else case.way
+    turned = [by("kernel_nbd", case) if case.way == "ublk" else case for case in cases if not case.needs_ublk]
     return list({case.full_name(): case for case in turned}.values())
 
 
@@ -90,6 +89,8 @@ def main():
     parser.add_argument("--binary", default="target/release/fullstripe", help="the fullstripe program to test")
     parser.add_argument("--long", action="store_true", help="all cases")
     parser.add_argument("--only", help="cases whose group and name contain all of these comma-separated words")
+    parser.add_argument("--machines", choices=["small", "debian"],
+                        help="only cases on machines of this kind: with nothing but what a case needs, or a Debian with systemd")
     parser.add_argument("--story", action="store_true", help="only the case that tells an array's first year")
     parser.add_argument("--debian", choices=releases.SUITES, default=releases.DEFAULT, help="the machines' release of Debian")
     parser.add_argument("--kernel", choices=kernel.PACKAGES, default=kernel.DEFAULT, help="the machines' series of kernels")
@@ -106,7 +107,8 @@ def main():
         print("\n".join(case.full_name() for case in cases))
         return 0
     lacking = image.missing(STORE, any(case.built for case in cases))
-    lacking += debian.missing() if options.debian != releases.DEFAULT or any(case.reboots for case in cases) else []
+    if options.debian != releases.DEFAULT or any(case.reboots for case in cases):
+        lacking += debian.missing(with_firmware=any(case.group == "root" for case in cases))
     if lacking:
         leave_out(f"{', '.join(lacking)} not found; scripts/setup.sh vm-long installs them")
         return 0

@@ -37,10 +37,10 @@ MAKE_DISK = """
 """
 
 
-def missing():
-    """The programs and the firmware that this machine lacks."""
+def missing(with_firmware):
+    """The programs that this machine lacks; and the firmware, where a case is to boot from its drives."""
     programs = PROGRAMS + (PROGRAMS_WITHOUT_ROOT if os.geteuid() else [])
-    firmware = [] if os.path.exists(FIRMWARE) else [FIRMWARE]
+    firmware = [FIRMWARE] if with_firmware and not os.path.exists(FIRMWARE) else []
     return [name for name in programs if not find_program(name)] + firmware
 
 

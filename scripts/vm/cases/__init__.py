@@ -1,4 +1,6 @@
 """All cases, in the order of the table. Cases of one sector size stand together, because they share a machine."""
+import copy
+
 from interop.requirement import require
 
 from ..case import Case
@@ -6,7 +8,7 @@ from . import (attach, bays, boot, exerciser, failures, file_systems, health, ki
                recovered, root, shutdown, stopped, story, suspended, two_machines, virtual_disk)
 
 # Groups whose cases are the same whatever makes the block device. The others know what becomes of a device whose server ends.
-BOTH_WAYS = ("device", "files", "failures", "layers")
+BOTH_WAYS = ("device", "files", "failures", "layers", "exerciser")
 # The group that also looks at the device which the server connects itself. To what lies above it, it is the same as nbd-client's.
 EVERY_WAY = ("device",)
 # What CI runs: each group, and each way.
@@ -25,12 +27,15 @@ SHORT = {
     "recovered: RAID 5 of 4, ext4: killed by kernel_nbd",
     "disk: a guest's ext4 on RAID 5 of 4 by vhost_user",
     "readme: ten lines to a file system by ublk",
+    "boot: RAID 5 of 4, mounted by /dev/fullstripe/vol0: reboots by ublk",
 }
 
 
 def by(way, case):
     """The same case with the device made in another way."""
-    return Case(case.group, case.name, case.run, case.sector_bytes, way=way)
+    other = copy.copy(case)
+    other.way = way
+    return other
 
 
 def all_cases():

@@ -94,7 +94,7 @@ def stopped(level, drives, kind, pause=PAUSE_SECONDS, options=f"--deadline {DEAD
 
 def cases():
     name = f"RAID 5 of 4: the server stops for {PAUSE_SECONDS} s"
-    ways = ("nbd", "kernel_nbd")
+    ways = ("nbd", "kernel_nbd", "ublk")
     plain = [Case("stopped", name, stopped(5, "0 1 2 3", "ext4"), way=way) for way in ways]
     # Several connections have a request timeout: the longest answer of a drive and 30 s.
     lost = stopped(5, "0 1 2 3", "ext4", 45, "--deadline 5 --shards 2", ("Connection timed out",))
