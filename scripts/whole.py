@@ -31,8 +31,10 @@ NEVER = "not yet run by this script"
 LANES = {
     "tests": "make test",
     "interop": "make test-interop ARGS=--long",
-    "vm": "make test-vm ARGS=--long",
-    "debian-13": "make test-vm ARGS='--debian 13 --long'",
+    "vm-small": "make test-vm ARGS='--long --machines small'",
+    "vm-debian": "make test-vm ARGS='--long --machines debian'",
+    "debian-13": "make test-vm ARGS='--debian 13 --long --machines debian'",
+    "kernel-6.1": "make test-vm ARGS='--kernel 6.1 --long'",
     "story": "make test-vm ARGS=--story",
     "faults": "make test-faults COUNT=30000",
     "torture": "make torture ROUNDS=100",
