@@ -12,6 +12,8 @@ from common import Aim, Column, Comparison, Failed, Missing, PROGRAM, ROOT
 from vm import image, kernel, releases
 from vm.guest import JOB_SECONDS
 from vm.machine import Machine
+from vm.machines import Pc
+from vm.programs import OwnPrograms
 
 STORE = ROOT / "target/vm"
 # One server, whose volume is attached in the way that is to be measured. Members without data: what remains is the way
@@ -76,14 +78,14 @@ class Guest:
         return printed
 
     def boot(self):
-        lacking = image.missing(str(STORE), built=False)
+        lacking = image.missing(str(STORE), False, Pc)
         if lacking:
             raise Missing(f"{', '.join(lacking)} not found (scripts/setup.sh vm)")
         STORE.mkdir(parents=True, exist_ok=True)
-        found = kernel.fetch(str(STORE), releases.DEFAULT, kernel.DEFAULT)
-        root = image.build(found, str(PROGRAM), str(STORE))
+        found = kernel.fetch(str(STORE), releases.DEFAULT, kernel.DEFAULT, Pc)
+        root = image.build(found, str(PROGRAM), str(STORE), Pc, OwnPrograms())
         folder = self.cleaning.enter_context(tempfile.TemporaryDirectory(prefix="fullstripe-devices-"))
-        machine = Machine(folder, found, root, str(PROGRAM), keep=False)
+        machine = Machine(Pc, folder, found, root, str(PROGRAM), keep=False)
         self.cleaning.callback(machine.end)
         self.guest = machine.boot(512)
         self.begin()

@@ -87,7 +87,7 @@ class Worker:
     def have_debian(self):
         """The path of the disk's image. Its versions are printed when it is used first."""
         if self.debian is None:
-            self.debian = debian.build(self.store, self.release)
+            self.debian = debian.build(self.store, self.release, self.machine.kind)
             print(f"Debian {self.release}: {debian.versions(self.debian)}", flush=True)
         return self.debian
 

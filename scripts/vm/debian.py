@@ -13,21 +13,21 @@ from interop.machine import find_program
 from interop.requirement import Failed, require
 
 from . import attach, releases
-from .machine import FIRMWARE
 
 PACKAGES = ["systemd", "systemd-sysv", "udev", "e2fsprogs", "xfsprogs", "fdisk", "mdadm", "lvm2", "cryptsetup-bin", "nvme-cli",
             *attach.PACKAGES,
             # For the case that boots from an array: the initramfs, the EFI partition and the boot loader.
-            "initramfs-tools", "busybox", "zstd", "dosfstools", "grub2-common", "grub-efi-amd64-bin"]
+            "initramfs-tools", "busybox", "zstd", "dosfstools", "grub2-common"]
 # What is part of a package above in Debian 12, and a package of its own later.
 MORE_PACKAGES = {"13": ["systemd-cryptsetup"]}
 # The packages whose versions are told: what a case depends on.
 TOLD = ["mdadm", "systemd", "udev"]
 DISK_BYTES = 1 << 30
-BUILD_SECONDS = 900
+BUILD_SECONDS = 1800
 PROGRAMS = ["mmdebstrap", "fakeroot", "mkfs.ext4", "qemu-img", "tar"]
 # Beside root, mmdebstrap needs users of its own for the files of the system that it makes, which Debian gives to every user.
 PROGRAMS_WITHOUT_ROOT = ["newuidmap"]
+EMULATED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../emulated.sh")
 # Unpacks an archive, lists its packages and makes a file system of it. Under fakeroot, so that the files belong to root there.
 MAKE_DISK = """
     set -e
@@ -37,25 +37,31 @@ MAKE_DISK = """
 """
 
 
-def missing(with_firmware):
-    """The programs that this machine lacks; and the firmware, where a case is to boot from its drives."""
-    programs = PROGRAMS + (PROGRAMS_WITHOUT_ROOT if os.geteuid() else [])
-    firmware = [FIRMWARE] if with_firmware and not os.path.exists(FIRMWARE) else []
+def missing(kind, with_firmware):
+    """The programs that this machine lacks to make a Debian of a kind of machine; and the firmware, where a case is to boot from its
+    drives."""
+    programs = PROGRAMS + kind.debian_programs + (PROGRAMS_WITHOUT_ROOT if os.geteuid() else [])
+    firmware = [kind.firmware] if with_firmware and kind.firmware and not os.path.exists(kind.firmware) else []
     return [name for name in programs if not find_program(name)] + firmware
 
 
-def packages(release):
-    return PACKAGES + MORE_PACKAGES.get(release, [])
+def packages(release, kind):
+    return PACKAGES + kind.boot_packages + MORE_PACKAGES.get(release, [])
 
 
-def make(path, listed, place, release):
+def maker(kind):
+    """How mmdebstrap is started. Installing the packages of another type of processor runs their programs."""
+    return [EMULATED, "mmdebstrap", "--mode=root"] if kind.foreign else ["mmdebstrap", "--mode=unshare"]
+
+
+def make(path, listed, place, release, kind):
     """Makes the disk's image at `path`, and the list of its packages at `listed`. `place` is an empty folder."""
     archive, root = os.path.join(place, "root.tar"), os.path.join(place, "root")
     os.mkdir(root)
     with open(path, "wb") as file:
         file.truncate(DISK_BYTES)
-    steps = [["mmdebstrap", "--quiet", "--mode=unshare", "--variant=minbase", f"--include={','.join(packages(release))}",
-              releases.SUITES[release], archive, releases.mirror()],
+    steps = [[*maker(kind), "--quiet", "--variant=minbase", f"--architectures={kind.architecture}",
+              f"--include={','.join(packages(release, kind))}", releases.SUITES[release], archive, releases.mirror()],
              ["fakeroot", "sh", "-c", MAKE_DISK, "sh", archive, root, path, listed]]
     environment = dict(os.environ, PATH=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     for words in steps:
@@ -75,17 +81,17 @@ def versions(path):
     return ", ".join(f"{name} {found[name]}" for name in TOLD)
 
 
-def build(store, release):
-    """Returns the image's path. It lies in the folder `store`, and the one of this release before it is removed."""
+def build(store, release, kind):
+    """Returns the image's path. It lies in the folder `store`, and the one of this release and kind before it is removed."""
     with open(__file__, "rb") as file:
-        known = hashlib.sha256(file.read() + " ".join(packages(release)).encode()).hexdigest()[:16]
-    path = os.path.join(store, f"debian-{release}-{known}.ext4")
+        known = hashlib.sha256(file.read() + " ".join(packages(release, kind)).encode()).hexdigest()[:16]
+    path = os.path.join(store, f"debian-{release}-{kind.architecture}-{known}.ext4")
     if not os.path.exists(path):
-        for old in glob.glob(os.path.join(store, f"debian-{release}-*")):
+        for old in glob.glob(os.path.join(store, f"debian-{release}-{kind.architecture}-*")):
             os.remove(old)
         with tempfile.TemporaryDirectory(dir=store) as place:
             try:
-                make(path + ".new", listed_beside(path), place, release)
+                make(path + ".new", listed_beside(path), place, release, kind)
             except (OSError, subprocess.SubprocessError) as error:
                 raise Failed(f"no Debian {release} could be made: {error}") from error
         os.rename(path + ".new", path)

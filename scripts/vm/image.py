@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import tempfile
 
-from interop.machine import copy_program, cpio, find_program
+from interop.machine import cpio, find_program
 
 from . import attach
+from .programs import OwnPrograms
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = ["guest.sh", "init.sh", "jobs.sh", "debian.sh", "jobs.service"]
@@ -36,18 +37,18 @@ MODULES = [
 FOLDERS = ["bin", "sbin", "proc", "sys", "dev", "run", "etc", "tmp", "mnt", "host", "var/lib"]
 
 
-def programs(store):
-    """The guest's programs and where this machine has them: None if it lacks one."""
-    found = {name: find_program(name) for name in ["busybox", MODPROBE, *PROGRAMS, *attach.PROGRAMS]}
-    built = {name: os.path.join(store, BUILT_FOLDER, name) for name in BUILT}
+def programs(store, kind, source):
+    """The guest's programs and where `source` has them: None if it lacks one."""
+    found = {name: source.find(name) for name in ["busybox", MODPROBE, *PROGRAMS, *attach.PROGRAMS]}
+    built = {} if kind.foreign else {name: os.path.join(store, BUILT_FOLDER, name) for name in BUILT}
     return {**found, **{name: path for name, path in built.items() if os.path.exists(path)}}
 
 
-def missing(store, built):
+def missing(store, built, kind):
     """The programs that this machine lacks; with `built`, those that have to be built are needed too."""
     needed = {name: find_program(name) for name in
-              ["qemu-system-x86_64", "apt-get", "dpkg-deb", "depmod", "cpio", "ldd", "strip"]}
-    found = {**needed, **programs(store)}
+              [kind.emulator, *kind.tools, "apt-get", "dpkg-deb", "depmod", "cpio", kind.strip]}
+    found = needed if kind.foreign else {**needed, **programs(store, kind, OwnPrograms())}
     return [name for name, path in found.items() if not path] + [name for name in BUILT if built and name not in found]
 
 
@@ -64,13 +65,13 @@ def module_files(kernel):
     return sorted({file for path in wanted if path for file in [path, *depends[path]]})
 
 
-def parts_sum(kernel, binary, store):
+def parts_sum(kernel, binary, found):
     """A sum over everything that goes into the archive. Programs of the system are known by path, size and time."""
     digest = hashlib.sha256()
     for path in [binary, __file__, attach.__file__, *[os.path.join(HERE, name) for name in SCRIPTS], *attach.SCRIPTS]:
         with open(path, "rb") as file:
             digest.update(hashlib.sha256(file.read()).digest())
-    for path in programs(store).values():
+    for path in found.values():
         path = os.path.realpath(path)
         known = os.stat(path)
         digest.update(f"{path} {known.st_size} {known.st_mtime_ns}\n".encode())
@@ -92,17 +93,17 @@ def copy_modules(kernel, root):
     subprocess.run(["depmod", "-b", root, kernel.version], check=True)
 
 
-def fill(kernel, binary, found, root):
-    """Makes the guest's root folder with the programs that were found."""
+def fill(kernel, binary, source, found, kind, root):
+    """Makes the guest's root folder with the programs that were found in `source`."""
     for name in FOLDERS:
         os.makedirs(os.path.join(root, name))
     shutil.copy(found["busybox"], os.path.join(root, "bin/busybox"))
     for name, path in found.items():
         if name != "busybox":
-            copy_program(name, path, root)
-    copy_program("fullstripe", binary, root)
+            source.copy(name, path, root)
+    source.copy("fullstripe", binary, root)
     # Its symbols are most of it, and would be unpacked at every boot.
-    subprocess.run(["strip", os.path.join(root, "sbin/fullstripe")], check=True)
+    subprocess.run([kind.strip, os.path.join(root, "sbin/fullstripe")], check=True)
     copy_modules(kernel, root)
     for path in [*[os.path.join(HERE, name) for name in SCRIPTS], *attach.SCRIPTS]:
         shutil.copy(path, root)
@@ -111,14 +112,15 @@ def fill(kernel, binary, found, root):
         os.chmod(os.path.join(root, name), 0o755)
 
 
-def build(kernel, binary, store):
-    """Returns the archive's path. It lies in the folder `store`, and the one before it is removed."""
-    path = os.path.join(store, f"root-{parts_sum(kernel, binary, store)}.cpio")
+def build(kernel, binary, store, kind, source):
+    """Returns the archive's path for machines of this kind. It lies in the folder `store`, and the one before it is removed."""
+    found = programs(store, kind, source)
+    path = os.path.join(store, f"root-{kind.name}-{parts_sum(kernel, binary, found)}.cpio")
     if not os.path.exists(path):
-        for old in glob.glob(os.path.join(store, "root-*.cpio")):
+        for old in glob.glob(os.path.join(store, f"root-{kind.name}-????????????????.cpio")):
             os.remove(old)
         with tempfile.TemporaryDirectory(dir=store) as root:
-            fill(kernel, binary, programs(store), root)
+            fill(kernel, binary, source, found, kind, root)
             cpio(root, path + ".new")
         os.rename(path + ".new", path)
     return path

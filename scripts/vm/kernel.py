@@ -3,8 +3,8 @@
 The series is 6.12, which Debian 12 has in its security archive and Debian 13 as its own kernel, or 6.1, which is Debian 12's own
 and has no ublk. `apt-get download` needs no root. The unpacked kernel stays in target/vm until the next version comes.
 
-Where the machines are to have Debian 13, whatever runs here, the kernel is the one that mmdebstrap finds for that release.
-It stays until its folder is removed.
+Where the machines are to have Debian 13, whatever runs here, or are of another type than this machine, the kernel is the one
+that mmdebstrap finds for that release and that type. It stays until its folder is removed.
 """
 import glob
 import os
@@ -14,7 +14,7 @@ import subprocess
 
 from interop.requirement import Failed, require
 
-from . import releases
+from . import programs, releases
 
 # By series, the names of its packages: the version, in it the number that grows, and the end of unsigned packages' names.
 PACKAGES = {
@@ -23,7 +23,6 @@ PACKAGES = {
 }
 DEFAULT = "6.12"
 DOWNLOAD_SECONDS = 300
-EXTRACT_SECONDS = 900
 
 
 class Kernel:
@@ -75,16 +74,6 @@ def unpack(package, place):
     os.remove(file)
 
 
-def extract(suite, place):
-    """Unpacks the kernel of a release. Nothing of the other packages that it wants is kept."""
-    archive = os.path.join(place, "system.tar")
-    told = subprocess.run(["mmdebstrap", "--quiet", "--mode=unshare", "--variant=extract", "--include=linux-image-amd64", suite, archive,
-                           releases.mirror()], capture_output=True, text=True, check=False, timeout=EXTRACT_SECONDS)
-    require(told.returncode == 0, f"mmdebstrap could not get the kernel of {suite}: {told.stderr.strip()[-2000:]}")
-    subprocess.run(["tar", "-xf", archive, "-C", place, "--wildcards", "./boot/*", "*/lib/modules/*"], check=True)
-    os.remove(archive)
-
-
 def settle(place):
     """Moves the modules of an unpacked kernel to where they are looked for, and lists what they depend on, which Debian does
     when it installs a kernel."""
@@ -122,15 +111,19 @@ def newest_known(store, series):
     return Kernel(folder, found[1])
 
 
-def of_suite(store, suite):
-    """The kernel of a release, from the folder `store` or freshly downloaded."""
-    folder = os.path.join(store, f"{suite}-kernel")
+def of_suite(store, suite, kind):
+    """The kernel of a release for a kind of machine, from the folder `store` or freshly downloaded. Nothing of the other packages
+    that it wants is kept."""
+    folder = os.path.join(store, f"{suite}-{kind.kernel_package}")
     if not os.path.isdir(folder):
-        put(folder, lambda fresh: extract(suite, fresh), f"the kernel of {suite}")
+        put(folder, lambda fresh: programs.extract(suite, kind, [kind.kernel_package], fresh, ["./boot/*", "*/lib/modules/*"]),
+            f"the kernel of {suite}")
     version, = os.listdir(os.path.join(folder, "lib/modules"))
     return Kernel(folder, version)
 
 
-def fetch(store, release, series):
-    """Returns the kernel for machines with this release of Debian: of a series, unless the release has only one."""
-    return newest_known(store, series) if release == releases.DEFAULT else of_suite(store, releases.SUITES[release])
+def fetch(store, release, series, kind):
+    """Returns the kernel for machines of this kind with this release of Debian: of a series, unless the release has only one."""
+    if kind.foreign or release != releases.DEFAULT:
+        return of_suite(store, releases.SUITES[release], kind)
+    return newest_known(store, series)

@@ -18,9 +18,6 @@ MEMORY = "1536M"
 # of the change, which no real one does, and the kernel dies before it has run anything of ours. Then it is booted again.
 PATCHED_UNDER_A_RUNNING_CPU = "Oops: int3"
 BOOTS_MAX = 3
-COMMAND_LINE = "console=ttyS0 panic=-1 quiet mitigations=off"
-# The firmware of a PC, of Debian's package ovmf. It knows NVMe drives and EFI partitions, and nothing of RAID.
-FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 
 
 def drive(number, sector_bytes):
@@ -30,9 +27,11 @@ def drive(number, sector_bytes):
 
 
 class Machine:
-    """Boots guests, one at a time. `program` is the fullstripe program that is tested, which the image has too."""
+    """Boots guests of one kind (machines.py), one at a time. `program` is the fullstripe program that is tested, which the image has
+    too."""
 
-    def __init__(self, folder, kernel, image, program, keep):
+    def __init__(self, kind, folder, kernel, image, program, keep):
+        self.kind = kind
         self.folder = folder
         self.program = program
         self.keep = keep
@@ -44,15 +43,13 @@ class Machine:
 
     def starts_kernel(self, kernel_words):
         """QEMU's words for a machine that starts the lane's kernel and image at once, with more words for the kernel."""
-        return ["-kernel", self.kernel.image, "-initrd", self.image, "-append", f"{COMMAND_LINE} {kernel_words}"]
+        return ["-kernel", self.kernel.image, "-initrd", self.image, "-append", f"{self.kind.command_line()} {kernel_words}"]
 
     def words(self, place, sector_bytes, start, more, drive_bytes):
         """QEMU's command line, with the words `start` for what it starts, and more words. Drives that are in the folder already
         stay."""
-        words = [find_program("qemu-system-x86_64"), "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max",
-                 "-smp", "2", "-m", MEMORY, "-nodefaults", "-display", "none", "-no-reboot", *start,
-                 "-serial", f"file:{place}/console",
-                 "-serial", f"unix:{place}/jobs,server=on,wait=off",
+        words = [find_program(self.kind.emulator), *self.kind.type_words, "-accel", "tcg,thread=multi", "-smp", "2", "-m", MEMORY,
+                 "-nodefaults", "-display", "none", "-no-reboot", *start, *self.kind.serial(place),
                  "-qmp", f"unix:{place}/qmp,server=on,wait=off",
                  "-virtfs", f"local,path={place}/host,mount_tag=host,security_model=none"]
         for number in range(DRIVES):

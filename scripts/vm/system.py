@@ -4,7 +4,7 @@ import subprocess
 import tempfile
 
 from .bench import Bench
-from .machine import DRIVE_BYTES, FIRMWARE
+from .machine import DRIVE_BYTES
 
 # What an orderly reboot may take; systemd gives each service 90 s to end.
 REBOOT_SECONDS = 120
@@ -27,7 +27,7 @@ class System:
         self.boot()
 
     def boot(self):
-        start, more = ["-bios", FIRMWARE], []
+        start, more = ["-bios", self.machine.kind.firmware], []
         if not self.from_drives:
             start = self.machine.starts_kernel("rdinit=/debian.sh")
             more = ["-blockdev", f"driver=qcow2,node-name=disk,file.driver=file,file.filename={self.disk}",

@@ -34,7 +34,7 @@ KERNEL = """
     printf 'MODULES=list\\nCOMPRESSLEVEL=1\\n' > /etc/initramfs-tools/conf.d/lane
     printf 'nvme\\next4\\nraid1\\n' > /etc/initramfs-tools/modules
     echo 'GRUB_TIMEOUT=0' > /etc/default/grub
-    echo 'GRUB_CMDLINE_LINUX="console=ttyS0 panic=-1 quiet mitigations=off"' >> /etc/default/grub"""
+    echo 'GRUB_CMDLINE_LINUX="console=ttyS0 panic=-1 quiet mitigations=off jobs=ttyS1"' >> /etc/default/grub"""
 # The lane's folder, which is mounted by what boots from the disk.
 LANE = """
     echo 'host /host 9p trans=virtio,version=9p2000.L,msize=262144 0 0' >> /mnt/etc/fstab"""
