@@ -36,8 +36,9 @@ test-interop: build ## Linux md in a machine of its own and we go on with each o
 test-blkio: build ## another project's vhost-user client, libblkio, uses a volume
 	@scripts/blkio.sh
 
-test-vm: build ## a real kernel in a virtual machine uses arrays of NVMe drives as block devices (ARGS=--long: more cases; ARGS=--story: an array's first year; ARGS='--debian 13 --long': on Debian 13)
-	@scripts/setup.sh $(if $(filter --long --story --debian,$(ARGS)),vm-long,vm)
+test-vm: ## a real kernel in a virtual machine uses arrays of NVMe drives as block devices (ARGS=--long: more cases; ARGS=--story: an array's first year; ARGS='--debian 13 --long': on Debian 13; ARGS='--machine arm64 --long': on ARM)
+	@scripts/build.sh $(if $(filter arm64%,$(ARGS)),--architecture arm64)
+	@scripts/setup.sh $(if $(filter arm64%,$(ARGS)),vm-arm64,$(if $(filter --long --story --debian,$(ARGS)),vm-long,vm))
 	@PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=scripts python3 -m vm $(ARGS)
 
 test-deb: build ## the Debian package is installed, upgraded, removed and purged in fresh Debians 12 and 13; needs root (ARGS='--architecture arm64')

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that a fresh Debian lacks; only missing ones. Prints nothing if none is missing.
 #
-# usage: scripts/setup.sh [--dry-run] [build|demo|test|vm|vm-long|bench|deb|deb-arm64|fresh|prebuilt|arm64]
+# usage: scripts/setup.sh [--dry-run] [build|demo|test|vm|vm-long|vm-arm64|bench|deb|deb-arm64|fresh|prebuilt|arm64]
 #
 #   build   a linker and the C library's headers, for cargo, and make
 #   demo    build, and the programs that the demonstration calls
@@ -9,6 +9,7 @@
 #   vm      test, and what `make test-vm` needs: an emulator of a PC, and what its guest runs
 #   vm-long  vm, and what its long cases need: a second machine's DRBD, firmware, and fsx, which is no package and is built
 #           from its crate into target/vm/tools
+#   vm-arm64  vm-long without fsx, arm64, and what `make test-vm ARGS='--machine arm64'` needs: an emulator of an ARM machine, and what makes a Debian for it
 #   bench   test, and the programs that the benchmarks compare fullstripe with
 #   deb     what `make test-deb` needs to make a Debian and a package
 #   deb-arm64  deb and arm64, and what making a Debian for 64-bit ARM needs beside them
@@ -66,7 +67,8 @@ vm-long ovmf        /usr/share/ovmf/OVMF.fd
 vm     nbd-client  nbd-client
 vm     nvme-cli    nvme
 vm     qemu-system-x86 qemu-system-x86_64
-vm     uidmap     newuidmap'
+vm     uidmap     newuidmap
+vm-arm64 qemu-system-arm qemu-system-aarch64'
 
 # is_present PACKAGE SIGN: whether dpkg has installed it, or its sign is found (also in administrators' folders).
 is_present() {
@@ -113,13 +115,14 @@ demo) wanted="build demo" ;;
 test) wanted="build demo test" ;;
 vm) wanted="build demo test vm" ;;
 vm-long) wanted="build demo test vm vm-long" ;;
+vm-arm64) wanted="build demo test vm vm-long prebuilt arm64 deb deb-arm64 vm-arm64" ;;
 bench) wanted="build demo test bench" ;;
 deb) wanted="deb" ;;
 deb-arm64) wanted="build prebuilt arm64 deb deb-arm64" ;;
 fresh) wanted="fresh" ;;
 prebuilt) wanted="build prebuilt" ;;
 arm64) wanted="build prebuilt arm64" ;;
-*) die "unknown set '$1': use build, demo, test, vm, vm-long, bench, deb, deb-arm64, fresh, prebuilt or arm64." ;;
+*) die "unknown set '$1': use build, demo, test, vm, vm-long, vm-arm64, bench, deb, deb-arm64, fresh, prebuilt or arm64." ;;
 esac
 
 find_missing
@@ -168,7 +171,7 @@ fi
 use_toolchain
 
 # The only program that is built here: Debian has no package of it.
-if [[ " $wanted " == *" vm-long "* ]]; then
+if [[ ${1:-test} == vm-long ]]; then
     fsx=(fsx 0.3.2 "$root/target/vm/tools")
     if [[ -z $dry_run ]]; then
         crate_program "${fsx[@]}"

@@ -36,6 +36,8 @@ LANES = {
     "debian-13": "make test-vm ARGS='--debian 13 --long --machines debian'",
     "kernel-6.1": "make test-vm ARGS='--kernel 6.1 --long'",
     "story": "make test-vm ARGS=--story",
+    "arm64": "make test-vm ARGS='--machine arm64'",
+    "arm64-16k": "make test-vm ARGS='--machine arm64-16k'",
     "faults": "make test-faults COUNT=30000",
     "torture": "make torture ROUNDS=100",
     "cuts": "make test-cuts",
