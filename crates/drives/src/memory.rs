@@ -9,7 +9,7 @@
 //! **Null** accepts everything and stores nothing: writes are dropped, and reads do not change the memory given to
 //! them, not even to zero it. It shows what the code above it costs, and cannot hold an array's metadata.
 
-use crate::arena::{Arena, ArenaError, ArenaOptions, PAGE_BYTES};
+use crate::arena::{Arena, ArenaError, ArenaOptions, page_bytes};
 use engine::units::Buffer;
 use std::sync::Arc;
 
@@ -125,8 +125,7 @@ impl Ram {
     /// range.
     pub(crate) fn zero(&self, offset_bytes: u64, length_bytes: u64, keep_allocated: bool) {
         let end = offset_bytes + length_bytes;
-        let first = offset_bytes.next_multiple_of(PAGE_BYTES).min(end);
-        let last = (end - end % PAGE_BYTES).max(first);
+        let (first, last) = whole_pages(offset_bytes, end, page_bytes());
         let given_back = !keep_allocated
             && last > first
             && self.storage.give_back(self.place(first), last - first);
@@ -138,6 +137,13 @@ impl Ram {
             self.storage.fill(self.place(offset_bytes), length_bytes, 0);
         }
     }
+}
+
+/// The beginning and the end of the whole pages between two offsets; they are the same if there are none. The kernel gives back
+/// whole pages only, and where 64-bit ARM has pages of 16 or 64 KiB it would clear more than it was asked to.
+fn whole_pages(from: u64, end: u64, page_bytes: u64) -> (u64, u64) {
+    let first = from.next_multiple_of(page_bytes).min(end);
+    (first, (end - end % page_bytes).max(first))
 }
 
 /// Length of a line of the processor's caches.
@@ -174,6 +180,23 @@ mod tests {
                 assert!(bytes == wanted, "{length} bytes from {offset} on");
             }
         }
+    }
+
+    #[test]
+    fn only_whole_pages_of_the_machine_are_given_back() {
+        for page in [4 << 10, 16 << 10, 64 << 10] {
+            for from in (0..200 << 10).step_by(1536) {
+                for end in (from..200 << 10).step_by(3584) {
+                    let (first, last) = whole_pages(from, end, page);
+                    let pages = (from.div_ceil(page)..end / page).count() as u64;
+                    assert_eq!(last - first, pages * page, "{page}: {from}..{end}");
+                    assert!(from <= first && last <= end, "{page}: {from}..{end}");
+                    assert!(pages == 0 || first % page == 0, "{page}: {from}..{end}");
+                }
+            }
+        }
+        assert_eq!(whole_pages(4096, 16 << 10, 16 << 10), (16 << 10, 16 << 10));
+        assert_eq!(whole_pages(4096, 12 << 10, 16 << 10), (12 << 10, 12 << 10));
     }
 
     #[test]

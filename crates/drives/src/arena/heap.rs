@@ -32,6 +32,10 @@ pub(super) fn lock(_base: NonNull<u8>, _length_bytes: usize) -> Result<(), Errno
     Err(Errno::PERM)
 }
 
+pub(crate) fn page_bytes() -> u64 {
+    4096
+}
+
 pub(super) unsafe fn give_back(_start: *mut u8, _length_bytes: usize) -> bool {
     false
 }

@@ -78,6 +78,11 @@ pub(super) fn lock(base: NonNull<u8>, length_bytes: usize) -> Result<(), Errno> 
     unsafe { rustix::mm::mlock(base.as_ptr().cast(), length_bytes) }
 }
 
+/// The unit in which memory is returned to the system: the machine's page. On 64-bit ARM that is 4, 16 or 64 KiB.
+pub(crate) fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
 /// Returns whole pages of a mapping to the system, after which they read as zeros; says whether the system accepted.
 ///
 /// # Safety

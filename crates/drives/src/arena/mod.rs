@@ -11,6 +11,7 @@
 mod mapping;
 mod pool;
 
+pub(crate) use mapping::page_bytes;
 pub use pool::Pool;
 
 use engine::units::Buffer;
@@ -21,9 +22,6 @@ use vm_memory::VolatileSlice;
 
 /// Alignment and size unit of arenas: the processor's huge page.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// The unit in which memory is returned to the system.
-pub(crate) const PAGE_BYTES: u64 = 4096;
-
 /// Size and properties of an arena.
 #[derive(Clone, Copy, Debug)]
 pub struct ArenaOptions {
@@ -249,7 +247,7 @@ impl Arena {
     ///
     /// As [`Arena::read`], and if the range is not whole pages.
     pub(crate) fn give_back(&self, from: Buffer, length_bytes: u64) -> bool {
-        let is_whole = (from.0 | length_bytes).is_multiple_of(PAGE_BYTES);
+        let is_whole = (from.0 | length_bytes).is_multiple_of(page_bytes());
         assert!(
             is_whole,
             "{from:x?} with {length_bytes} bytes is not whole pages"
