@@ -31,9 +31,9 @@ NEVER = "not yet run by this script"
 LANES = {
     "tests": "make test",
     "interop": "make test-interop ARGS=--long",
-    "vm-small": "make test-vm ARGS='--long --machines small'",
-    "vm-debian": "make test-vm ARGS='--long --machines debian'",
-    "debian-13": "make test-vm ARGS='--debian 13 --long --machines debian'",
+    "vm-small": "make test-vm ARGS='--long --system small'",
+    "vm-debian": "make test-vm ARGS='--long --system debian'",
+    "debian-13": "make test-vm ARGS='--debian 13 --long --system debian'",
     "kernel-6.1": "make test-vm ARGS='--kernel 6.1 --long'",
     "story": "make test-vm ARGS=--story",
     "arm64": "make test-vm ARGS='--machine arm64'",

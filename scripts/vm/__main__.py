@@ -1,6 +1,6 @@
 """Serves arrays of emulated NVMe drives in a virtual machine, to the block layer of a real kernel.
 
-usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--machines KIND] [--story] [--debian 13] [--kernel 6.1]
+usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--system KIND] [--story] [--debian 13] [--kernel 6.1]
                                         [--machine arm64] [--binary FILE] [--patience N] [--keep] [--list]
 
 Boots Debian's kernel 6.12 (or 6.1) in QEMU, without hardware support and without root (kernel.py, image.py, machine.py). In the
@@ -49,8 +49,8 @@ def asked_for(options):
     cases = all_cases() if options.long else short_cases()
     words = options.only.split(",") if options.only else []
     cases = [case for case in cases if not case.by_name or any(case.group in word for word in words)]
-    if options.machines:
-        cases = [case for case in cases if case.reboots == (options.machines == "debian")]
+    if options.system:
+        cases = [case for case in cases if case.reboots == (options.system == "debian")]
     return [case for case in cases if all(word in case.full_name() for word in words)]
 
 
@@ -96,7 +96,7 @@ def parser_of_options():
     parser.add_argument("--binary", help="the fullstripe program to test, if not the one that scripts/build.sh makes for this machine type")
     parser.add_argument("--long", action="store_true", help="all cases")
     parser.add_argument("--only", help="cases whose group and name contain all of these comma-separated words")
-    parser.add_argument("--machines", choices=["small", "debian"],
+    parser.add_argument("--system", choices=["small", "debian"],
                         help="only cases on machines of this kind: with nothing but what a case needs, or a Debian with systemd")
     parser.add_argument("--story", action="store_true", help="only the case that tells an array's first year")
     parser.add_argument("--debian", choices=releases.SUITES, help="the machines' release of Debian")
