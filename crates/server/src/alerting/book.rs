@@ -2,13 +2,17 @@
 //! attempt come from the caller.
 //!
 //! The first event of a kind about a drive or volume is sent at once. Further ones within [`TOGETHER_S`] become one alert with
-//! a count. An alert that has not arrived is tried again after growing pauses, by that way alone, and is given up after
-//! [`GIVE_UP_AFTER_S`]. When the array has been unwell and is well again, this is an alert too.
+//! a count. An alert that has not arrived is tried again after growing pauses, by that way alone, and is given up when these
+//! pauses have become [`GIVE_UP_AFTER_S`] together: the clock may be set meanwhile. When the array has been unwell and is well
+//! again, this is an alert too, and so it is when a drive no longer reports what was told of it.
 
+use crate::drive_health::warning_of;
 use crate::event_kinds::Kind;
 use alerts::{Alert, Severity, Way};
+use drives::nvme::Warning;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use words::and;
 
 /// Events of one kind about one thing within this time are told together.
 pub(super) const TOGETHER_S: u64 = 900;
@@ -24,6 +28,8 @@ const RECENT_MAX: usize = 100;
 const RELATED_S: u64 = 60;
 /// An alert of a failed drive counts as resolved this long after it at the earliest: the status is a little later than events.
 const SETTLED_AFTER_S: u64 = 3;
+/// Most warnings of drives whose end is told: an array has at most 64 drives, and most have none.
+const WARNED_MAX: usize = 200;
 
 /// What is kept across restarts.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -33,6 +39,18 @@ pub(super) struct Book {
     /// An alert was about a problem that still lasts.
     is_unwell: bool,
     alerted_s: u64,
+    /// What was told of drives that they may report no longer.
+    #[serde(default)]
+    warned: VecDeque<Warned>,
+}
+
+/// A drive of which was told what it reports.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Warned {
+    member: String,
+    /// The kind of the event.
+    kind: String,
+    told_s: u64,
 }
 
 /// An alert that has not arrived yet by one way.
@@ -41,7 +59,6 @@ pub(super) struct Waiting {
     pub alert: Alert,
     pub way: Way,
     attempts: u32,
-    since_s: u64,
     next_s: u64,
 }
 
@@ -62,6 +79,8 @@ pub(super) struct Condition {
     pub is_degraded: bool,
     /// The sentence of `fullstripe status`.
     pub text: String,
+    /// What each drive reports now; `None` while that is not known.
+    pub drives: BTreeMap<String, Option<Vec<Warning>>>,
 }
 
 impl Book {
@@ -121,6 +140,60 @@ impl Book {
     /// Compares how the array is with what was told. `plain` is an alert of which only the kind and the text are missing.
     /// Returns how many older attempts had no room.
     pub fn look(&mut self, condition: &Condition, plain: Alert, now_s: u64, ways: &[Way]) -> usize {
+        self.look_at_drives(condition, &plain, now_s, ways)
+            + self.look_at_array(condition, plain, now_s, ways)
+    }
+
+    /// Tells which drives no longer report what was told of them.
+    fn look_at_drives(
+        &mut self,
+        condition: &Condition,
+        plain: &Alert,
+        now_s: u64,
+        ways: &[Way],
+    ) -> usize {
+        let mut ended: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        self.warned.retain(|warned| {
+            let Some(warning) = warning_of(&warned.kind) else {
+                return false;
+            };
+            let lasts = match condition.drives.get(&warned.member) {
+                Some(None) => true,
+                Some(Some(reported)) => reported.contains(&warning),
+                None => false,
+            };
+            let lasts = lasts || now_s.abs_diff(warned.told_s) < SETTLED_AFTER_S;
+            if !lasts {
+                let of_drive = ended.entry(warned.member.clone()).or_default();
+                of_drive.push(warning.words());
+            }
+            lasts
+        });
+        let mut dropped = 0;
+        for (member, words) in ended {
+            let text = match condition.drives.contains_key(&member) {
+                true => format!("{member} no longer reports that {}", and(&words)),
+                false => format!(
+                    "{member} reported that {}, and no drive of this name is in the array any more",
+                    and(&words)
+                ),
+            };
+            let alert = Alert {
+                member: Some(member),
+                ..resolved(plain, text)
+            };
+            dropped += self.put(&alert, now_s, ways);
+        }
+        dropped
+    }
+
+    fn look_at_array(
+        &mut self,
+        condition: &Condition,
+        plain: Alert,
+        now_s: u64,
+        ways: &[Way],
+    ) -> usize {
         let is_related = now_s.saturating_sub(self.alerted_s) <= RELATED_S;
         match (condition.is_well, self.is_unwell) {
             (false, false) if is_related => self.is_unwell = true,
@@ -139,14 +212,7 @@ impl Book {
             (true, true) if now_s.saturating_sub(self.alerted_s) >= SETTLED_AFTER_S => {
                 self.is_unwell = false;
                 self.recent.clear();
-                let alert = Alert {
-                    kind: "resolved".to_owned(),
-                    severity: Severity::Info,
-                    text: format!("resolved: {}", condition.text),
-                    next: "nothing".to_owned(),
-                    ..plain
-                };
-                return self.put(&alert, now_s, ways);
+                return self.put(&resolved(&plain, condition.text.clone()), now_s, ways);
             }
             _ => {}
         }
@@ -154,18 +220,37 @@ impl Book {
     }
 
     fn put(&mut self, alert: &Alert, now_s: u64, ways: &[Way]) -> usize {
+        self.remember_warning(alert, now_s, ways);
         for &way in ways {
             self.waiting.push_back(Waiting {
                 alert: alert.clone(),
                 way,
                 attempts: 0,
-                since_s: now_s,
                 next_s: now_s,
             });
         }
         let too_many = self.waiting.len().saturating_sub(WAITING_MAX);
         self.waiting.drain(..too_many);
         too_many
+    }
+
+    fn remember_warning(&mut self, alert: &Alert, now_s: u64, ways: &[Way]) {
+        let Some(member) = alert.member.as_ref().filter(|_| !ways.is_empty()) else {
+            return;
+        };
+        if warning_of(&alert.kind).is_none() {
+            return;
+        }
+        let is_same = |one: &Warned| one.member == *member && one.kind == alert.kind;
+        self.warned.retain(|one| !is_same(one));
+        if self.warned.len() == WARNED_MAX {
+            self.warned.pop_front();
+        }
+        self.warned.push_back(Warned {
+            member: member.clone(),
+            kind: alert.kind.clone(),
+            told_s: now_s,
+        });
     }
 
     /// Takes an attempt that is due out of the book; [`Book::again`] puts it back.
@@ -177,14 +262,30 @@ impl Book {
 
     /// The attempt has failed: it is tried again later. Returns false if it is given up instead.
     pub fn again(&mut self, mut attempt: Waiting, now_s: u64) -> bool {
-        if now_s.saturating_sub(attempt.since_s) >= GIVE_UP_AFTER_S {
+        // The clock may have been set since the alert was noted, so it does not tell for how long this was tried.
+        if (0..attempt.attempts).map(pause_s).sum::<u64>() >= GIVE_UP_AFTER_S {
             return false;
         }
-        let pause_s = PAUSE_MIN_S << attempt.attempts.min(20);
-        attempt.next_s = now_s + pause_s.min(PAUSE_MAX_S);
+        attempt.next_s = now_s + pause_s(attempt.attempts);
         attempt.attempts += 1;
         self.waiting.push_back(attempt);
         true
+    }
+}
+
+/// The pause after so many attempts that failed, and one more.
+fn pause_s(attempts: u32) -> u64 {
+    (PAUSE_MIN_S << attempts.min(20)).min(PAUSE_MAX_S)
+}
+
+/// The alert that something is over.
+fn resolved(plain: &Alert, text: String) -> Alert {
+    Alert {
+        kind: "resolved".to_owned(),
+        severity: Severity::Info,
+        text: format!("resolved: {text}"),
+        next: "nothing".to_owned(),
+        ..plain.clone()
     }
 }
 
@@ -285,7 +386,7 @@ mod tests {
         let condition = |is_well, is_degraded| Condition {
             is_well,
             is_degraded,
-            text: String::new(),
+            ..Condition::default()
         };
         let (well, degraded) = (condition(true, false), condition(false, true));
         let synchronising = condition(false, false);
@@ -320,5 +421,84 @@ mod tests {
         book.look(&degraded, Alert::default(), 9101, &WAYS[..1]);
         book.look(&degraded, Alert::default(), 9102, &WAYS[..1]);
         assert_eq!(due(&mut book, 9200), ["array-unwell  0 mail"]);
+    }
+
+    /// A clock without a battery begins in 1970, and is set when the network is there.
+    #[test]
+    fn an_alert_noted_before_the_clock_was_set_is_tried_as_often_as_any_other() {
+        let mut book = Book::default();
+        book.hear(event("a", "d0"), 5, &WAYS[..1]);
+        let attempt = book.take_due(5).unwrap();
+        const SET_TO_S: u64 = 1_800_000_000;
+        assert!(book.again(attempt, SET_TO_S), "it is given up at once");
+        let mut now_s = SET_TO_S;
+        let mut tries = 0;
+        while book.waiting.front().is_some() {
+            now_s = book.waiting[0].next_s;
+            let attempt = book.take_due(now_s).unwrap();
+            tries += 1;
+            if !book.again(attempt, now_s) {
+                break;
+            }
+        }
+        let lasted_s = now_s - SET_TO_S;
+        assert!(
+            (GIVE_UP_AFTER_S..GIVE_UP_AFTER_S + PAUSE_MAX_S).contains(&lasted_s),
+            "{lasted_s}"
+        );
+        assert!(tries > 70, "{tries}");
+    }
+
+    #[test]
+    fn the_end_of_each_warning_of_a_drive_is_told_once() {
+        let condition = |drives: &[(&str, Option<&[Warning]>)]| Condition {
+            is_well: true,
+            drives: drives
+                .iter()
+                .map(|(name, reported)| ((*name).to_owned(), reported.map(<[Warning]>::to_vec)))
+                .collect(),
+            ..Condition::default()
+        };
+        let mut book = Book::default();
+        for (kind, member) in [
+            ("drive-too-hot", "d0"),
+            ("drive-worn", "d0"),
+            ("drive-unprotected", "d1"),
+            ("drive-media-errors", "d2"),
+            // Its end is that of the array's problem.
+            ("drive-failing", "d1"),
+        ] {
+            book.hear(event(kind, member), 1000, &WAYS[..1]);
+        }
+        assert_eq!(due(&mut book, 1000).len(), 5);
+        let mut told = |now_s: u64, drives: &[(&str, Option<&[Warning]>)]| {
+            book = serde_json::from_str(&serde_json::to_string(&book).unwrap()).unwrap();
+            book.look(&condition(drives), Alert::default(), now_s, &WAYS[..1]);
+            let texts = std::iter::from_fn(|| book.take_due(now_s));
+            texts.map(|one| one.alert.text).collect::<Vec<_>>()
+        };
+        let all: [(&str, Option<&[Warning]>); 3] = [
+            ("d0", Some(&[Warning::TooHot, Warning::WornOut])),
+            ("d1", Some(&[Warning::BackupFailed, Warning::Unreliable])),
+            ("d2", Some(&[Warning::MediaErrors])),
+        ];
+        // The status is a little later than the events.
+        let none: &[Warning] = &[];
+        assert!(told(1001, &[("d0", Some(none))]).is_empty());
+        assert!(told(1010, &all).is_empty());
+        // After a restart nothing is known for a while.
+        assert!(told(1020, &[("d0", None), ("d1", None), ("d2", None)]).is_empty());
+        // It stays worn.
+        let cool: [(&str, Option<&[Warning]>); 3] =
+            [("d0", Some(&[Warning::WornOut])), all[1], all[2]];
+        let wanted =
+            "resolved: d0 no longer reports that it is so hot that it may stop or lose data";
+        assert_eq!(told(1030, &cool), [wanted]);
+        assert!(told(1040, &cool).is_empty());
+        let wanted = [
+            "resolved: d1 no longer reports that its protection against power loss has failed",
+            "resolved: d2 reported that it has met more errors that it could not correct, and no drive of this name is in the array any more",
+        ];
+        assert_eq!(told(1050, &[cool[0], ("d1", Some(none))]), wanted);
     }
 }

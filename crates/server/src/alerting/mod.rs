@@ -165,6 +165,11 @@ fn condition(status: &Status) -> Condition {
         is_well: status.health.state == health::WELL,
         is_degraded: status.volumes.iter().any(|volume| lacks(&volume.state)),
         text: status.health.text.clone(),
+        drives: status
+            .members
+            .iter()
+            .map(|member| (member.name.clone(), member.health.known_warnings()))
+            .collect(),
     }
 }
 

@@ -29,6 +29,7 @@ fn started(folder: &Path) -> Alerter {
         is_well: !bad.exists(),
         is_degraded: bad.exists(),
         text: "words".to_owned(),
+        ..Condition::default()
     };
     let waiting = lock(&alerter.waiting).take().unwrap();
     let sender = Sender::new(&alerter, Some(folder.to_owned()), Box::new(condition));

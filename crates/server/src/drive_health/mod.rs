@@ -30,6 +30,7 @@ use prefail::Prefail;
 use record::Record;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+pub(crate) use told::warning_of;
 
 /// How often it is looked which drives have answered, and which are due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

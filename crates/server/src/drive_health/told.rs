@@ -17,6 +17,12 @@ fn kind(warning: Warning) -> Kind {
     }
 }
 
+/// The warning that events of this kind are about; `None` if it is about to fail, or the kind is of something else.
+pub(crate) fn warning_of(name: &str) -> Option<Warning> {
+    let mut all = Warning::ALL.into_iter();
+    all.find(|warning| !warning.means_failing() && kind(*warning).name() == name)
+}
+
 /// One event for each kind of warning that began, and one for all warnings that ended.
 pub(super) fn events(drive: &str, change: &Change, health: &Health) -> Vec<Told> {
     let errors = health.media_errors;

@@ -102,11 +102,21 @@ impl DriveHealth {
     }
 
     fn reported_if(&self, is_wanted: impl Fn(Warning) -> bool) -> Vec<&'static str> {
+        let reported = self.warned().into_iter().filter(|one| is_wanted(*one));
+        reported.map(Warning::words).collect()
+    }
+
+    fn warned(&self) -> Vec<Warning> {
         let is_reported = |warning: &Warning| {
             let mut names = self.warnings.iter();
-            is_wanted(*warning) && names.any(|name| name == warning.name())
+            names.any(|name| name == warning.name())
         };
-        let reported = Warning::ALL.into_iter().filter(is_reported);
-        reported.map(Warning::words).collect()
+        Warning::ALL.into_iter().filter(is_reported).collect()
+    }
+
+    /// What the drive warns of now; `None` if its health is not known.
+    #[must_use]
+    pub fn known_warnings(&self) -> Option<Vec<Warning>> {
+        (self.state != NOT_KNOWN).then(|| self.warned())
     }
 }
