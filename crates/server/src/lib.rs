@@ -22,6 +22,7 @@ mod exporting;
 mod handing_over;
 pub mod health;
 mod hearer;
+mod last_words;
 mod life;
 mod memory;
 mod newcomers;

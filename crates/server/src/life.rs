@@ -8,6 +8,7 @@ use super::events::{Told, tell_start_note};
 use super::exporting::{Exports, Started};
 use super::handing_over::HandOver;
 use super::hearer::{Audience, Hearer};
+use super::last_words::LastWords;
 use super::memory;
 use super::nvmet::NvmetRequest;
 use super::options::ServeOptions;
@@ -39,10 +40,6 @@ use tokio::sync::watch;
 const HEALTH_KNOWN_WITHIN: Duration = Duration::from_secs(10);
 /// Maximum duration of an orderly end.
 const STOP_WITHIN: Duration = Duration::from_secs(60);
-/// How long the end waits until events are written to their file.
-const KEEP_WITHIN: Duration = Duration::from_secs(2);
-/// How long the end waits until alerts are sent; the next process sends those that are left.
-const ALERT_WITHIN: Duration = Duration::from_secs(10);
 
 /// The sockets, the opened drives, and the array assembled from them, before it is served.
 pub struct Prepared {
@@ -155,7 +152,8 @@ impl Prepared {
             exports.clients(options.shards),
             move |event| hear(event),
         );
-        let runtime = runtime.inspect_err(|_| finish_telling(&hook, &remembering.keeper))?;
+        let last_words = || LastWords::of_start(&hook, &remembering.keeper);
+        let runtime = runtime.inspect_err(|_| last_words().finish(STOP_WITHIN))?;
         let shared = runtime.handle();
         exports.publish(&shared);
         shared.set_remembered_rate(remembering.rate_bytes_per_s);
@@ -229,6 +227,9 @@ impl Opening {
             newcomers.start(shared.clone(), spares, tell, deadline)?;
         }
         wait_for_status(&shared);
+        if let Some(alerter) = &server.alerter {
+            alerter.array_is_served();
+        }
         Ok(api)
     }
 }
@@ -309,8 +310,7 @@ impl Server {
 
     /// From now on events are neither written to files nor told to programs or people. Files of the state folder are closed.
     pub fn keep_no_more(&self) {
-        finish_telling(&self.hook, &self.keeper);
-        finish_alerting(&self.alerter);
+        self.last_words().finish(STOP_WITHIN);
     }
 
     /// Disconnects clients first, then flushes the volumes and, where nothing is in doubt, marks them clean.
@@ -330,9 +330,19 @@ impl Server {
         self.end(true)
     }
 
+    fn last_words(&self) -> LastWords {
+        LastWords {
+            hook: self.hook.clone(),
+            alerter: self.alerter.clone(),
+            keeper: self.keeper.clone(),
+        }
+    }
+
     fn end(self, hands_over: bool) -> Result<Ended> {
         let hearer = &self.hearer;
         let shared = self.runtime.handle();
+        let devices = device_links(&shared.status());
+        let last_words = self.last_words();
         if let Err(error) = self.exports.stop(&shared, STOP_WITHIN, hands_over) {
             hearer.say(&format_args!("{error:#}"));
         }
@@ -349,29 +359,22 @@ impl Server {
                 Err(error) => hearer.say(&format_args!("clients have to connect again: {error:#}")),
             }
         }
-        finish_telling(&self.hook, &self.keeper);
-        finish_alerting(&self.alerter);
+        // What is mounted waits for the next process.
+        let is_awaited = hands_over || devices.iter().any(|link| link.is_symlink());
+        match is_awaited {
+            true => last_words.finish_soon(&**hearer),
+            false => last_words.finish(STOP_WITHIN),
+        }
         drop(self.open);
         self.exports.release();
         result
     }
 }
 
-/// Waits until the hook has run for all events, and all events are in their file.
-fn finish_telling(hook: &Option<Arc<Hook>>, keeper: &Option<Arc<Keeper>>) {
-    if let Some(hook) = hook {
-        hook.finish(STOP_WITHIN);
-    }
-    if let Some(keeper) = keeper {
-        keeper.finish(KEEP_WITHIN);
-    }
-}
-
-/// Waits until the alert that is being sent has arrived, but not for the others, which the next start sends.
-fn finish_alerting(alerter: &Option<Arc<Alerter>>) {
-    if let Some(alerter) = alerter {
-        alerter.finish(ALERT_WITHIN);
-    }
+/// The lasting names of all block devices. A device that stays when its server is stopped keeps its name.
+fn device_links(status: &Status) -> Vec<PathBuf> {
+    let devices = status.volumes.iter().filter_map(|one| one.device.as_ref());
+    devices.map(|device| PathBuf::from(&device.path)).collect()
 }
 
 fn run_options(options: &ServeOptions) -> RunOptions {
@@ -464,5 +467,73 @@ impl Tellers {
             all: tell(Audience::All),
             programs: tell(Audience::Programs),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scrub::every::ScrubEvery;
+    use alerts::Ways;
+    use drives::completion::CompletionMode;
+    use engine::layout::Level;
+    use metadata::imsm::start::StartOptions;
+    use std::fmt::Display;
+    use std::path::Path;
+
+    /// Keeps nothing.
+    struct Deaf;
+
+    impl Hearer for Deaf {
+        fn say(&self, _: &dyn Display) {}
+        fn event(&self, _: &Told, _: Audience) {}
+    }
+
+    fn slow(folder: &Path) -> ServeOptions {
+        let slow = "sleep 25".to_owned();
+        ServeOptions {
+            drives: (0..2).map(|at| format!("ram:32m,serial=S{at}")).collect(),
+            scratch: Some(Level::Raid1),
+            spares: Vec::new(),
+            exports: Vec::new(),
+            socket: Some(folder.join("api.sock")),
+            shards: 1,
+            payload_bytes: 32 << 20,
+            completion: CompletionMode::Interrupt,
+            start: StartOptions::default(),
+            read_only: false,
+            auto_rebuild: true,
+            rate_bytes_per_s: None,
+            scrub_every: ScrubEvery::default(),
+            member_deadline: Duration::from_secs(30),
+            on_event: Some(slow.clone()),
+            newcomers: None,
+            alerts: Some(AlertOptions {
+                ways: Ways {
+                    exec: Some(slow),
+                    ..Ways::default()
+                },
+                minimum: alerts::Severity::Info,
+                ..AlertOptions::default()
+            }),
+            sockets_are_kept: false,
+            backup: None,
+        }
+    }
+
+    /// The commands of the operator take half a minute for each event, and there are several.
+    #[test]
+    fn a_hand_over_does_not_wait_for_slow_hooks_and_alerts() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = slow(folder.path());
+        let server = Prepared::new(options, Arc::new(Deaf)).unwrap();
+        let server = server.serve().unwrap();
+        let begin = Instant::now();
+        server.hand_over().unwrap().check().unwrap();
+        assert!(
+            begin.elapsed() < Duration::from_secs(8),
+            "{:?}",
+            begin.elapsed()
+        );
     }
 }

@@ -271,6 +271,11 @@ impl Book {
         self.waiting.push_back(attempt);
         true
     }
+
+    /// Puts an attempt back of which nobody knows what has become: it is due at once.
+    pub fn put_back(&mut self, attempt: Waiting) {
+        self.waiting.push_front(attempt);
+    }
 }
 
 /// The pause after so many attempts that failed, and one more.

@@ -8,14 +8,15 @@
 //!
 //! The array does not wait for the hook: events go into a queue of limited length, and events that do not fit
 //! are dropped and counted. A call that takes longer than 30 s is killed, together with everything it
-//! started.
+//! started. When the process ends while others wait for the next one, a call that is under way goes on by itself, and no other
+//! is begun.
 
 use crate::events::Told;
 use crate::runtime::lock;
 use alerts::call;
 use anyhow::{Context, Result};
 use std::fmt::Display;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -45,6 +46,8 @@ struct Counters {
     calls: AtomicU64,
     failures: AtomicU64,
     dropped: AtomicU64,
+    /// No more calls are begun.
+    is_over: AtomicBool,
 }
 
 /// Reports what has gone wrong.
@@ -116,13 +119,14 @@ impl Hook {
     }
 
     /// Accepts no more events and waits, for at most `within`, until the command has run for all queued
-    /// events. Returns whether it has.
+    /// events. Returns whether it has; if not, it is run for no other event.
     pub fn finish(&self, within: Duration) -> bool {
         lock(&self.queue).take();
         let deadline = Instant::now() + within;
         let mut thread = lock(&self.thread);
         while thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
             if Instant::now() >= deadline {
+                self.counters.is_over.store(true, Ordering::Relaxed);
                 return false;
             }
             std::thread::sleep(LOOK_EVERY);
@@ -142,6 +146,10 @@ struct Runner {
 impl Runner {
     fn run(&self, events: &Receiver<Told>) {
         for event in events {
+            if self.counters.is_over.load(Ordering::Relaxed) {
+                self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
             self.counters.calls.fetch_add(1, Ordering::Relaxed);
             if let Err(error) = self.call(&event) {
                 self.counters.failures.fetch_add(1, Ordering::Relaxed);
@@ -208,6 +216,28 @@ mod tests {
         assert_eq!(hook.counts().failures, 1);
         std::thread::sleep(Duration::from_millis(1300));
         assert!(!survived.exists());
+    }
+
+    #[test]
+    fn no_call_is_begun_after_an_end_that_did_not_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let (gate, out) = (folder.path().join("gate"), folder.path().join("out"));
+        let command = format!(
+            "echo $FULLSTRIPE_TEXT >> {1}; while [ ! -e {0} ]; do sleep 0.05; done; echo end >> {1}",
+            gate.display(),
+            out.display()
+        );
+        let hook = Hook::new(command, |_| ()).unwrap();
+        hook.tell(&event("first"));
+        hook.tell(&event("second"));
+        while hook.counts().calls == 0 {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        assert!(!hook.finish(Duration::ZERO));
+        std::fs::write(gate, "").unwrap();
+        assert!(hook.finish(Duration::from_secs(20)));
+        assert_eq!(std::fs::read_to_string(out).unwrap(), "first\nend\n");
+        assert_eq!(hook.counts().dropped, 1);
     }
 
     #[test]
