@@ -95,6 +95,8 @@ pub enum Kind {
     EventsNotKept,
     /// The machine's swap lies on a volume.
     SwapOnArray,
+    /// An array of the settings does not start.
+    ArrayNotStarted,
 }
 
 /// What holds for every event of a kind.
@@ -109,7 +111,7 @@ struct Facts {
 
 /// In the order of [`Kind`].
 #[rustfmt::skip]
-const FACTS: [Facts; 43] = [
+const FACTS: [Facts; 44] = [
     Facts { kind: Kind::MemberFailed, name: "member-failed", severity: Severity::Critical,
         next: "replace the drive: `fullstripe replace` or `fullstripe add-spare` puts another in its place, and a spare that is there takes it at once" },
     Facts { kind: Kind::CacheTurnedVolatile, name: "cache-turned-volatile", severity: Severity::Warning,
@@ -196,6 +198,8 @@ const FACTS: [Facts; 43] = [
         next: "nothing; older events are in the journal" },
     Facts { kind: Kind::SwapOnArray, name: "swap-on-array", severity: Severity::Warning,
         next: "put swap and the image of hibernation on a drive that the kernel uses without fullstripe" },
+    Facts { kind: Kind::ArrayNotStarted, name: "array-not-started", severity: Severity::Critical,
+        next: "put right what the sentence names: `fullstripe list` shows the drives of each array, and `systemctl status fullstripe@NAME` and the journal say more. The array then starts by itself, or with `systemctl start fullstripe@NAME`" },
 ];
 
 impl Kind {
@@ -252,7 +256,7 @@ mod tests {
                 facts.name
             );
         }
-        let last = Kind::SwapOnArray as usize;
+        let last = Kind::ArrayNotStarted as usize;
         assert_eq!(FACTS.len(), last + 1);
         let names: BTreeSet<&str> = FACTS.iter().map(|facts| facts.name).collect();
         assert_eq!(names.len(), FACTS.len());
@@ -271,7 +275,12 @@ mod tests {
     /// A kind is only written as a word where it is read: events are made from [`Kind`] alone, so that this list is whole.
     #[test]
     fn the_severity_of_the_worst_is_critical() {
-        for kind in [Kind::MemberFailed, Kind::VolumeFailed, Kind::WritesStopped] {
+        for kind in [
+            Kind::MemberFailed,
+            Kind::VolumeFailed,
+            Kind::WritesStopped,
+            Kind::ArrayNotStarted,
+        ] {
             let told = Told::of_process(kind, String::new(), true);
             assert_eq!(severity(&told), Severity::Critical);
             assert!(next(&told).len() > 20);

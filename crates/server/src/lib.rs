@@ -47,7 +47,7 @@ mod watch;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use alerting::{AlertOptions, Ping};
+pub use alerting::{AlertOptions, NotStarted, Ping};
 pub use ending::{Ended, LeftBehind};
 pub use hearer::{Audience, Hearer};
 pub use life::{Prepared, Server};

@@ -237,3 +237,36 @@ fn changed_alerts_count_after_a_reload_and_a_mistake_changes_nothing() {
     assert_eq!(rig.noted("calls"), ["member-failed"]);
     server.stop();
 }
+
+/// As systemd does it: it starts the process again and again, until somebody corrects the settings.
+#[test]
+fn an_array_that_does_not_start_is_told_once_and_so_is_its_start() {
+    let Some(rig) = Rig::new("an_array_that_does_not_start_is_told_once_and_so_is_its_start")
+    else {
+        return;
+    };
+    rig.settings("vhost_user = '/proc/none'", &rig.notes("calls"));
+    for _ in 0..3 {
+        let refused = rig.serve().try_start().err().expect("it does not start");
+        assert!(
+            refused.contains("cannot make the folder /proc/none"),
+            "{refused}"
+        );
+    }
+    assert_eq!(rig.noted("calls"), ["array-not-started"]);
+    assert_eq!(rig.posted(), ["array-not-started"]);
+    let mails = rig.mails();
+    assert_eq!(mails.len(), 1, "{mails:?}");
+    assert!(
+        mails[0].contains("critical: array fast: not started: "),
+        "{mails:?}"
+    );
+    rig.settings("", &rig.notes("calls"));
+    let server = rig.serve().start();
+    rig.wait_until("the start is told", &server, || {
+        rig.noted("calls").len() == 2 && rig.posted().len() == 2 && rig.mails().len() == 2
+    });
+    assert_eq!(rig.noted("calls")[1], "resolved");
+    assert!(rig.mails()[1].contains("resolved: the array is served"));
+    server.stop();
+}

@@ -5,6 +5,9 @@
 //! a count. An alert that has not arrived is tried again after growing pauses, by that way alone, and is given up when these
 //! pauses have become [`GIVE_UP_AFTER_S`] together: the clock may be set meanwhile. When the array has been unwell and is well
 //! again, this is an alert too, and so it is when a drive no longer reports what was told of it.
+//!
+//! That the array does not start is told once for each cause, however often the process is started again for it, until the
+//! array is served.
 
 use crate::drive_health::warning_of;
 use crate::event_kinds::Kind;
@@ -28,6 +31,8 @@ const RECENT_MAX: usize = 100;
 const RELATED_S: u64 = 60;
 /// An alert of a failed drive counts as resolved this long after it at the earliest: the status is a little later than events.
 const SETTLED_AFTER_S: u64 = 3;
+/// Most causes for which an array does not start that are told. The sentence of one may have a number that is new each time.
+const CAUSES_MAX: usize = 4;
 /// Most warnings of drives whose end is told: an array has at most 64 drives, and most have none.
 const WARNED_MAX: usize = 200;
 
@@ -39,6 +44,9 @@ pub(super) struct Book {
     /// An alert was about a problem that still lasts.
     is_unwell: bool,
     alerted_s: u64,
+    /// Why the array did not start, as it was told; empty when it has been served since.
+    #[serde(default)]
+    not_started: Vec<String>,
     /// What was told of drives that they may report no longer.
     #[serde(default)]
     warned: VecDeque<Warned>,
@@ -86,6 +94,9 @@ pub(super) struct Condition {
 impl Book {
     /// Takes an event; `ways` are those that are set. Returns how many older attempts had no room.
     pub fn hear(&mut self, alert: Alert, now_s: u64, ways: &[Way]) -> usize {
+        if alert.kind == Kind::ArrayNotStarted.name() {
+            return self.hear_not_started(alert, now_s, ways);
+        }
         self.alerted_s = now_s;
         // A small array may be whole again before anybody looks how it is.
         self.is_unwell |= alert.kind == Kind::MemberFailed.name();
@@ -109,6 +120,15 @@ impl Book {
                 ..alert.clone()
             },
         });
+        self.put(&Alert { count: 1, ..alert }, now_s, ways)
+    }
+
+    fn hear_not_started(&mut self, alert: Alert, now_s: u64, ways: &[Way]) -> usize {
+        let is_told = self.not_started.contains(&alert.text);
+        if is_told || self.not_started.len() >= CAUSES_MAX || ways.is_empty() {
+            return 0;
+        }
+        self.not_started.push(alert.text.clone());
         self.put(&Alert { count: 1, ..alert }, now_s, ways)
     }
 
@@ -140,8 +160,25 @@ impl Book {
     /// Compares how the array is with what was told. `plain` is an alert of which only the kind and the text are missing.
     /// Returns how many older attempts had no room.
     pub fn look(&mut self, condition: &Condition, plain: Alert, now_s: u64, ways: &[Way]) -> usize {
-        self.look_at_drives(condition, &plain, now_s, ways)
+        self.look_at_start(condition, &plain, now_s, ways)
+            + self.look_at_drives(condition, &plain, now_s, ways)
             + self.look_at_array(condition, plain, now_s, ways)
+    }
+
+    /// The array is served: if it was told that it did not start, this is over.
+    fn look_at_start(
+        &mut self,
+        condition: &Condition,
+        plain: &Alert,
+        now_s: u64,
+        ways: &[Way],
+    ) -> usize {
+        if self.not_started.is_empty() {
+            return 0;
+        }
+        self.not_started.clear();
+        let text = format!("the array is served; {}", condition.text);
+        self.put(&resolved(plain, text), now_s, ways)
     }
 
     /// Tells which drives no longer report what was told of them.
@@ -270,6 +307,11 @@ impl Book {
         attempt.attempts += 1;
         self.waiting.push_back(attempt);
         true
+    }
+
+    /// Whether an attempt waits.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Puts an attempt back of which nobody knows what has become: it is due at once.
@@ -452,6 +494,46 @@ mod tests {
             "{lasted_s}"
         );
         assert!(tries > 70, "{tries}");
+    }
+
+    #[test]
+    fn an_array_that_does_not_start_is_told_once_for_each_cause_and_so_is_its_start() {
+        let cause = |text: &str| Alert {
+            text: text.to_owned(),
+            ..event("array-not-started", "")
+        };
+        let mut book = Book::default();
+        // Nobody could be told.
+        book.hear(cause("no memory"), 90, &[]);
+        // systemd starts the process again every two seconds, for hours.
+        for now_s in (100..40_000).step_by(2) {
+            let json = serde_json::to_string(&book).unwrap();
+            book = serde_json::from_str(&json).unwrap();
+            let text = if now_s < 20_000 {
+                "no memory"
+            } else {
+                "a twin"
+            };
+            book.hear(cause(text), now_s, &WAYS[..1]);
+            book.pass(now_s, &WAYS[..1]);
+        }
+        let told = ["array-not-started  1 mail"; 2];
+        assert_eq!(due(&mut book, 40_000), told);
+        for number in 0..100 {
+            book.hear(cause(&number.to_string()), 40_000, &WAYS[..1]);
+        }
+        assert_eq!(due(&mut book, 40_000).len(), CAUSES_MAX - 2);
+        let well = Condition {
+            is_well: true,
+            text: "data is optimal".to_owned(),
+            ..Condition::default()
+        };
+        for now_s in [40_001, 40_002] {
+            book.look(&well, Alert::default(), now_s, &WAYS[..1]);
+        }
+        let end = book.take_due(40_002).unwrap().alert;
+        assert_eq!(end.text, "resolved: the array is served; data is optimal");
+        assert_eq!(book, Book::default());
     }
 
     #[test]

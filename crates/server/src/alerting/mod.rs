@@ -4,9 +4,12 @@
 //! are counted. [`book`] says what is sent when. It is stored in the array's [state folder](crate::state_folder) whenever it
 //! changes, so an alert survives the end of the process; one that is being sent at that moment may be sent twice. Every event is
 //! in the queue or in the book, so that whoever ends the process early can keep all of them.
+//!
+//! [`not_started`] does the same for an array that does not start, and so is not served.
 
 mod book;
 mod inbox;
+mod not_started;
 mod ping;
 
 use crate::commands::Commands;
@@ -20,6 +23,7 @@ use alerts::{Alert, Severity, Ways};
 use anyhow::{Context, Result};
 use book::{Book, Condition, Waiting};
 use inbox::Inbox;
+pub use not_started::NotStarted;
 pub use ping::Ping;
 use ping::PingThread;
 use std::fmt::Display;
@@ -144,6 +148,17 @@ impl Alerter {
         self.inbox.close();
     }
 
+    /// What the thread has left; `None` until it has ended.
+    fn left(&self) -> Option<Left> {
+        let thread = lock(&self.thread);
+        let (sender, thread) = thread.as_ref()?;
+        let desk = thread.is_finished().then(|| lock(&sender.desk))?;
+        Some(Left {
+            is_stored: desk.is_stored(),
+            has_waiting: desk.book.has_waiting(),
+        })
+    }
+
     /// Sends as `options` say from now on. What waits to be sent again goes the ways that these have.
     ///
     /// # Errors
@@ -182,6 +197,14 @@ impl Alerter {
             }
         }
     }
+}
+
+/// What a thread has left that has ended.
+struct Left {
+    /// The file has everything.
+    is_stored: bool,
+    /// An alert has not arrived.
+    has_waiting: bool,
 }
 
 /// Waits, for at most `within`, until a thread has ended, and returns whether it has.

@@ -25,7 +25,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// The folder cannot be made, or another process has locked it.
-fn claim(folder: &Path) -> std::io::Result<File> {
+pub(crate) fn claim(folder: &Path) -> std::io::Result<File> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)

@@ -19,13 +19,18 @@ use metadata::imsm::start::StartOptions;
 use server::api::socket_path::SocketPath;
 use server::nvmet::NvmetRequest;
 use server::status::DeviceKind;
-use server::{AlertOptions, Hearer, Newcomers, Ping, ScrubEvery, ServeOptions, Server};
+use server::{AlertOptions, Hearer, Newcomers, NotStarted, Ping, ScrubEvery, ServeOptions, Server};
 use settings::sound::{Concerns, Mistake, Sound};
 use settings::{AlertSettings, ArraySettings, Attach, SCRUB_EVERY_S, SameBay, ScrubPeriod};
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// How long an array that cannot start stays so, beyond the time that its members are waited for, until that is told. Enclosures
+/// and drivers that are slow take less than a minute.
+const TOLD_AFTER: Duration = Duration::from_secs(60);
 
 /// An array of the settings file.
 pub(super) struct Array {
@@ -107,18 +112,16 @@ impl Array {
         start: Start,
         notifier: &Notifier,
         hearer: &dyn Hearer,
+        not_started: &mut NotStarted,
     ) -> Result<ServeOptions> {
-        let gathered = self.gather(start.accepted, notifier, hearer)?;
+        let gathered = self.gather(start.accepted, notifier, hearer, not_started)?;
         let Gathered {
             drives,
             degraded,
             seen,
         } = gathered;
         // It may have been released to md while its drives were waited for.
-        if !Sound::read(&self.place)?
-            .names()
-            .contains(&self.name.as_str())
-        {
+        if !self.is_in_file()? {
             bail!(
                 "{} has no array \"{}\" any more",
                 self.place.display(),
@@ -154,6 +157,23 @@ impl Array {
             sockets_are_kept: sockets::are_kept(),
             backup: None,
         })
+    }
+
+    /// Whether the file still has a block for the array.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn is_in_file(&self) -> Result<bool> {
+        Ok(Sound::read(&self.place)?
+            .names()
+            .contains(&self.name.as_str()))
+    }
+
+    /// Tells whom the settings name that the array does not start.
+    pub fn not_started(&self, hearer: Arc<dyn Hearer>) -> NotStarted {
+        // What cannot be used of the settings is said when they are used for the array that is served.
+        let (options, _) = alert_options(&self.name, &self.alerts);
+        NotStarted::new(options, &self.settings.uuid, hearer)
     }
 
     /// Makes all volumes block devices, and exports these to other machines, as the settings say. Returns a sentence for each
@@ -268,6 +288,7 @@ impl Array {
         accepted: StartOptions,
         notifier: &Notifier,
         hearer: &dyn Hearer,
+        not_started: &mut NotStarted,
     ) -> Result<Gathered> {
         let patience = match accepted.degraded {
             true => Duration::ZERO,
@@ -282,6 +303,7 @@ impl Array {
         };
         let mut gathering = Gathering::new(patience);
         let mut said = None;
+        let mut since = Instant::now();
         loop {
             match gathering.step(&here, Instant::now())? {
                 Step::Start { drives, degraded } => {
@@ -292,11 +314,15 @@ impl Array {
                     });
                 }
                 Step::Wait { count, too_few } => {
+                    let waits = waits(&self.name, count, too_few, patience);
                     if said != Some((count, too_few)) {
                         said = Some((count, too_few));
-                        let waits = waits(&self.name, count, too_few, patience);
+                        since = Instant::now();
                         hearer.say(&waits);
                         notifier.waits(&waits);
+                    }
+                    if since.elapsed() >= patience + TOLD_AFTER {
+                        not_started.tell(&format!("not started: {waits}"));
                     }
                     std::thread::sleep(LOOK_EVERY);
                 }

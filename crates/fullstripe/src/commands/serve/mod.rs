@@ -30,7 +30,7 @@ use server::api::event_log::fold;
 use server::event_kinds::severity;
 use server::events::Told;
 use server::status::Status;
-use server::{Audience, Hearer, Prepared, ScrubEvery, ServeOptions};
+use server::{Audience, Hearer, NotStarted, Prepared, ScrubEvery, ServeOptions, Server};
 use signals::Signals;
 use std::fmt::Display;
 use std::io::IsTerminal;
@@ -38,10 +38,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use words::size;
+use words::{size, without_error_number};
 
 /// How long the process waits at its end for its last messages to be read.
 const PRINT_WITHIN: Duration = Duration::from_secs(2);
+/// How long the process of an array that does not start waits until this is told. What has not arrived, the next process sends.
+const TELL_WITHIN: Duration = Duration::from_secs(10);
+/// How long a start waits for an alert that is being sent.
+const TELL_SOON_WITHIN: Duration = Duration::from_secs(1);
 /// How much longer than a drive may take to answer the end of a server may take: clients have 60 s to go, and so have flushes and the
 /// last records, and removing exports by NVMe over TCP takes 165 s at most, with the wait for one that is being made.
 const END_MARGIN: Duration = Duration::from_secs(315);
@@ -247,14 +251,21 @@ fn serve(
     for mistake in array.iter().flat_map(Array::mistakes) {
         printer.announcer.say_so_grave(Severity::Warning, &mistake);
     }
-    let options = match &array {
-        Some(array) => array.wait(args.start(inherited), &notifier, &**printer)?,
-        None => args.options(inherited)?,
+    let (server, end_within) = match &array {
+        None => start(args.options(inherited)?, &mut signals, printer)?,
+        Some(array) => {
+            let mut not_started = array.not_started(printer.clone());
+            let told = &mut not_started;
+            array
+                .wait(args.start(inherited), &notifier, &**printer, told)
+                .and_then(|options| {
+                    // The server has the state folder from now on.
+                    told.end(TELL_SOON_WITHIN);
+                    start(options, &mut signals, printer)
+                })
+                .inspect_err(|error| tell_failure(array, &mut not_started, error))?
+        }
     };
-    let end_within = options.member_deadline + END_MARGIN;
-    let prepared = Prepared::new(options, printer.clone())?;
-    signals.catch_end()?;
-    let server = prepared.serve()?;
     // Clients and the other volumes are served nevertheless.
     for error in array.iter().flat_map(|array| array.attach(&server)) {
         printer.say(&format_args!("{error:#}"));
@@ -281,6 +292,27 @@ fn serve(
         printer.say(&format_args!("{error:#}"));
     }
     ended.check()
+}
+
+/// Serves the array. Returns how long its end may take, too.
+fn start(
+    options: ServeOptions,
+    signals: &mut Signals,
+    printer: &Arc<Printer>,
+) -> Result<(Server, Duration)> {
+    let end_within = options.member_deadline + END_MARGIN;
+    let prepared = Prepared::new(options, printer.clone())?;
+    signals.catch_end()?;
+    Ok((prepared.serve()?, end_within))
+}
+
+/// Tells that the array is not served because of `error`, unless it has been taken out of the settings meanwhile.
+fn tell_failure(array: &Array, not_started: &mut NotStarted, error: &anyhow::Error) {
+    if array.is_in_file().unwrap_or(true) {
+        let error = without_error_number(&format!("{error:#}"));
+        not_started.tell(&format!("not started: {error}"));
+        not_started.end(TELL_WITHIN);
+    }
 }
 
 /// Keeps this program in memory. Where that is refused, those are told who make block devices of this machine.
