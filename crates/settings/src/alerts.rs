@@ -87,6 +87,31 @@ impl AlertSettings {
             && files.into_iter().all(Option::is_none)
     }
 
+    /// Addresses in the settings file `file` that may be secrets although others may read it, a sentence each.
+    #[must_use]
+    pub fn open_secrets(&self, file: &Path) -> Vec<String> {
+        const OTHERS_READ: u32 = 0o044;
+        let Some(mode) = file.metadata().ok().map(|facts| facts.mode()) else {
+            return Vec::new();
+        };
+        let keys = [("webhook", &self.webhook), ("ping", &self.ping)];
+        let open = keys.into_iter().filter(|(_, address)| {
+            let is_secret = address
+                .as_ref()
+                .is_some_and(|address| may_be_secret(address));
+            is_secret && mode & OTHERS_READ != 0
+        });
+        open.map(|(key, _)| {
+            format!(
+                "alerts.{key} has a path or a query, which may be a secret, and others than its owner may read {} (its mode is {:04o}); \
+                 write the address to a file of mode 0600 and name that by {key}_file",
+                file.display(),
+                mode & 0o7777
+            )
+        })
+        .collect()
+    }
+
     /// The ways in which alerts are sent. One whose file cannot be used is left out, and is the reason for one of the
     /// sentences that are returned beside.
     #[must_use]
@@ -115,6 +140,13 @@ impl AlertSettings {
             (found, None) => Ok(found),
         }
     }
+}
+
+/// Whether the address of a web server has more than the server.
+fn may_be_secret(address: &str) -> bool {
+    let (_, rest) = address.split_once("://").unwrap_or(("", address));
+    let server_and_rest = rest.split_once(['/', '?', '#']);
+    server_and_rest.is_some_and(|(server, more)| !more.is_empty() && !server.is_empty())
 }
 
 fn address(

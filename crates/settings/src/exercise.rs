@@ -208,6 +208,10 @@ fn check_settings(settings: &Settings) {
     let mut wanted = settings.clone();
     wanted.alerts.webhook = None;
     wanted.alerts.ping = None;
+    wanted.alerts.exec = None;
+    for array in wanted.arrays.values_mut() {
+        array.on_event = None;
+    }
     let shown = show::as_toml(settings);
     let again = Settings::parse(&shown, SHOWN_NAME);
     let again = again.unwrap_or_else(|error| panic!("{error:#} in what is shown:\n{shown}"));

@@ -20,7 +20,7 @@ pub enum Value {
     List(Vec<String>),
 }
 
-/// The value of `key`, one of [`KEYS`]; `None` if the key has no value unless it is given.
+/// The value of `key`, one of [`KEYS`]; `None` if the key has no value unless it is given. A command is only said to be given.
 ///
 /// # Panics
 /// `key` is not one of [`KEYS`].
@@ -46,10 +46,17 @@ pub fn value(array: &ArraySettings, key: &str) -> Option<Value> {
         "deadline_s" => Value::Number(array.deadline_s),
         "auto_rebuild" => Value::Truth(array.auto_rebuild),
         "same_bay" => Value::Text(array.same_bay.to_string()),
-        "on_event" => Value::Text(array.on_event.clone()?),
+        "on_event" => array.on_event.as_ref().map(|_| given())?,
         "degraded_after_s" => Value::Number(array.degraded_after_s),
         _ => panic!("{key} is no key of an array"),
     })
+}
+
+/// Instead of a command of the operator, which may contain a secret.
+const GIVEN: &str = "(given)";
+
+fn given() -> Value {
+    Value::Text(GIVEN.to_owned())
 }
 
 /// Whether `key` has the value that it has unless it is given. No UUID is a default.
@@ -59,7 +66,7 @@ pub fn is_default(array: &ArraySettings, key: &str) -> bool {
 }
 
 /// The value of `key` of `[alerts]`, one of [`ALERT_KEYS`]; `None` if the key has no value unless it is given. Of the address
-/// of a web server only the beginning is shown, because the rest may be a secret.
+/// of a web server only the beginning is shown, because the rest may be a secret, and a command is only said to be given.
 ///
 /// # Panics
 /// `key` is not one of [`ALERT_KEYS`].
@@ -72,7 +79,7 @@ pub fn alert_value(alerts: &AlertSettings, key: &str) -> Option<Value> {
         "sendmail" => alerts.sendmail.as_ref().map(path),
         "webhook" => alerts.webhook.as_ref().map(url),
         "webhook_file" => alerts.webhook_file.as_ref().map(path),
-        "exec" => alerts.exec.clone().map(Value::Text),
+        "exec" => alerts.exec.as_ref().map(|_| given()),
         "minimum" => Some(Value::Text(alerts.minimum.to_string())),
         "ping" => alerts.ping.as_ref().map(url),
         "ping_file" => alerts.ping_file.as_ref().map(path),
@@ -119,6 +126,9 @@ pub fn as_toml(settings: &Settings) -> String {
 
 fn line(key: &str, value: Option<Value>, meaning_of_none: &str) -> String {
     match value {
+        Some(Value::Text(text)) if text == GIVEN => {
+            format!("# {key} is given: it is not shown because it may contain a secret")
+        }
         Some(value) => format!("{key} = {}", value_as_toml(&value)),
         None => format!("# {key} is not given: {meaning_of_none}"),
     }

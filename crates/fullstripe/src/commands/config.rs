@@ -58,18 +58,22 @@ struct Checked<'a> {
     exists: bool,
     /// The names of the arrays.
     arrays: Vec<&'a String>,
+    /// What is no mistake and should be changed all the same, a sentence each.
+    warnings: Vec<String>,
 }
 
 fn check(args: &FileArgs) -> Result<()> {
     let settings = Settings::read(&args.file)?;
     let file = args.file.display().to_string();
     let exists = args.file.exists();
+    let warnings = settings.alerts.open_secrets(&args.file);
     if args.json {
         return print_json(&Checked {
             version: 1,
             file,
             exists,
             arrays: settings.arrays.keys().collect(),
+            warnings,
         });
     }
     let arrays = count(settings.arrays.len(), "array");
@@ -78,7 +82,11 @@ fn check(args: &FileArgs) -> Result<()> {
     } else {
         " (there is no such file)"
     };
-    print_text(&format!("{file}: {arrays}, no mistake{absent}\n"))
+    let warnings: String = warnings
+        .iter()
+        .map(|warning| format!("warning: {warning}\n"))
+        .collect();
+    print_text(&format!("{file}: {arrays}, no mistake{absent}\n{warnings}"))
 }
 
 fn show(args: &FileArgs) -> Result<()> {
@@ -108,7 +116,7 @@ fn as_json(array: &ArraySettings) -> Json {
     fields(&KEYS, |key| value(array, key), |key| is_default(array, key))
 }
 
-/// As [`as_json`]; of addresses of web servers only the beginning is shown.
+/// As [`as_json`]; of addresses of web servers only the beginning is shown, and of the command that it is given.
 fn alerts_as_json(alerts: &AlertSettings) -> Json {
     fields(
         &ALERT_KEYS,

@@ -156,11 +156,8 @@ fn a_bundle_has_what_helps_and_no_secret() {
     let parsed = |name: &str| -> Value { serde_json::from_str(&files[name]).unwrap() };
     let fast = &parsed("settings.json")["arrays"]["fast"];
     assert_eq!(fast["shards"], 2);
-    assert_eq!(fast["on_event"], "(set; left out of this bundle)");
-    assert_eq!(
-        parsed("settings.json")["alerts"]["exec"],
-        "(set; left out of this bundle)"
-    );
+    assert_eq!(fast["on_event"], "(given)");
+    assert_eq!(parsed("settings.json")["alerts"]["exec"], "(given)");
     assert!(parsed("doctor.json")["findings"].is_array());
     let about = format!("status of the server at {}", server.api_socket().display());
     let statuses = manifest["files"].as_array().unwrap().iter();

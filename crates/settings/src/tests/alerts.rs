@@ -1,17 +1,19 @@
 //! The block `[alerts]`.
 
 use super::*;
+use crate::show::{Value, alert_value};
+use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn alerts_are_read_and_shown_without_secrets() {
-    let text = "[alerts]\nmail = ['root', 'a@b.c']\nsendmail = '/bin/mail'\nwebhook = 'https://x.y/token'\nexec = 'logger'\n\
+    let text = "[alerts]\nmail = ['root', 'a@b.c']\nsendmail = '/bin/mail'\nwebhook = 'https://x.y/token'\nexec = 'logger token'\n\
         minimum = 'critical'\nping_file = '/p'\nping_every_s = 10\n";
-    let settings = parse(&format!("{text}{}", block(""))).unwrap();
+    let settings = parse(&format!("{text}{}", block("on_event = 'curl token'"))).unwrap();
     let wanted = AlertSettings {
         mail: vec!["root".to_owned(), "a@b.c".to_owned()],
         sendmail: Some("/bin/mail".into()),
         webhook: Some("https://x.y/token".to_owned()),
-        exec: Some("logger".to_owned()),
+        exec: Some("logger token".to_owned()),
         minimum: ::alerts::Severity::Critical,
         ping_file: Some("/p".into()),
         ping_every_s: 10,
@@ -24,12 +26,56 @@ fn alerts_are_read_and_shown_without_secrets() {
         "{shown}"
     );
     assert!(!shown.contains("token"), "{shown}");
+    for key in ["exec", "on_event"] {
+        let line = format!("# {key} is given: it is not shown because it may contain a secret\n");
+        assert!(shown.contains(&line), "{shown}");
+    }
+    let array = &settings.arrays["fast"];
+    for given in [
+        value(array, "on_event"),
+        alert_value(&settings.alerts, "exec"),
+    ] {
+        assert_eq!(given, Some(Value::Text("(given)".to_owned())));
+    }
     let less = AlertSettings {
         webhook: None,
+        exec: None,
         ..wanted
     };
     assert_eq!(parse(&shown).unwrap().alerts, less);
     assert_eq!(parse("").unwrap().alerts, AlertSettings::default());
+}
+
+#[test]
+fn an_address_in_a_file_that_others_may_read_is_warned_of_if_it_may_be_a_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fullstripe.toml");
+    let warned = |lines: &str, mode: u32| {
+        std::fs::write(&path, format!("[alerts]\n{lines}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let settings = Settings::read(&path).unwrap();
+        settings.alerts.open_secrets(&path)
+    };
+    for lines in [
+        "webhook = 'https://x.y'",
+        "ping = 'https://x.y:8443/'",
+        "webhook_file = '/x'",
+    ] {
+        assert!(warned(lines, 0o644).is_empty(), "{lines}");
+    }
+    for (lines, key) in [
+        ("webhook = 'https://x.y/token'", "webhook"),
+        ("ping = 'https://x.y?token'", "ping"),
+    ] {
+        assert!(warned(lines, 0o600).is_empty(), "{lines}");
+        let said = warned(lines, 0o640).concat();
+        let shown = path.display();
+        let wanted = format!(
+            "alerts.{key} has a path or a query, which may be a secret, and others than its owner may read {shown} (its mode is 0640); \
+             write the address to a file of mode 0600 and name that by {key}_file"
+        );
+        assert_eq!(said, wanted);
+    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The pieces of a bundle. Commands of this program are run as other processes, so each file is exactly what such a
 //! command prints, and one that hangs can be killed.
 
-use super::secrets::without_commands;
 use crate::commands::config;
 use crate::commands::limited::{call, run};
 use container::machine::{Machine, SYSFS_BLOCK, block_devices};
@@ -148,7 +147,7 @@ fn of_program(places: &Places) -> Vec<Piece> {
         .chain(places.drives.iter().cloned())
         .collect();
     let about = format!("settings, from {}", places.settings_file.display());
-    let settings = places.settings.as_ref().map(without_commands);
+    let settings = places.settings.clone();
     let file = places.settings_file.clone();
     vec![
         Piece::new("doctor.json", "what `fullstripe doctor` finds", move || {

@@ -1,6 +1,6 @@
 //! Keeps passwords and tokens out of a bundle.
 //!
-//! The settings are shown without them in the first place ([`without_commands`]), and files that contain an address of
+//! The settings are shown as `config show` shows them, without commands and addresses, and files that contain an address of
 //! their own are never read. As a second line, everything that goes into the bundle is searched for what may be secret in
 //! the settings and on the command lines of servers, because programs repeat what they are given: commands, and the words
 //! of commands that look like tokens; addresses of web servers, and the parts of their paths; user and password in any
@@ -13,18 +13,6 @@ use std::collections::BTreeSet;
 pub const LEFT_OUT: &str = "(set; left out of this bundle)";
 /// Shorter words are no tokens.
 const TOKEN_LENGTH_MIN: usize = 6;
-
-/// The settings, with every command replaced by [`LEFT_OUT`].
-pub fn without_commands(settings: &Settings) -> Settings {
-    let mut shown = settings.clone();
-    let commands = shown.arrays.values_mut().map(|array| &mut array.on_event);
-    for command in commands.chain([&mut shown.alerts.exec]) {
-        if command.is_some() {
-            *command = Some(LEFT_OUT.to_owned());
-        }
-    }
-    shown
-}
 
 /// What must not be in a bundle.
 pub struct Secrets {
@@ -195,16 +183,5 @@ mod tests {
         ] {
             assert_eq!(secrets.left_out_of(text), wanted);
         }
-    }
-
-    #[test]
-    fn commands_are_replaced_and_the_rest_of_the_settings_stays() {
-        let settings = Settings::parse(FILE, "f").unwrap();
-        let shown = without_commands(&settings);
-        assert_eq!(shown.arrays["fast"].on_event.as_deref(), Some(LEFT_OUT));
-        assert_eq!(shown.alerts.exec.as_deref(), Some(LEFT_OUT));
-        assert_eq!(shown.arrays["fast"].uuid, settings.arrays["fast"].uuid);
-        let none = without_commands(&Settings::default());
-        assert_eq!(none, Settings::default());
     }
 }
