@@ -1,14 +1,16 @@
 //! `doctor`: prints what the crate `doctor` has found out about this machine, and what to change; or puts it into a
 //! file for somebody who helps ([`bundle`]).
 
+use super::boot::enable::ALERT_LINES;
 use super::bundle;
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::{Paper, Tone};
 use anyhow::Result;
 use clap::Args;
 use doctor::examine_this_machine;
-use doctor::finding::{Diagnosis, WORD_COLUMNS};
-use std::path::PathBuf;
+use doctor::finding::{Diagnosis, Finding, WORD_COLUMNS};
+use settings::sound::Sound;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Check whether this machine suits an array, and say what to change.
@@ -56,13 +58,29 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let report = examine_this_machine(&args.drives)?;
+    let mut findings = examine_this_machine(&args.drives)?.findings;
+    findings.extend(nobody_is_told(&args.settings));
+    let report = Diagnosis::new(findings);
     if args.json {
         print_json(&report)?;
     } else {
         print_text(&text(&report, Paper::output()))?;
     }
     Ok(ExitCode::from(u8::from(!report.can_serve)))
+}
+
+/// That the settings in `file` have arrays started, and name nobody who is told of a drive that fails.
+fn nobody_is_told(file: &Path) -> Option<Finding> {
+    let found = Sound::read(file).ok()?;
+    let is_so = !found.names().is_empty() && found.settings.alerts.tells_nobody();
+    is_so.then(|| {
+        let advice = format!(
+            "add the two lines {ALERT_LINES} to {}, have them read by `systemctl reload 'fullstripe@*'`, and try it with \
+             `fullstripe alert test`",
+            file.display()
+        );
+        Finding::warning("alerts", "nobody is told of a drive that fails, except the journal").advise(advice)
+    })
 }
 
 /// The report in the colours of its levels, folded to the terminal.
@@ -87,7 +105,26 @@ fn text(report: &Diagnosis, paper: Paper) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doctor::finding::Finding;
+
+    #[test]
+    fn arrays_without_alerts_are_warned_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fullstripe.toml");
+        assert_eq!(nobody_is_told(&file), None, "there is no file");
+        let array = "[array.data]\nuuid = \"3aaa0122:29827cfa:5331ad66:ca767371\"\n";
+        std::fs::write(&file, array).unwrap();
+        let said = nobody_is_told(&file).unwrap().to_string();
+        assert!(
+            said.starts_with("warning  alerts: nobody is told"),
+            "{said}"
+        );
+        assert!(
+            said.contains("`[alerts]` and `mail = [\"root\"]`"),
+            "{said}"
+        );
+        std::fs::write(&file, format!("{array}[alerts]\nmail = ['root']\n")).unwrap();
+        assert_eq!(nobody_is_told(&file), None);
+    }
 
     #[test]
     fn colours_and_folding_change_no_word() {

@@ -10,7 +10,12 @@ use container::root_drive;
 use drives::holders::holders;
 use metadata::imsm::Uuid;
 use settings::edit::with_array;
+use settings::sound::Sound;
+use std::path::Path;
 use std::process::ExitCode;
+
+/// The two lines that have somebody told, in words.
+pub const ALERT_LINES: &str = "`[alerts]` and `mail = [\"root\"]`";
 
 /// Arguments of `enable`.
 #[derive(clap::Args, Debug)]
@@ -58,8 +63,21 @@ pub fn run(args: &EnableArgs) -> Result<ExitCode> {
          --action=add --subsystem-match=block --settle, and systemctl start fullstripe@{name}; or without systemd: fullstripe serve --array {name}",
         settings::show::key_as_toml(name)
     ));
+    report.next.extend(nobody_is_told(&report.file));
     report.print(args.site.json)?;
     renewed.map(|()| ExitCode::SUCCESS)
+}
+
+/// What to do if the settings in `file` name nobody who is told of a drive that fails.
+fn nobody_is_told(file: &Path) -> Option<String> {
+    let alerts = Sound::read(file).ok()?.settings.alerts;
+    alerts.tells_nobody().then(|| {
+        format!(
+            "nobody is told of a drive that fails, except the journal: add the two lines {ALERT_LINES} to {}, and try it with `fullstripe \
+             alert test`",
+            file.display()
+        )
+    })
 }
 
 /// Refuses drives with options: at boot drives are found by what is on them, and are opened without any.
@@ -123,4 +141,27 @@ fn users(drives: &[Probed]) -> Vec<String> {
         (!users.is_empty()).then(sentence)
     });
     used.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_that_nobody_is_told_until_the_settings_name_somebody() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fullstripe.toml");
+        std::fs::write(&file, "").unwrap();
+        let said = nobody_is_told(&file).unwrap();
+        assert!(
+            said.starts_with("nobody is told of a drive that fails"),
+            "{said}"
+        );
+        assert!(
+            said.contains("`[alerts]` and `mail = [\"root\"]` to "),
+            "{said}"
+        );
+        std::fs::write(&file, "[alerts]\nmail = [\"root\"]\n").unwrap();
+        assert_eq!(nobody_is_told(&file), None);
+    }
 }
