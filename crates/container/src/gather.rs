@@ -10,7 +10,7 @@
 use crate::decide::decide;
 use crate::machine::{SYSFS_BLOCK, block_devices, container_of};
 use crate::open::{one_to_look, to_look};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use assembly::member::Member;
 use metadata::imsm::Uuid;
 use metadata::imsm::choose::choose;
@@ -45,6 +45,8 @@ pub enum Step {
         count: usize,
         /// Whether no volume can start with these, although they were waited for long enough.
         too_few: bool,
+        /// With `too_few`, what keeps the array from starting if it is not that members are missing.
+        why: Option<String>,
     },
     /// Start the array on these drives. With `degraded`, members are missing that nobody marked failed.
     Start {
@@ -79,6 +81,8 @@ pub struct Gathering {
     /// When it was last asked whether the array starts.
     asked: Option<Instant>,
     too_few: bool,
+    /// What was answered when it was last asked whether the array starts, if that was an error.
+    why: Option<String>,
 }
 
 /// What is asked about devices.
@@ -96,8 +100,12 @@ pub trait Look {
     fn ask(&self, device: &Device) -> Result<Answer>;
 
     /// Whether all volumes start on these drives; or, with `degraded`, any volume, although members are missing that nobody
-    /// marked failed. False if a drive cannot be read.
-    fn starts(&self, drives: &[String], degraded: bool) -> bool;
+    /// marked failed.
+    ///
+    /// # Errors
+    /// Something else than missing members keeps the array from starting: a drive cannot be read, or is there twice, or the
+    /// drives contradict each other.
+    fn starts(&self, drives: &[String], degraded: bool) -> Result<bool>;
 }
 
 impl Gathering {
@@ -110,6 +118,7 @@ impl Gathering {
             latest: None,
             asked: None,
             too_few: false,
+            why: None,
         }
     }
 
@@ -130,15 +139,21 @@ impl Gathering {
         };
         if self.asked.is_none_or(is_due) || !self.too_few && self.is_over(latest, now) {
             self.asked = Some(now);
-            if look.starts(&drives, false) {
+            if self.may_start(look, &drives, false) {
                 return Ok(Step::start(drives, false));
             }
             self.too_few = self.is_over(latest, now);
-            if self.too_few && look.starts(&drives, true) {
+            if self.too_few && self.may_start(look, &drives, true) {
                 return Ok(Step::start(drives, true));
             }
         }
         Ok(self.wait(drives.len()))
+    }
+
+    fn may_start(&mut self, look: &impl Look, drives: &[String], degraded: bool) -> bool {
+        let starts = look.starts(drives, degraded);
+        self.why = starts.as_ref().err().map(|error| format!("{error:#}"));
+        starts.unwrap_or(false)
     }
 
     /// The devices that have been looked at, whether they belong to the array or not.
@@ -161,6 +176,7 @@ impl Gathering {
         Step::Wait {
             count,
             too_few: self.too_few && count > 0,
+            why: self.why.clone().filter(|_| self.too_few && count > 0),
         }
     }
 
@@ -253,38 +269,36 @@ impl Look for Here {
         Ok(answer)
     }
 
-    fn starts(&self, drives: &[String], degraded: bool) -> bool {
-        let Ok(drives) = to_look(drives) else {
-            return false;
-        };
+    fn starts(&self, drives: &[String], degraded: bool) -> Result<bool> {
+        let drives = to_look(drives)?;
         let candidates: Vec<_> = drives.iter().map(|drive| drive.candidate()).collect();
         let mut containers = choose(&candidates).containers;
-        let found = containers.pop().filter(|_| containers.is_empty());
-        let Some(assembly) = found.and_then(|found| found.outcome.ok()) else {
-            return false;
+        let Some(found) = containers.pop().filter(|_| containers.is_empty()) else {
+            return Ok(false);
         };
+        let assembly = found.outcome.map_err(|refusal| anyhow!("{refusal}"))?;
         let options = StartOptions {
             degraded,
             ..self.accepted
         };
         let decision = decide(&drives, &assembly, options, false);
         let mut volumes = 0..decision.modes.len();
-        match degraded {
+        Ok(match degraded {
             true => volumes.any(|at| decision.starts(at)),
             false => volumes.all(|at| decision.starts(at)),
-        }
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::anyhow;
     use std::cell::{Cell, RefCell};
     use std::sync::mpsc::SyncSender;
 
     /// A machine with an array of the members m0, m1 and m2, which starts with all of them, and without some of them with
-    /// `needed`. A device called b0 cannot be read, and those whose names begin with h do not answer.
+    /// `needed`. A device called b0 cannot be read, and those whose names begin with h do not answer. While
+    /// the member m9 is there, something else than missing members keeps it from starting.
     struct Fake {
         hangs: RefCell<Vec<SyncSender<Result<bool>>>>,
         devices: RefCell<Vec<(&'static str, u64)>>,
@@ -339,8 +353,11 @@ mod tests {
             Ok(answer)
         }
 
-        fn starts(&self, drives: &[String], degraded: bool) -> bool {
-            drives.len() >= if degraded { self.needed } else { 3 }
+        fn starts(&self, drives: &[String], degraded: bool) -> Result<bool> {
+            if drives.iter().any(|drive| drive == "/dev/m9") {
+                return Err(anyhow!("m9 is there twice"));
+            }
+            Ok(drives.len() >= if degraded { self.needed } else { 3 })
         }
     }
 
@@ -350,8 +367,11 @@ mod tests {
     }
 
     fn waits(count: usize) -> Step {
-        let too_few = false;
-        Step::Wait { count, too_few }
+        Step::Wait {
+            count,
+            too_few: false,
+            why: None,
+        }
     }
 
     const PATIENCE: Duration = Duration::from_secs(30);
@@ -389,17 +409,44 @@ mod tests {
         let (fake, mut gathering) = (Fake::new(2), Gathering::new(PATIENCE));
         fake.appears("m0", 1);
         assert_eq!(fake.step(&mut gathering, 0), waits(1));
-        let too_few = Step::Wait {
+        let too_few = || Step::Wait {
             count: 1,
             too_few: true,
+            why: None,
         };
-        assert_eq!(fake.step(&mut gathering, 30), too_few);
-        assert_eq!(fake.step(&mut gathering, 3000), too_few);
+        assert_eq!(fake.step(&mut gathering, 30), too_few());
+        assert_eq!(fake.step(&mut gathering, 3000), too_few());
         // The others come at last; nobody waits any longer than for members that are missing.
         fake.appears("m1", 2);
         fake.appears("m2", 3);
         let all = started(&["m0", "m1", "m2"], false);
         assert_eq!(fake.step(&mut gathering, 3001), all);
+    }
+
+    #[test]
+    fn what_else_keeps_an_array_from_starting_is_told_when_it_was_waited_for_long_enough() {
+        let (fake, mut gathering) = (Fake::new(2), Gathering::new(PATIENCE));
+        for (at, name) in ["m0", "m1", "m2", "m9"].into_iter().enumerate() {
+            fake.appears(name, at as u64);
+        }
+        assert_eq!(fake.step(&mut gathering, 0), waits(4));
+        let twice = |seconds| {
+            let mut gathering = Gathering::new(Duration::from_secs(seconds));
+            fake.step(&mut gathering, 0);
+            fake.step(&mut gathering, 30)
+        };
+        assert_eq!(twice(31), waits(4));
+        let why = Some("m9 is there twice".to_owned());
+        let told = Step::Wait {
+            count: 4,
+            too_few: true,
+            why,
+        };
+        assert_eq!(twice(30), told);
+        // The second path is gone.
+        fake.devices.borrow_mut().pop();
+        let all = started(&["m0", "m1", "m2"], false);
+        assert_eq!(fake.step(&mut gathering, 40), all);
     }
 
     #[test]

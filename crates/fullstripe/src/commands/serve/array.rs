@@ -313,13 +313,17 @@ impl Array {
                         seen: gathering.seen(),
                     });
                 }
-                Step::Wait { count, too_few } => {
-                    let waits = waits(&self.name, count, too_few, patience);
-                    if said != Some((count, too_few)) {
-                        said = Some((count, too_few));
+                Step::Wait {
+                    count,
+                    too_few,
+                    why,
+                } => {
+                    let waits = waits(&self.name, count, too_few.then_some(why), patience);
+                    if said.as_ref() != Some(&waits) {
                         since = Instant::now();
                         hearer.say(&waits);
                         notifier.waits(&waits);
+                        said = Some(waits.clone());
                     }
                     if since.elapsed() >= patience + TOLD_AFTER {
                         not_started.tell(&format!("not started: {waits}"));
@@ -380,18 +384,20 @@ fn without(spares: &[String], drives: &[String]) -> Vec<String> {
     spares.cloned().collect()
 }
 
-/// What is waited for, in words.
-fn waits(name: &str, count: usize, too_few: bool, patience: Duration) -> String {
+/// What is waited for, in words. `stuck` if no volume can start although the drives were waited for long enough, with the reason if
+/// it is not that members are missing.
+fn waits(name: &str, count: usize, stuck: Option<Option<String>>, patience: Duration) -> String {
     let there = match count {
         0 => return format!("array {name} waits for its drives: none is there"),
         1 => "one is there".to_owned(),
         _ => format!("{count} are there"),
     };
-    let then = match too_few {
-        true => {
+    let then = match stuck {
+        Some(Some(why)) => return format!("array {name} cannot start: {there}, but {why}"),
+        Some(None) => {
             "no volume can start with these; `fullstripe list` shows what is missing".to_owned()
         }
-        false => format!(
+        None => format!(
             "when no other has come for {} s, it starts without them if it can",
             patience.as_secs()
         ),
@@ -407,17 +413,22 @@ mod tests {
     fn it_says_what_it_waits_for() {
         let patience = Duration::from_secs(30);
         assert_eq!(
-            waits("data", 0, false, patience),
+            waits("data", 0, None, patience),
             "array data waits for its drives: none is there"
         );
         assert_eq!(
-            waits("data", 1, false, patience),
+            waits("data", 1, None, patience),
             "array data waits for its other drives: one is there; when no other has come for 30 s, it starts without them if it can"
         );
         assert_eq!(
-            waits("data", 2, true, patience),
+            waits("data", 2, Some(None), patience),
             "array data waits for its other drives: 2 are there; no volume can start with these; \
              `fullstripe list` shows what is missing"
+        );
+        let why = "a and b have the same serial number".to_owned();
+        assert_eq!(
+            waits("data", 4, Some(Some(why)), patience),
+            "array data cannot start: 4 are there, but a and b have the same serial number"
         );
     }
 
