@@ -10,9 +10,10 @@
 use crate::decide::decide;
 use crate::machine::{SYSFS_BLOCK, block_devices, container_of};
 use crate::open::{one_to_look, to_look};
+use crate::probe::Probed;
+use crate::spare_note::container_noted;
 use anyhow::{Result, anyhow};
 use assembly::member::Member;
-use metadata::imsm::Uuid;
 use metadata::imsm::choose::choose;
 use metadata::imsm::start::StartOptions;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,14 +63,25 @@ pub enum Step {
 enum Known {
     /// It has not answered yet. It was asked `again` if it could not be read before.
     Asked { answer: Answer, again: bool },
-    /// Whether it belongs to the array.
-    Read { is_ours: bool },
+    /// What it is to the array.
+    Read(Part),
     /// It could not be read at this time.
     Unread(Instant),
 }
 
-/// Whether a device belongs to the array, as soon as that is known; an error if it cannot be read.
-pub type Answer = Receiver<Result<bool>>;
+/// What a device is to the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Nothing.
+    Stranger,
+    /// Its record is the array's.
+    Member,
+    /// It notes that it is a spare of the array, which does not need it to start.
+    Spare,
+}
+
+/// What a device is to the array, as soon as that is known; an error if it cannot be read.
+pub type Answer = Receiver<Result<Part>>;
 
 /// The drives of an array, as far as they have appeared.
 #[derive(Debug)]
@@ -156,10 +168,11 @@ impl Gathering {
         starts.unwrap_or(false)
     }
 
-    /// The devices that have been looked at, whether they belong to the array or not.
+    /// The devices that have been looked at and that the start has settled: the array's members, and those that have nothing to do
+    /// with it. Its spares are still to be taken.
     #[must_use]
     pub fn seen(&self) -> BTreeSet<Device> {
-        let read = |known: &Known| matches!(known, Known::Read { .. });
+        let read = |known: &Known| matches!(known, Known::Read(Part::Member | Part::Stranger));
         let seen = self.known.iter().filter(|(_, known)| read(known));
         seen.map(|(device, _)| device.clone()).collect()
     }
@@ -186,7 +199,7 @@ impl Gathering {
         self.known.retain(|device, _| devices.contains(device));
         for device in devices {
             match self.known.get(&device) {
-                Some(Known::Read { .. } | Known::Asked { .. }) => continue,
+                Some(Known::Read(_) | Known::Asked { .. }) => continue,
                 Some(Known::Unread(at)) if now.duration_since(*at) < TRY_AGAIN_AFTER => continue,
                 _ => {}
             }
@@ -210,7 +223,7 @@ impl Gathering {
             };
             let left = give_up.saturating_duration_since(Instant::now());
             *known = match answer.recv_timeout(left) {
-                Ok(Ok(is_ours)) => Known::Read { is_ours },
+                Ok(Ok(part)) => Known::Read(part),
                 Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => Known::Unread(now),
                 Err(RecvTimeoutError::Timeout) => continue,
             };
@@ -222,7 +235,7 @@ impl Gathering {
 
 impl Known {
     fn is_ours(&self) -> bool {
-        matches!(self, Known::Read { is_ours: true })
+        matches!(self, Known::Read(Part::Member))
     }
 }
 
@@ -259,11 +272,9 @@ impl Look for Here {
         let (sender, answer) = sync_channel(1);
         let (path, wanted) = (device.path.clone(), self.uuid.clone());
         let look = move || {
-            let is_ours = |uuid: Uuid| uuid.to_string() == wanted;
-            let belongs =
-                one_to_look(&path).map(|probed| container_of(&probed).is_some_and(is_ours));
+            let part = one_to_look(&path).map(|probed| part_of(&probed, &wanted));
             // The receiver is gone if the device is.
-            let _ = sender.send(belongs);
+            let _ = sender.send(part);
         };
         std::thread::Builder::new().spawn(look)?;
         Ok(answer)
@@ -290,6 +301,18 @@ impl Look for Here {
     }
 }
 
+/// What a drive is to the array whose container has this UUID, as mdadm prints it.
+#[must_use]
+pub fn part_of(probed: &Probed, uuid: &str) -> Part {
+    if container_of(probed).is_some_and(|found| found.to_string() == uuid) {
+        return Part::Member;
+    }
+    match container_noted(probed).is_some_and(|noted| noted.to_string() == uuid) {
+        true => Part::Spare,
+        false => Part::Stranger,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,10 +320,10 @@ mod tests {
     use std::sync::mpsc::SyncSender;
 
     /// A machine with an array of the members m0, m1 and m2, which starts with all of them, and without some of them with
-    /// `needed`. A device called b0 cannot be read, and those whose names begin with h do not answer. While
+    /// `needed`. A device called b0 cannot be read, those whose names begin with h do not answer, and x0 is its spare. While
     /// the member m9 is there, something else than missing members keeps it from starting.
     struct Fake {
-        hangs: RefCell<Vec<SyncSender<Result<bool>>>>,
+        hangs: RefCell<Vec<SyncSender<Result<Part>>>>,
         devices: RefCell<Vec<(&'static str, u64)>>,
         needed: usize,
         looked: Cell<usize>,
@@ -345,11 +368,13 @@ mod tests {
                 self.hangs.borrow_mut().push(sender);
                 return Ok(answer);
             }
-            let belongs = match device.path == "/dev/b0" {
-                true => Err(anyhow!("it cannot be read")),
-                false => Ok(device.path.starts_with("/dev/m")),
+            let part = match device.path.get(..6) {
+                Some("/dev/b") => Err(anyhow!("it cannot be read")),
+                Some("/dev/m") => Ok(Part::Member),
+                Some("/dev/x") => Ok(Part::Spare),
+                _ => Ok(Part::Stranger),
             };
-            sender.send(belongs).unwrap();
+            sender.send(part).unwrap();
             Ok(answer)
         }
 
@@ -447,6 +472,22 @@ mod tests {
         fake.devices.borrow_mut().pop();
         let all = started(&["m0", "m1", "m2"], false);
         assert_eq!(fake.step(&mut gathering, 40), all);
+    }
+
+    #[test]
+    fn a_spare_is_neither_waited_for_nor_settled() {
+        let (fake, mut gathering) = (Fake::new(2), Gathering::new(PATIENCE));
+        for (at, name) in ["sda", "x0"].into_iter().enumerate() {
+            fake.appears(name, at as u64);
+        }
+        assert_eq!(fake.step(&mut gathering, 0), waits(0));
+        for (at, name) in ["m0", "m1", "m2"].into_iter().enumerate() {
+            fake.appears(name, 5 + at as u64);
+        }
+        let all = started(&["m0", "m1", "m2"], false);
+        assert_eq!(fake.step(&mut gathering, 1), all);
+        let seen: Vec<String> = gathering.seen().into_iter().map(|one| one.path).collect();
+        assert_eq!(seen, ["/dev/m0", "/dev/m1", "/dev/m2", "/dev/sda"]);
     }
 
     #[test]

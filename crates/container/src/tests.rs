@@ -7,6 +7,7 @@ mod machine;
 mod named;
 mod recorded;
 mod shadows;
+mod spare_notes;
 mod twins;
 
 use super::Container;

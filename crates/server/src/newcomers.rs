@@ -1,5 +1,5 @@
 //! Takes drives that appear while the array is served: members that came too late for its start or were plugged in again,
-//! and spares whose device came late.
+//! and spares: those that note that they are the array's ([`noted`]), and those of the settings whose device came late.
 //!
 //! The machine's block devices are listed every second, and each new one is read once. Devices are read side by side: one that
 //! does not answer keeps none of the others waiting. A drive that was a current member
@@ -13,6 +13,7 @@
 //!
 //! Devices that were there when the array started are left alone: what the start left out, an operator adds.
 
+mod noted;
 mod same_bay;
 
 use super::event_kinds::Kind;
@@ -24,8 +25,7 @@ use crate::api::schema::SpareRequest;
 use crate::api::{Spares, command, refuse_content, refuse_users};
 use anyhow::{Context, Result};
 use container::bitmap::{former, returning};
-use container::gather::{Device, Here, Look};
-use container::machine::container_of;
+use container::gather::{Device, Here, Look, Part, part_of};
 use container::open::one_to_look;
 use container::probe::{Probed, parse_spec};
 use drives::spec::Target;
@@ -81,6 +81,12 @@ impl Newcomers {
         let mut watch = Watch::new(self.clone(), shared, spares, tell);
         watch.tries_max = tries_max(deadline);
         let thread = std::thread::Builder::new().name("newcomers".to_owned());
+        let (serving, known) = (watch.shared.clone(), watch.spares.clone());
+        // By a thread of its own, because a drive that does not answer keeps no other waiting.
+        let noting = std::thread::Builder::new().name("spare-notes".to_owned());
+        noting
+            .spawn(move || noted::note_all(&serving, known.record_at_start()))
+            .context("cannot start the thread that writes notes to spares")?;
         let look = move || {
             while !watch.shared.has_quit() {
                 std::thread::sleep(LOOK_EVERY);
@@ -237,8 +243,10 @@ impl Watch {
     /// Returns whether nothing is left to do about the device at `path`. What the array answers to an attempt is told at the last
     /// one only: before that, the cause may pass.
     fn try_to_take(&self, path: &str, probed: &Probed, is_last: bool) -> bool {
-        if container_of(probed).is_none_or(|uuid| uuid.to_string() != self.newcomers.uuid) {
-            return self.try_in_same_bay(probed, path, is_last);
+        match part_of(probed, &self.newcomers.uuid) {
+            Part::Member => {}
+            Part::Spare => return self.try_to_take_spare(path, probed, is_last),
+            Part::Stranger => return self.try_in_same_bay(probed, path, is_last),
         }
         match self.step(probed, path) {
             Step::Wait => false,

@@ -3,6 +3,9 @@
 //! Today these are the positions, schedules and reports of scrubs. Nothing depends on them: if they are lost,
 //! volumes are scrubbed again. So the serving process writes them independently of the record.
 //!
+//! A spare has other notes: that it is one, of the container that the header names ([`Notes::of_spare`]). Its record cannot
+//! say whose spare it is.
+//!
 //! # Where they lie
 //!
 //! In 256 sectors of the free reserve just in front of the [`shadow`](super::shadow), whose module shows the
@@ -42,6 +45,9 @@ pub(super) const START_SECTORS_FROM_END: u64 = 2608;
 /// Sectors of each copy.
 pub(super) const COPY_SECTORS: u64 = 128;
 
+/// The text of a spare's notes. Members' notes are a list in JSON, so programs that do not know this text find nothing in it.
+const OF_SPARE: &[u8] = b"{\"spare\":true}";
+
 /// Maximum length of the text.
 pub const TEXT_BYTES_MAX: usize = (COPY_SECTORS * SECTOR_BYTES) as usize - HEADER_BYTES;
 
@@ -57,6 +63,23 @@ pub struct Notes {
 }
 
 impl Notes {
+    /// The notes of a spare of this container. Their sequence number is below that of any member's notes, so those are always the
+    /// newer ones when the spare has become a member.
+    #[must_use]
+    pub fn of_spare(container_family: u32) -> Notes {
+        Notes {
+            container_family,
+            sequence: 0,
+            text: OF_SPARE.to_vec(),
+        }
+    }
+
+    /// Whether these are the notes of a spare.
+    #[must_use]
+    pub fn is_of_spare(&self) -> bool {
+        self.text == OF_SPARE
+    }
+
     /// The index of the copy on a drive to which these notes are written.
     #[must_use]
     pub fn copy(&self) -> usize {
@@ -156,6 +179,20 @@ mod tests {
                 .all(|&byte| byte == 0)
         );
         assert_eq!(Notes::decode(&bytes), Some(notes(b"{}")));
+    }
+
+    #[test]
+    fn the_notes_of_a_spare_are_these() {
+        let bytes = Notes::of_spare(0x1234_5678)
+            .encode(SectorSize::Bytes512)
+            .unwrap();
+        assert_eq!(
+            bytes[24..40],
+            [14, 0, 0, 0, 0x78, 0x56, 0x34, 0x12, 0, 0, 0, 0, 0, 0, 0, 0]
+        );
+        assert_eq!(&bytes[64..78], b"{\"spare\":true}");
+        assert!(Notes::decode(&bytes).unwrap().is_of_spare());
+        assert!(!notes(b"[]").is_of_spare());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use super::busy::why_busy;
 use super::errors::ApiError;
+use super::forgetting::forget;
 use super::names;
 use super::replaceable::check_replaceable;
 use super::schema::{
@@ -117,8 +118,13 @@ pub async fn remove(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
                 }
                 refused => ApiError::not_done(&format!("{} is not removed", member.name), refused),
             })?;
+        let still = forget(&app.shared, &status, member);
         app.shared.detach(MemberId(member.id));
-        Ok(done(format!("{} is removed", member.name)))
+        let removed = format!("{} is removed", member.name);
+        Ok(done(match still {
+            Some(why) => format!("{removed}; {why}"),
+            None => removed,
+        }))
     })
     .await
 }

@@ -2,7 +2,8 @@
 //!
 //! The drive is opened exclusively and examined; a drive that could hold somebody's data is refused. Then the
 //! controller is asked whether it would take the drive, so that nothing is written to a drive that is refused. Only
-//! then are empty write-hole logs written to it, if it is to hold any, and its spare record. Both are written *before*
+//! then are empty write-hole logs written to it, if it is to hold any, the note whose spare it is ([`spare_note`]), and its spare
+//! record. All are written *before*
 //! the array knows the drive: a degraded array takes a spare at once and writes its own record to it, which a spare
 //! record written later would destroy. Drives are added one at a time, so the number that the controller has agreed to
 //! is still free when the drive joins. The drive can still be refused then in two cases: it is a returning drive whose
@@ -21,6 +22,7 @@ use container::log::{initialise_all, logged_volumes};
 use container::occupied;
 use container::persist::Identity;
 use container::probe::{Probed, parse_spec, probe};
+use container::spare_note;
 use container::write::write_record;
 use drives::drive::{Access, OpenError};
 use drives::holders::holders;
@@ -197,10 +199,17 @@ impl Spares {
         };
         initialise_all(&self.logged, &[&probed])
             .map_err(|error| ApiError::conflict(format!("{error:#}")))?;
+        let mut notes = probed.drive.notes().to_vec();
         if returns.is_none() {
+            // Before the record, without which the note does not count.
+            let noted = spare_note::write(&probed.drive, &self.mpb);
+            notes.extend(noted.err().map(|error| {
+                format!(
+                    "name it in `spares`, because it cannot say itself whose spare it is: {error:#}"
+                )
+            }));
             mark_as_spare(&probed)?;
         }
-        let notes = probed.drive.notes().to_vec();
         let volatile_cache = probed.drive.volatile_cache();
         let (kind, discards) = (probed.drive.kind(), probed.drive.discards());
         let identity = Identity::of(&probed);
@@ -364,7 +373,7 @@ fn added(status: &Status, name: &str, member: MemberId, notes: &[String]) -> Str
 }
 
 /// Opens and reads the drive; a name that means no drive is bad input, any other error a conflict.
-fn open(spec: MemberSpec) -> Result<Probed, ApiError> {
+pub(super) fn open(spec: MemberSpec) -> Result<Probed, ApiError> {
     let deadline = Instant::now() + RELEASE_WITHIN;
     let is_busy =
         |error: &anyhow::Error| matches!(error.downcast_ref(), Some(OpenError::InUse { .. }));

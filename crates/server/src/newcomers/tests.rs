@@ -235,6 +235,101 @@ fn a_spare_whose_device_comes_late_is_added() {
     assert_eq!(bench.served.status().members[3].state, "spare");
 }
 
+/// The file `name`, added as a spare by an order.
+fn add_spare(bench: &Bench, name: &str) -> Device {
+    let device = bench.device(name, 1);
+    let file = std::fs::File::create(&device.path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    bench.watch.add(&device.path).unwrap();
+    device
+}
+
+fn state_of(bench: &Bench, name: &str) -> String {
+    let path = bench.path(name).display().to_string();
+    let status = bench.served.status();
+    let mut members = status.members.iter().rev();
+    let last = members.find(|one| one.name == path).unwrap();
+    last.state.clone()
+}
+
+fn wait_for_state(bench: &Bench, name: &str, state: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    while state_of(bench, name) != state {
+        assert!(Instant::now() < deadline, "{}", state_of(bench, name));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_spare_that_was_plugged_in_again_is_taken_back() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    let device = add_spare(&bench, "spare.img");
+    wait_for_state(&bench, "spare.img", "spare");
+    bench.watch.look(vec![device.clone()]);
+    assert_eq!(bench.told(), [""; 0], "the array has it");
+    bench.served.post("/v1/members/spare.img/fail").unwrap();
+    wait_for_state(&bench, "spare.img", "failed");
+    let again = bench.device("spare.img", 2);
+    (0..bench.watch.tries_max).for_each(|_| bench.watch.look(vec![again.clone()]));
+    assert_eq!(bench.told(), ["drive-taken"], "once");
+    wait_for_state(&bench, "spare.img", "spare");
+}
+
+/// The next server finds it by its note; here the spare was removed behind the array's back.
+#[test]
+fn a_spare_of_the_array_is_taken_at_its_start_unless_it_was_removed_by_an_order() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    let device = add_spare(&bench, "spare.img");
+    wait_for_state(&bench, "spare.img", "spare");
+    let last = bench.served.status().members.len() - 1;
+    bench.watch.remove(MemberId(last as u8)).unwrap();
+    let look = |bench: &mut Bench| {
+        (0..bench.watch.tries_max).for_each(|_| bench.watch.look(vec![device.clone()]));
+    };
+    look(&mut bench);
+    assert_eq!(bench.told(), ["drive-taken"]);
+    wait_for_state(&bench, "spare.img", "spare");
+    let done = bench.served.post("/v1/members/spare.img/remove").unwrap();
+    assert!(done.text.ends_with("spare.img is removed"), "{}", done.text);
+    bench.watch.newcomers.seen.clear();
+    look(&mut bench);
+    assert_eq!(bench.told(), ["drive-taken"], "no more");
+    assert_eq!(state_of(&bench, "spare.img"), "removed");
+}
+
+#[test]
+fn a_spare_with_new_content_is_not_taken_and_that_is_told_once() {
+    let mut bench = Bench::new(Level::Raid5, 3);
+    let device = add_spare(&bench, "spare.img");
+    wait_for_state(&bench, "spare.img", "spare");
+    let last = bench.served.status().members.len() - 1;
+    bench.watch.remove(MemberId(last as u8)).unwrap();
+    // What a file system of XFS begins with.
+    let file = std::fs::OpenOptions::new().write(true).open(&device.path);
+    std::os::unix::fs::FileExt::write_all_at(&file.unwrap(), b"XFSB", 0).unwrap();
+    (0..2 * bench.watch.tries_max).for_each(|_| bench.watch.look(vec![device.clone()]));
+    assert_eq!(bench.told(), ["spare-refused"]);
+    assert_eq!(state_of(&bench, "spare.img"), "removed");
+}
+
+#[test]
+fn a_spare_that_has_no_note_gets_one() {
+    let bench = Bench::new(Level::Raid5, 3);
+    let device = add_spare(&bench, "spare.img");
+    wait_for_state(&bench, "spare.img", "spare");
+    let part = || {
+        let probed = one_to_look(&device.path).unwrap();
+        part_of(&probed, &bench.watch.newcomers.uuid)
+    };
+    let drives = bench.served.shared.drives();
+    let spare = drives.last().cloned().flatten().unwrap();
+    container::spare_note::erase(&spare).unwrap();
+    assert_eq!(part(), Part::Stranger);
+    noted::note_all(&bench.served.shared, bench.served.spares.record_at_start());
+    assert_eq!(part(), Part::Spare);
+    drop(drives);
+}
+
 /// Another drive may have taken the path since it was looked at.
 #[test]
 fn a_drive_that_is_no_former_member_is_not_taken_back() {

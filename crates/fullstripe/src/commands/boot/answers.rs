@@ -12,6 +12,7 @@ use clap::Subcommand;
 use container::machine::container_of;
 use container::open::one_to_look;
 use container::probe::Probed;
+use container::spare_note::container_noted;
 use drives::holders::partitions;
 use drives::spec::Target;
 use settings::sound::{Mistake, Sound};
@@ -139,23 +140,24 @@ fn words_of(mistakes: &[Mistake]) -> Vec<String> {
 
 /// Whether a text has the UUID of a drive's container in it.
 fn is_named(text: &str, probed: &Probed) -> bool {
-    container_of(probed).is_some_and(|uuid| has_word(text, &uuid.to_string()))
+    let belongs_to = container_of(probed).or_else(|| container_noted(probed));
+    belongs_to.is_some_and(|uuid| has_word(text, &uuid.to_string()))
 }
 
 fn has_word(text: &str, uuid: &str) -> bool {
     text.to_ascii_lowercase().contains(uuid)
 }
 
-/// The array to which a drive belongs by its record, or that has a drive with one of these paths as its spare.
+/// The array to which a drive belongs by its record, or that has a drive with one of these paths as its spare, or whose spare the
+/// drive says that it is.
 fn owner<'a>(settings: &'a Settings, probed: &Probed, called: &[&str]) -> Option<&'a str> {
-    match container_of(probed) {
-        Some(uuid) => settings.name_of(&uuid.to_string()),
-        None => {
-            let mut arrays = settings.arrays.iter();
-            let found = arrays.find(|(_, array)| has_spare(array, called));
-            found.map(|(name, _)| name.as_str())
-        }
+    if let Some(uuid) = container_of(probed) {
+        return settings.name_of(&uuid.to_string());
     }
+    let mut arrays = settings.arrays.iter();
+    let named = arrays.find(|(_, array)| has_spare(array, called));
+    let noted = || settings.name_of(&container_noted(probed)?.to_string());
+    named.map(|(name, _)| name.as_str()).or_else(noted)
 }
 
 fn has_spare(array: &ArraySettings, called: &[&str]) -> bool {
@@ -191,6 +193,8 @@ fn make_folder(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metadata::imsm::build::NewDrive;
+    use metadata::imsm::{Mpb, Uuid};
 
     const UUID: &str = "3aaa0122:29827cfa:5331ad66:ca767371";
 
@@ -294,6 +298,37 @@ mod tests {
         assert!(!has_spare(
             array,
             &["/dev/nvme4n1", "/dev/disk/by-id/nvme-S11"]
+        ));
+    }
+
+    #[test]
+    fn a_spare_that_says_whose_it_is_needs_no_line_in_the_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spare.img");
+        std::fs::File::create(&path)
+            .unwrap()
+            .set_len(64 << 20)
+            .unwrap();
+        let path = path.display().to_string();
+        let probed = one_to_look(&path).unwrap();
+        let drive = NewDrive {
+            serial: probed.serial,
+            total_sectors: probed.placement.total_sectors(),
+        };
+        // The note takes from an array's record its family number only.
+        let record = Mpb::spare(&drive, probed.sector).unwrap();
+        let opened = container::open::for_change(std::slice::from_ref(&path)).unwrap();
+        container::spare_note::write(&opened[0].drive, &record).unwrap();
+        container::write::write_record(&record, &[&opened[0]]).unwrap();
+        let uuid = Uuid::of_container(&record).to_string();
+        let probed = one_to_look(&path).unwrap();
+        let other = settings(&format!("[array.a]\nuuid = \"{UUID}\"\n"));
+        assert_eq!(owner(&other, &probed, &[&path]), None);
+        let ours = settings(&format!("[array.b]\nuuid = \"{uuid}\"\n"));
+        assert_eq!(owner(&ours, &probed, &[&path]), Some("b"));
+        assert!(is_named(
+            &format!("[array.b]\nuuid = '{uuid}'\nshrads = 1"),
+            &probed
         ));
     }
 }
