@@ -38,9 +38,23 @@ pub(crate) fn check_name(volume: &str) -> Result<()> {
     Ok(())
 }
 
+/// Makes a link, in the place of another if there is one.
+fn replace(target: &Path, path: &Path, volume: &str) -> std::io::Result<()> {
+    let beside = path.with_file_name(format!(".{volume}"));
+    match std::fs::remove_file(&beside) {
+        // A process was killed before it gave the link its place.
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    symlink(target, &beside)?;
+    std::fs::rename(&beside, path)
+}
+
 impl Link {
     /// Makes the link in `folder` to a block device. A link that is there already leads to a device of an earlier
-    /// process, and is replaced, unless its device exists and is not the one in question.
+    /// process, and is replaced, unless its device exists and is not the one in question. The right link stays, so that a
+    /// device which is taken over keeps its name all the time.
     ///
     /// # Errors
     /// The name is taken, or the system refuses.
@@ -51,17 +65,16 @@ impl Link {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
         match std::fs::read_link(&path) {
-            Ok(there) if there != target && path.exists() => bail!(
+            Ok(there) if there == target => return Ok(Link { path, target }),
+            Ok(there) if path.exists() => bail!(
                 "{shown} is taken by {}; stop the array that has it, or rename the volume",
                 path.canonicalize().unwrap_or(there).display()
             ),
-            Ok(_) => {
-                std::fs::remove_file(&path).with_context(|| format!("cannot replace {shown}"))?
-            }
+            Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(_) => bail!("{shown} exists and is no link; remove it"),
         }
-        symlink(&target, &path).with_context(|| format!("cannot make the link {shown}"))?;
+        replace(&target, &path, volume).with_context(|| format!("cannot make the link {shown}"))?;
         Ok(Link { path, target })
     }
 }

@@ -5,7 +5,7 @@
 //! `/run/fullstripe/devices` that is called like the kernel's device, and the kernel is asked to announce the device again.
 //! fullstripe's udev rules (`packaging/udev`) read that file. Without udev, or without these rules, nobody reads it, and the link is all there is.
 
-use crate::export::Offer;
+use crate::export::{Offer, Say};
 use crate::links::{self, Link};
 use anyhow::{Context, Result};
 use drives::holders::partitions;
@@ -18,35 +18,111 @@ const PROPERTIES: &str = "/run/fullstripe/devices";
 /// The properties of a device.
 const UUID: &str = "FULLSTRIPE_UUID";
 const NAME: &str = "FULLSTRIPE_NAME";
+/// How the names of files begin there that are not whole yet.
+const UNFINISHED: &str = ".";
 /// Where the kernel lists block devices, and is asked to announce one.
 const DEVICES: &str = "/sys/class/block";
 
 /// A device's name. Dropping it takes the name away, unless another device has it by now.
+///
+/// A device that is taken over may lack a part of its name: its requests wait for a server, not for a name.
 #[derive(Debug)]
 pub(crate) struct Name {
-    link: Link,
-    properties: Properties,
+    node: PathBuf,
+    link: Option<Link>,
+    properties: Option<Properties>,
+    /// Why it is not whole, as it was said last.
+    problem: Option<String>,
+}
+
+/// The folders that a name concerns.
+struct Folders<'a> {
+    links: &'a Path,
+    properties: &'a Path,
+    devices: &'a Path,
+}
+
+impl Folders<'static> {
+    fn of_this_machine() -> Folders<'static> {
+        Folders {
+            links: Path::new(links::FOLDER),
+            properties: Path::new(PROPERTIES),
+            devices: Path::new(DEVICES),
+        }
+    }
 }
 
 impl Name {
+    fn none(node: &Path) -> Name {
+        Name {
+            node: node.to_owned(),
+            link: None,
+            properties: None,
+            problem: None,
+        }
+    }
+
     /// Names the block device `node` after the volume that it is.
     ///
     /// # Errors
     /// The name is taken, or the system refuses.
     pub fn give(offer: &Offer, node: &Path) -> Result<Name> {
-        let link = Link::make(Path::new(links::FOLDER), &offer.name, node)?;
-        let properties = Properties::tell(Path::new(PROPERTIES), Path::new(DEVICES), offer, node)?;
-        Ok(Name { link, properties })
+        let mut name = Name::none(node);
+        name.complete_in(&Folders::of_this_machine(), offer)?;
+        Ok(name)
     }
 
-    /// Where the link is.
+    /// Names a block device that is taken over. What cannot be given now is said, and [`Name::complete`] tries it again.
+    pub fn give_again(offer: &Offer, node: &Path, say: &Say) -> Name {
+        let mut name = Name::none(node);
+        name.complete(offer, say);
+        name
+    }
+
+    /// Gives what is missing. Why that cannot be given is said once, and so is the end of it.
+    pub fn complete(&mut self, offer: &Offer, say: &Say) {
+        self.complete_and_say(&Folders::of_this_machine(), offer, say);
+    }
+
+    fn complete_and_say(&mut self, folders: &Folders, offer: &Offer, say: &Say) {
+        if self.link.is_some() && self.properties.is_some() {
+            return;
+        }
+        let problem = self.complete_in(folders, offer).err();
+        let problem = problem.map(|error| format!("{error:#}"));
+        let (node, volume) = (self.node.display(), &offer.name);
+        match &problem {
+            None if self.problem.is_none() => {}
+            None => say(&format_args!("volume {volume}, {node}, has its name now")),
+            Some(_) if problem == self.problem => {}
+            Some(why) => say(&format_args!(
+                "volume {volume} is served as {node}, but without its name, which is tried again every second: {why}"
+            )),
+        }
+        self.problem = problem;
+    }
+
+    fn complete_in(&mut self, folders: &Folders, offer: &Offer) -> Result<()> {
+        if self.link.is_none() {
+            self.link = Some(Link::make(folders.links, &offer.name, &self.node)?);
+        }
+        if self.properties.is_none() {
+            let (properties, devices) = (folders.properties, folders.devices);
+            self.properties = Some(Properties::tell(properties, devices, offer, &self.node)?);
+        }
+        Ok(())
+    }
+
+    /// Where the device is found: the link, or the kernel's device while there is no link.
     pub fn path(&self) -> &Path {
-        self.link.path()
+        self.link.as_ref().map_or(&self.node, Link::path)
     }
 
     /// Leaves the name to the next process.
     pub fn leave(self) {
-        self.link.leave();
+        if let Some(link) = self.link {
+            link.leave();
+        }
         std::mem::forget(self.properties);
     }
 }
@@ -60,18 +136,19 @@ struct Properties {
 }
 
 impl Properties {
-    /// Writes the file in `folder`, and has the kernel announce the device `node`, which has a folder in `devices`.
+    /// Writes the file in `folder`, and has the kernel announce the device `node`, which has a folder in `devices`. A file
+    /// that says the same already needs no room; another one stays as it is until the new one is whole.
     fn tell(folder: &Path, devices: &Path, offer: &Offer, node: &Path) -> Result<Properties> {
         let name = node.file_name().expect("a block device has a name");
-        let properties = Properties {
-            path: folder.join(name),
-            device: devices.join(name),
-        };
-        let shown = properties.path.display();
+        let path = folder.join(name);
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
-        std::fs::write(&properties.path, text(offer))
-            .with_context(|| format!("cannot write {shown}"))?;
+        let text = text(offer);
+        if !std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            replace(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let device = devices.join(name);
+        let properties = Properties { path, device };
         properties
             .announce("add")
             .with_context(|| format!("the kernel does not announce {} to udev", node.display()))?;
@@ -89,6 +166,19 @@ impl Properties {
         }
         Ok(())
     }
+}
+
+/// Puts a file in the place of another, or leaves everything as it was.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let name = path.file_name().expect("the path of a file has a name");
+    let beside = path.with_file_name(format!("{UNFINISHED}{}", name.display()));
+    let written = std::fs::write(&beside, text);
+    let replaced = written.and_then(|()| std::fs::rename(&beside, path));
+    if replaced.is_err() {
+        // One that stays is no device's, and the next attempt replaces it.
+        let _ = std::fs::remove_file(&beside);
+    }
+    replaced
 }
 
 impl Drop for Properties {
@@ -142,6 +232,9 @@ fn given_in(folder: &Path) -> Result<Vec<Given>> {
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            continue;
+        }
         let text = match std::fs::read_to_string(entry.path()) {
             // The device was removed meanwhile.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -183,6 +276,7 @@ fn may_be_in_a_link(c: char) -> bool {
 mod tests {
     use super::*;
     use engine::units::VolumeId;
+    use std::sync::{Arc, Mutex};
 
     fn offer(name: &str) -> Offer {
         Offer {
@@ -206,6 +300,8 @@ mod tests {
         let (named, nameless) = (offer("vol0"), offer("two words"));
         std::fs::write(folder.path().join("ublkb1"), text(&nameless)).unwrap();
         std::fs::write(folder.path().join("nbd0"), text(&named)).unwrap();
+        // A server was killed while it wrote this one.
+        std::fs::write(folder.path().join(".nbd3"), "").unwrap();
         let uuid = Uuid(nameless.identity).to_string();
         let device = |node: &str, volume: &str| Given {
             node: PathBuf::from(node),
@@ -258,6 +354,95 @@ mod tests {
         drop(told);
         assert!(!file.exists());
         assert!(are_announced("change"));
+    }
+
+    /// Folders like those of a machine that has the device `ublkb0`.
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Machine {
+            let root = tempfile::tempdir().unwrap();
+            std::fs::create_dir_all(root.path().join("sys/ublkb0")).unwrap();
+            std::fs::create_dir(root.path().join("run")).unwrap();
+            Machine(root)
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        /// Gives what is missing of a name, and returns what is said.
+        fn complete(&self, name: &mut Name) -> Vec<String> {
+            let said = Arc::new(Mutex::new(Vec::new()));
+            let heard = said.clone();
+            let say: Say =
+                Arc::new(move |sentence| heard.lock().unwrap().push(sentence.to_string()));
+            let [links, properties, devices] = ["dev", "run", "sys"].map(|name| self.at(name));
+            let folders = Folders {
+                links: &links,
+                properties: &properties,
+                devices: &devices,
+            };
+            name.complete_and_say(&folders, &offer("vol0"), &say);
+            std::mem::take(&mut *said.lock().unwrap())
+        }
+    }
+
+    /// Where nothing can be written, as on a full /run.
+    #[test]
+    fn a_device_that_is_taken_over_waits_for_no_name() {
+        let machine = Machine::new();
+        let file = machine.at("run/ublkb0");
+        std::fs::write(&file, "FULLSTRIPE_UUID=another\n").unwrap();
+        std::fs::create_dir(machine.at("run/.ublkb0")).unwrap();
+        let mut name = Name::none(Path::new("/dev/ublkb0"));
+        let said = machine.complete(&mut name);
+        assert!(
+            said.len() == 1
+                && said[0].starts_with(
+                    "volume vol0 is served as /dev/ublkb0, but without its name, which is tried again every second: cannot write "
+                ),
+            "{said:?}"
+        );
+        // What needs no room is there, and nothing is lost of what was there.
+        assert_eq!(name.path(), machine.at("dev/vol0"));
+        assert!(machine.at("dev/vol0").is_symlink());
+        let there = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(there, "FULLSTRIPE_UUID=another\n");
+        assert!(machine.complete(&mut name).is_empty(), "it was said before");
+        std::fs::remove_dir(machine.at("run/.ublkb0")).unwrap();
+        let said = machine.complete(&mut name);
+        assert_eq!(said, ["volume vol0, /dev/ublkb0, has its name now"]);
+        assert_eq!(
+            std::fs::read_to_string(&file).unwrap(),
+            text(&offer("vol0"))
+        );
+        assert!(machine.complete(&mut name).is_empty());
+        drop(name);
+        assert!(!file.exists() && !machine.at("dev/vol0").is_symlink());
+    }
+
+    #[test]
+    fn a_name_that_is_there_needs_no_room() {
+        let machine = Machine::new();
+        let mut name = Name::none(Path::new("/dev/ublkb0"));
+        assert!(machine.complete(&mut name).is_empty());
+        name.leave();
+        std::fs::create_dir(machine.at("run/.ublkb0")).unwrap();
+        std::fs::create_dir(machine.at("dev/.vol0")).unwrap();
+        let mut name = Name::none(Path::new("/dev/ublkb0"));
+        assert!(machine.complete(&mut name).is_empty());
+        assert!(name.link.is_some() && name.properties.is_some());
+    }
+
+    #[test]
+    fn a_device_whose_name_is_taken_is_called_as_the_kernel_calls_it() {
+        let machine = Machine::new();
+        std::fs::create_dir_all(machine.at("dev/vol0")).unwrap();
+        let mut name = Name::none(Path::new("/dev/ublkb0"));
+        let said = machine.complete(&mut name);
+        assert!(said.len() == 1 && said[0].ends_with("is no link; remove it"));
+        assert_eq!(name.path(), Path::new("/dev/ublkb0"));
     }
 
     #[test]

@@ -28,6 +28,7 @@ impl One {
 
     /// See [`KernelDevices::mend`]. False if there is no device any more.
     fn mend(&mut self, messages: &Messages, say: &Say) -> bool {
+        self.name.complete(&self.offer, say);
         let path = self.device.path();
         let path = path.display();
         match self.device.mend(&self.offer, messages) {
@@ -81,10 +82,18 @@ impl KernelDevices {
     pub fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached> {
         links::check_name(&offer.name)?;
         let device = Device::attach(offer, self.deadline, messages)?;
-        self.name_it(offer, device)
+        match Name::give(offer, &device.path()) {
+            Ok(name) => Ok(self.add(offer, device, name)),
+            // One that is in use is left to a process that can give it its name.
+            Err(error) => Err(match device.disconnect(&offer.name) {
+                Ok(()) => error,
+                Err(other) => error.context(format!("{other:#}, and stays")),
+            }),
+        }
     }
 
-    /// Takes the device of a volume over, if an earlier process has left one, with the connections that were `left`.
+    /// Takes the device of a volume over, if an earlier process has left one, with the connections that were `left`. If it
+    /// cannot be named, that is said, and tried again with [`KernelDevices::mend`].
     ///
     /// # Errors
     /// One sentence; the device stays as it is.
@@ -95,22 +104,13 @@ impl KernelDevices {
         messages: &Messages,
     ) -> Result<()> {
         if let Some(device) = Device::take_over(offer, self.deadline, left, messages)? {
-            self.name_it(offer, device)?;
+            let name = Name::give_again(offer, &device.path(), &self.say);
+            self.add(offer, device, name);
         }
         Ok(())
     }
 
-    fn name_it(&mut self, offer: &Offer, device: Device) -> Result<Attached> {
-        let name = match Name::give(offer, &device.path()) {
-            Ok(name) => name,
-            Err(error) => {
-                // One that is in use is left to a process that can give it its name.
-                return Err(match device.disconnect(&offer.name) {
-                    Ok(()) => error,
-                    Err(other) => error.context(format!("{other:#}, and stays")),
-                });
-            }
-        };
+    fn add(&mut self, offer: &Offer, device: Device, name: Name) -> Attached {
         let one = One {
             offer: offer.clone(),
             device,
@@ -119,7 +119,7 @@ impl KernelDevices {
         };
         let attached = one.attached();
         self.all.push(one);
-        Ok(attached)
+        attached
     }
 
     /// Removes the device of a volume.
@@ -139,7 +139,8 @@ impl KernelDevices {
         self.all.iter().map(One::attached).collect()
     }
 
-    /// Replaces connections that the kernel has given up: see [`Device::mend`]. A problem is said once.
+    /// Replaces connections that the kernel has given up: see [`Device::mend`]. Gives names that could not be given before.
+    /// A problem is said once.
     pub fn mend(&mut self, messages: &Messages) {
         let say = self.say.clone();
         self.all.retain_mut(|one| one.mend(messages, &say));
