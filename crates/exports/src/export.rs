@@ -85,6 +85,15 @@ pub struct Place {
     pub pool: Pool,
 }
 
+/// The payload memory that an export gets on each shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// How much each [`Place::pool`] will have, rounded down to whole pages.
+    pub pool_bytes: u64,
+    /// How many exports have as much.
+    pub exports: usize,
+}
+
 /// One way for clients to reach volumes: see the module's documentation.
 pub trait Export: Send {
     /// Its name in statistics: `nbd`.
@@ -93,12 +102,11 @@ pub trait Export: Send {
     /// Where clients find a volume, besides its block device: one text for each address.
     fn addresses(&self, volume: &str) -> Vec<String>;
 
-    /// Prepares for the volumes that are started. Each [`Place::pool`] will have `pool_bytes`, rounded down to whole
-    /// pages.
+    /// Prepares for the volumes that are started.
     ///
     /// # Errors
     /// If a volume cannot be offered in this way.
-    fn prepare(&mut self, offers: &[Offer], pool_bytes: u64) -> Result<()>;
+    fn prepare(&mut self, offers: &[Offer], share: Share) -> Result<()>;
 
     /// Returns a function that makes the port of a shard; it is called once on each shard's thread.
     fn ports(&self) -> MakeExportPort;

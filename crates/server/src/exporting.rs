@@ -11,7 +11,8 @@ use drives::port::{PORTS_MAX, PortNumber};
 use engine::control::record::Record;
 use engine::units::{ShardId, VolumeId};
 use exports::export::{
-    Attached, Bind, Export, MakeExportPort, Messages, Offer, Place, Surroundings, not_attached,
+    Attached, Bind, Export, MakeExportPort, Messages, Offer, Place, Share, Surroundings,
+    not_attached,
 };
 use exports::ports::Ports;
 use metadata::imsm::Uuid;
@@ -151,10 +152,14 @@ impl Exports {
         let mut all = self.all();
         let offers = offers(record, &started);
         all.started = started;
-        let pool_bytes = shard_payload_bytes / all.exports.len().max(1) as u64;
+        let exports = all.exports.len();
+        let share = Share {
+            pool_bytes: shard_payload_bytes / exports.max(1) as u64,
+            exports,
+        };
         all.exports
             .iter_mut()
-            .try_for_each(|export| export.prepare(&offers, pool_bytes))
+            .try_for_each(|export| export.prepare(&offers, share))
     }
 
     /// The ports of all exports, for the data threads.

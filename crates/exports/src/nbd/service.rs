@@ -11,7 +11,8 @@ use super::server::{
 use super::tls::{self, TlsListener};
 use super::{Abilities, BlockSizes, ExportList};
 use crate::export::{
-    Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Say, Surroundings,
+    Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Say, Share,
+    Surroundings,
 };
 use crate::inherited::{Inherited, Named};
 use crate::ports::AnyPort;
@@ -360,8 +361,8 @@ impl Export for NbdExport {
         self.listening.iter().map(|one| one.uri(volume)).collect()
     }
 
-    fn prepare(&mut self, offers: &[Offer], pool_bytes: u64) -> Result<()> {
-        self.payload_bytes_max = maximum_payload_bytes(pool_bytes);
+    fn prepare(&mut self, offers: &[Offer], share: Share) -> Result<()> {
+        self.payload_bytes_max = maximum_payload_bytes(share.pool_bytes);
         self.offered = Arc::new(self.list(offers)?);
         self.offers = offers.to_vec();
         Ok(())

@@ -2,15 +2,16 @@
 
 use super::limits::{self, Shape};
 use super::port::NewQueue;
+use super::room::{Kept, shard_of};
 use crate::block_device::claim;
-use crate::export::{Attached, Messages, Offer};
+use crate::export::{Attached, Messages, Offer, Say};
 use crate::names::Name;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use drives::ublk::{CharacterDevice, Control, DeviceInfo, Features, State};
 use engine::units::ShardId;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -49,37 +50,25 @@ pub(super) fn block_device(number: u32) -> PathBuf {
 }
 
 impl Device {
-    /// Makes the volume's device, or takes it over, and starts it.
+    fn of(offer: &Offer, number: u32) -> Device {
+        Device {
+            volume: offer.name.clone(),
+            number,
+            stopped: false,
+            name: None,
+        }
+    }
+
+    /// Makes the device of a volume that has none, and starts it.
     ///
     /// # Errors
-    /// One sentence. Nothing of a new device is left; a device that could not be taken over stays as it is.
-    pub fn attach(
+    /// One sentence. Nothing of it is left.
+    pub fn make(
         control: &mut Control,
         offer: &Offer,
         shape: Shape,
         messages: &Messages,
     ) -> Result<Device> {
-        let left = leftover(control, offer)?;
-        let mut device = Device {
-            volume: offer.name.clone(),
-            number: left.map_or(DeviceInfo::ANY_NUMBER, |info| info.number),
-            stopped: false,
-            name: None,
-        };
-        match left {
-            Some(info) => device.take_over(control, offer, info, messages)?,
-            None => device.make(control, offer, shape, messages)?,
-        }
-        Ok(device)
-    }
-
-    fn make(
-        &mut self,
-        control: &mut Control,
-        offer: &Offer,
-        shape: Shape,
-        messages: &Messages,
-    ) -> Result<()> {
         let info = control.add(&DeviceInfo {
             number: DeviceInfo::ANY_NUMBER,
             queues: messages.shards().into(),
@@ -90,15 +79,16 @@ impl Device {
             features: FEATURES,
             mark: mark(offer),
         })?;
-        self.number = info.number;
-        let started = self.start(control, offer, info, messages);
-        started.map_err(|error| match self.undo() {
+        let mut device = Device::of(offer, info.number);
+        let started = device.start(control, offer, info, messages);
+        started.map_err(|error| match device.undo() {
             Ok(()) => error,
             Err(other) => error.context(format!(
                 "{} is left over ({other:#}), because the device could not be started",
-                block_device(self.number).display()
+                block_device(info.number).display()
             )),
-        })
+        })?;
+        Ok(device)
     }
 
     /// Removes a device that could not be started. It takes a control device of its own: the kernel may not have answered
@@ -124,30 +114,53 @@ impl Device {
         control.set_parameters(self.number, &limits::parameters(offer, shape))?;
         serve_queues(offer, &info, messages)?;
         control.start(self.number, START_WITHIN)?;
-        self.name_it(offer)
+        self.name = Some(Name::give(offer, &block_device(self.number))?);
+        Ok(())
     }
 
-    fn take_over(
-        &mut self,
+    /// Takes over the device that an earlier process has left. Whether there is memory for it is known already: where the
+    /// kernel is asked to begin, no way leads back. If it cannot be named, that is said, and [`Device::renew`] tries it again.
+    ///
+    /// # Errors
+    /// One sentence; the device stays, and its requests wait.
+    pub fn take_over(
         control: &mut Control,
         offer: &Offer,
         info: DeviceInfo,
         messages: &Messages,
-    ) -> Result<()> {
+        say: &Say,
+    ) -> Result<Device> {
+        let node = block_device(info.number);
         ensure!(
             !offer.read_only,
             "{} is left over from it with requests that may be writes; serve it without --read-only",
-            block_device(self.number).display()
+            node.display()
         );
-        control.start_recovery(self.number)?;
-        serve_queues(offer, &info, messages)?;
-        control.end_recovery(self.number)?;
-        self.name_it(offer)
+        let was_begun = match control.start_recovery(info.number) {
+            // The process before had begun, and ended before it served a queue. Linux before 6.15 does not begin again, and
+            // need not if that process had mapped none.
+            Err(error) if error.is(Errno::INVAL) => true,
+            begun => {
+                begun?;
+                false
+            }
+        };
+        serve_queues(offer, &info, messages).with_context(|| match was_begun {
+            true => begun_before(&node),
+            false => format!("{} is not taken over", node.display()),
+        })?;
+        control.end_recovery(info.number)?;
+        Ok(Device {
+            name: Some(Name::give_again(offer, &node, say)),
+            ..Device::of(offer, info.number)
+        })
     }
 
-    fn name_it(&mut self, offer: &Offer) -> Result<()> {
-        self.name = Some(Name::give(offer, &block_device(self.number))?);
-        Ok(())
+    /// Gives what the name still lacks.
+    pub fn renew(&mut self, offer: &Offer, say: &Say) {
+        if let Some(name) = &mut self.name {
+            name.complete(offer, say);
+        }
     }
 
     /// Where the volume is found; `None` once the device is stopped.
@@ -237,10 +250,8 @@ fn serve_queues(offer: &Offer, info: &DeviceInfo, messages: &Messages) -> Result
                 rules: limits::rules(offer, shape_of(info)),
                 ready,
             };
-            // The kernel makes no more queues than processors, so there may be fewer than shards; a device that was made
-            // for more shards has more.
-            let shard = number % u16::from(messages.shards());
-            messages.to(ShardId(shard as u8), Box::new(queue));
+            let shard = shard_of(number, messages.shards());
+            messages.to(ShardId(shard), Box::new(queue));
             (number, wait)
         })
         .collect();
@@ -274,6 +285,41 @@ pub(super) fn leftover(control: &mut Control, offer: &Offer) -> Result<Option<De
     Ok(None)
 }
 
+/// Why another process cannot go on where one has ended while it took a device over. Seen with Linux 6.12: the kernel remembers
+/// the memory of the process that mapped a queue, and lets no other map one.
+fn begun_before(node: &Path) -> String {
+    format!(
+        "an earlier server ended while it took {} over, and this kernel lets no other go on with it (Linux 6.15 and newer do); \
+         restart the machine, which loses what was written to the device and not synced",
+        node.display()
+    )
+}
+
+/// What all devices of these volumes keep, whoever serves them now. A volume that is read-only takes none over.
+///
+/// # Errors
+/// The kernel does not tell of them.
+pub(super) fn kept(control: &mut Control, offers: &[Offer]) -> Result<Vec<Kept>> {
+    let mut found = Vec::new();
+    for number in numbers()? {
+        let info = match control.info(number) {
+            Err(error) if error.is(Errno::NODEV) => continue,
+            other => other?,
+        };
+        let mut writable = offers.iter().filter(|offer| !offer.read_only);
+        let is_ours = writable.any(|offer| is_of(&info, offer));
+        if is_ours && info.state != State::Dead {
+            found.push(Kept::of(&info));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a server has made a device for this volume.
+fn is_of(info: &DeviceInfo, offer: &Offer) -> bool {
+    info.mark == mark(offer) && info.features.include(FEATURES)
+}
+
 /// Why a device cannot be taken over. Linux 6.12 was seen not to notice the end of a process, once in some hundred times.
 fn is_served(process: i32, number: u32) -> String {
     let device = block_device(number);
@@ -298,7 +344,7 @@ fn settled(control: &mut Control, offer: &Offer, number: u32) -> Result<Option<D
             Err(error) if error.is(Errno::NODEV) => return Ok(None),
             other => other?,
         };
-        if info.mark != mark(offer) || !info.features.include(FEATURES) {
+        if !is_of(&info, offer) {
             return Ok(None);
         }
         if info.state != State::Live || Instant::now() >= give_up {
@@ -340,7 +386,8 @@ fn numbers() -> Result<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_served;
+    use super::{begun_before, is_served};
+    use std::path::Path;
 
     #[test]
     fn a_process_is_to_be_stopped_only_if_there_is_one() {
@@ -348,5 +395,12 @@ mod tests {
         assert!(own.ends_with("serves it as /dev/ublkb3; stop that process first"));
         let gone = is_served(i32::MAX, 3);
         assert!(gone.contains("served it as /dev/ublkb3 and has ended"));
+    }
+
+    #[test]
+    fn a_device_that_this_kernel_gives_up_is_named_with_what_is_left_to_do() {
+        let said = begun_before(Path::new("/dev/ublkb3"));
+        assert!(said.starts_with("an earlier server ended while it took /dev/ublkb3 over"));
+        assert!(said.contains("restart the machine"));
     }
 }

@@ -5,7 +5,8 @@
 //! - `tags`: what the tags of a shard are doing, and their memory; `command`: what they tell the kernel. No I/O. The
 //!   fault world runs them, too, in memory of its own ([`crate::memory`]).
 //! - `port`: tags on the shard's ring.
-//! - `limits`: from a volume and the memory at hand, the limits of its device.
+//! - `limits`: from a volume and the memory at hand, the limits of its device. [`room`]: whether there is memory for devices
+//!   that exist already.
 //! - `exercise`: histories of tags from any bytes, for fuzzing.
 //! - `device`: makes, takes over and removes a device.
 //! - [`service`]: the export.
@@ -22,6 +23,7 @@ mod device;
 mod exercise;
 mod limits;
 mod port;
+pub mod room;
 pub mod service;
 mod tags;
 

@@ -80,11 +80,15 @@ impl UblkPort {
             rules,
             ..
         } = arrival;
+        const NO_ROOM: &str = "the memory for requests does not suffice; serve with more --memory";
+        // First: Linux before 6.15 lets no other process map a queue if this one maps it and then does not serve it.
+        if !self.tags.has_room(depth, rules.request_bytes_max) {
+            return Err(NO_ROOM.to_owned());
+        }
         let queue = Queue::map(device, number, depth)
             .map_err(|errno| format!("its queue {number} cannot be mapped: {errno}"))?;
         let place = self.tags.begin(volume, rules, depth, &mut self.commands);
-        let place =
-            place.ok_or("the memory for requests does not suffice; serve with more --memory")?;
+        let place = place.ok_or(NO_ROOM)?;
         let at = usize::from(place);
         if self.queues.len() <= at {
             self.queues.resize_with(at + 1, || None);

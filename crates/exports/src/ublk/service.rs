@@ -1,16 +1,17 @@
 //! ublk as an export: devices are made when the array is opened or while it is served, and stopped before it is.
 
-use super::device::{Device, leftover};
+use super::device::{self, Device, leftover};
 use super::limits::Shape;
 use super::port::{Stop, UblkPort};
+use super::room::Divided;
 use crate::export::{
-    Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Surroundings,
+    Attached, Bind, Devices, Export, MakeExportPort, Messages, Offer, Place, Share, Surroundings,
     not_attached,
 };
 use crate::links;
 use crate::ports::AnyPort;
 use anyhow::{Context, Result};
-use drives::ublk::{Control, ControlError};
+use drives::ublk::{Control, ControlError, DeviceInfo};
 use std::sync::Arc;
 
 const KIND: &str = "ublk";
@@ -28,8 +29,7 @@ pub enum AtStart {
 pub struct UblkExport {
     at_start: AtStart,
     offers: Vec<Offer>,
-    /// Payload memory of each shard.
-    pool_bytes: u64,
+    share: Share,
     devices: Vec<Device>,
     /// Volumes whose device stays.
     kept: Vec<String>,
@@ -65,7 +65,10 @@ impl UblkExport {
                 Ok(Box::new(UblkExport {
                     at_start,
                     offers: Vec::new(),
-                    pool_bytes: 0,
+                    share: Share {
+                        pool_bytes: 0,
+                        exports: 1,
+                    },
                     devices: Vec::new(),
                     kept: Vec::new(),
                     surroundings: surroundings.clone(),
@@ -76,14 +79,42 @@ impl UblkExport {
 
     /// For devices that are made; one that is taken over keeps its own. Each volume has an equal share of the memory.
     fn shape(&self) -> Result<Shape> {
-        let shape = Shape::fitting(self.pool_bytes, self.offers.len());
+        let pool_bytes = self.share.pool_bytes;
+        let shape = Shape::fitting(pool_bytes, self.offers.len());
         shape.with_context(|| {
             let least = Shape::least_pool_bytes(self.offers.len());
-            let pool_bytes = self.pool_bytes;
             format!(
                 "ublk devices need {least} bytes of memory for each shard and have {pool_bytes}; give more --memory"
             )
         })
+    }
+
+    /// Takes over a device that was left. Before the first one, all are looked at: the kernel may allow that only once.
+    fn take(
+        &self,
+        control: &mut Control,
+        offer: &Offer,
+        left: DeviceInfo,
+        messages: &Messages,
+    ) -> Result<Device> {
+        let shards = messages.shards();
+        let Share {
+            pool_bytes,
+            exports,
+        } = self.share;
+        let divided = Divided {
+            memory_bytes: pool_bytes * u64::from(shards) * exports as u64,
+            shards,
+            kinds: exports,
+        };
+        divided.refuse_too_little_for(&device::kept(control, &self.offers)?)?;
+        Device::take_over(control, offer, left, messages, &self.surroundings.say)
+    }
+
+    fn add(&mut self, device: Device) {
+        // One that was detached except for its number has been removed just now.
+        self.devices.retain(|other| other.volume != device.volume);
+        self.devices.push(device);
     }
 
     /// Does something with the control device to each device; a problem is said, and the others are tried all the same.
@@ -111,8 +142,8 @@ impl Export for UblkExport {
         Vec::new()
     }
 
-    fn prepare(&mut self, offers: &[Offer], pool_bytes: u64) -> Result<()> {
-        self.pool_bytes = pool_bytes;
+    fn prepare(&mut self, offers: &[Offer], share: Share) -> Result<()> {
+        self.share = share;
         self.offers = offers.to_vec();
         if self.at_start == AtStart::All {
             offers
@@ -142,7 +173,13 @@ impl Export for UblkExport {
 
     /// The limits of a device never change: if a drive without discard joins, discards fail as "not supported", and the
     /// kernel sends no more.
-    fn renew(&mut self, _: &[Offer], _: &Messages) {}
+    fn renew(&mut self, offers: &[Offer], _: &Messages) {
+        for device in &mut self.devices {
+            if let Some(offer) = offers.iter().find(|offer| offer.name == device.volume) {
+                device.renew(offer, &self.surroundings.say);
+            }
+        }
+    }
 
     /// Devices that are in use stay: stopping them would tear the file system off its data. Their requests wait for the next
     /// process.
@@ -174,20 +211,23 @@ impl Export for UblkExport {
 
 impl Devices for UblkExport {
     fn take_over(&mut self, offer: &Offer, messages: &Messages) -> Result<()> {
-        if leftover(&mut Control::open()?, offer)?.is_some() {
-            self.attach(offer, messages)?;
+        let mut control = Control::open()?;
+        if let Some(left) = leftover(&mut control, offer)? {
+            let device = self.take(&mut control, offer, left, messages)?;
+            self.add(device);
         }
         Ok(())
     }
 
     fn attach(&mut self, offer: &Offer, messages: &Messages) -> Result<Attached> {
         links::check_name(&offer.name)?;
-        let shape = self.shape()?;
-        let device = Device::attach(&mut Control::open()?, offer, shape, messages)?;
+        let mut control = Control::open()?;
+        let device = match leftover(&mut control, offer)? {
+            Some(left) => self.take(&mut control, offer, left, messages)?,
+            None => Device::make(&mut control, offer, self.shape()?, messages)?,
+        };
         let attached = device.attached();
-        // One that was detached except for its number has been removed just now.
-        self.devices.retain(|other| other.volume != offer.name);
-        self.devices.push(device);
+        self.add(device);
         Ok(attached.expect("a device that has just been started has a link"))
     }
 

@@ -126,6 +126,15 @@ impl<M: Memory> Tags<M> {
         Some(place)
     }
 
+    /// Whether there is memory for a queue of `depth` tags.
+    pub fn has_room(&mut self, depth: u16, request_bytes_max: u32) -> bool {
+        let payloads = self.allocate_many(depth, request_bytes_max);
+        let has_room = payloads.is_some();
+        let payloads = payloads.into_iter().flatten();
+        payloads.for_each(|payload| self.let_go(payload));
+        has_room
+    }
+
     fn free_place(&mut self) -> u16 {
         let free = self.served.iter().position(Option::is_none);
         let place = free.unwrap_or_else(|| {

@@ -2,7 +2,9 @@
 
 use super::port::{Stop, VhostUserPort};
 use super::session::{Session, Shards};
-use crate::export::{Bind, Export, MakeExportPort, Messages, Offer, Place, Say, Surroundings};
+use crate::export::{
+    Bind, Export, MakeExportPort, Messages, Offer, Place, Say, Share, Surroundings,
+};
 use crate::links::is_file_name;
 use crate::ports::AnyPort;
 use crate::unix_socket::ClaimedSocket;
@@ -121,7 +123,7 @@ impl Export for VhostUserExport {
         socket.map(address).into_iter().collect()
     }
 
-    fn prepare(&mut self, offers: &[Offer], _: u64) -> Result<()> {
+    fn prepare(&mut self, offers: &[Offer], _: Share) -> Result<()> {
         let sockets = offers.iter().map(|offer| self.socket(offer));
         self.sockets = sockets.collect::<Result<_>>()?;
         Ok(())

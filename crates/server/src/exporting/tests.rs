@@ -4,7 +4,7 @@ use super::*;
 use crate::events::Told;
 use crate::hearer::Audience;
 use crate::testing::Served;
-use exports::export::{Devices, Export, MakeExport};
+use exports::export::{Devices, Export, MakeExport, Share};
 use metadata::imsm::Level;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ impl Export for Names {
     fn addresses(&self, _: &str) -> Vec<String> {
         Vec::new()
     }
-    fn prepare(&mut self, _: &[Offer], _: u64) -> Result<()> {
+    fn prepare(&mut self, _: &[Offer], _: Share) -> Result<()> {
         Ok(())
     }
     fn ports(&self) -> MakeExportPort {

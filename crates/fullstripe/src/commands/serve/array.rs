@@ -43,6 +43,11 @@ pub(super) struct Array {
     mistakes: Vec<Mistake>,
 }
 
+/// How many kinds of clients a server of an array with these settings divides its memory among: NBD, ublk and virtual machines.
+pub fn kinds_of_clients(settings: &ArraySettings) -> usize {
+    2 + usize::from(settings.vhost_user.is_some())
+}
+
 /// What the command line says about its start.
 pub(super) struct Start {
     /// Where the API listens, if not at the array's usual place.
@@ -255,6 +260,11 @@ impl Array {
             make_folder(folder)?;
             binds.push(VhostUserExport::bind(folder.clone()));
         }
+        assert_eq!(
+            binds.len(),
+            kinds_of_clients(settings),
+            "an upgrade counts as many"
+        );
         Ok(binds)
     }
 

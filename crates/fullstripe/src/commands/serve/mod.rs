@@ -13,6 +13,7 @@ use super::exit_codes;
 use alerts::Severity;
 use announcer::Announcer;
 use anyhow::{Context, Result};
+pub use array::kinds_of_clients;
 use array::{Array, Start};
 use clap::Args;
 use drives::completion::CompletionMode;

@@ -5,15 +5,18 @@
 //! written to. After the change the two states are compared ([`missing`]).
 
 use crate::commands::describe::{self, ContainerReport};
+use crate::commands::serve::kinds_of_clients;
 use anyhow::Result;
 use container::machine::members_of;
 use exports::nbd::kernel::{Shortened, would_shorten};
+use exports::ublk::room::{self, Divided, Kept};
 use metadata::imsm::start::StartOptions;
 use server::status::{DeviceKind, Status, VolumeStatus};
+use settings::ArraySettings;
 use settings::show::key_as_toml;
 use std::path::Path;
 use std::time::Duration;
-use words::duration;
+use words::{duration, typed_size};
 
 /// How often the records are read, at most: the server may be writing them.
 const TRIES: usize = 5;
@@ -81,6 +84,57 @@ fn shortened_by(
         }
     }
     Ok(None)
+}
+
+/// Whether the settings of array `name` leave a data thread too little memory for the ublk devices that are attached, as a
+/// sentence: they keep the size that they were made with. A device that nothing uses counts, because it may be mounted by then.
+///
+/// # Errors
+/// The kernel does not tell of a device.
+pub fn too_little_memory(
+    served: &Status,
+    name: &str,
+    settings: &ArraySettings,
+) -> Result<Option<String>> {
+    let kept = |nodes: &[&Path]| room::kept(nodes.iter().copied());
+    too_little_memory_for(served, name, settings, &kept)
+}
+
+fn too_little_memory_for(
+    served: &Status,
+    name: &str,
+    settings: &ArraySettings,
+    kept: &dyn Fn(&[&Path]) -> Result<Vec<Kept>>,
+) -> Result<Option<String>> {
+    let devices = served
+        .volumes
+        .iter()
+        .filter_map(|volume| volume.device.as_ref());
+    let of_ublk = devices.filter(|device| device.kind == DeviceKind::Ublk);
+    let nodes: Vec<&Path> = of_ublk.map(|device| Path::new(&device.node)).collect();
+    if nodes.is_empty() {
+        return Ok(None);
+    }
+    let divided = Divided {
+        memory_bytes: settings.memory_bytes,
+        shards: settings.shards,
+        kinds: kinds_of_clients(settings),
+    };
+    let lacks = divided.too_little_for(&kept(&nodes)?);
+    Ok(lacks.map(|lacks| {
+        let key = format!("array.{}.memory", key_as_toml(name));
+        let fewer = lacks.shards_max.map(|shards| format!(", set shards to {shards}"));
+        format!(
+            "{key} = \"{}\" would leave each data thread {} for block devices, and {} would need {}, as the server that made \
+             it had; set {key} to \"{}m\" or more{}, or detach the volume before",
+            typed_size(settings.memory_bytes),
+            lacks.has,
+            lacks.devices,
+            lacks.needs,
+            lacks.memory_mib_min,
+            fewer.unwrap_or_default()
+        )
+    }))
 }
 
 fn between(served: &Status, here: &[ContainerReport]) -> Option<String> {
@@ -224,6 +278,47 @@ mod tests {
         );
         let nothing = shortened_by(&served, "fast", 5, &|_| Ok(None));
         assert_eq!(nothing.unwrap(), None);
+    }
+
+    #[test]
+    fn memory_that_does_not_suffice_for_a_ublk_device_is_named_with_key_and_device() {
+        // As a server makes it that has 64 MiB for it on its only data thread.
+        let kept = |nodes: &[&Path]| {
+            assert_eq!(nodes, [Path::new("/dev/ublkb0")]);
+            Ok(vec![Kept::new(0, 1, 112, 512 << 10)])
+        };
+        let mut served = served();
+        served.volumes[1].device = None;
+        let said = |served: &Status, memory_bytes, shards, guests: bool| {
+            let settings = ArraySettings {
+                memory_bytes,
+                shards,
+                vhost_user: guests.then(|| "/run/guests".into()),
+                ..ArraySettings::with_defaults("uuid")
+            };
+            too_little_memory_for(served, "fast", &settings, &kept).unwrap()
+        };
+        assert_eq!(said(&served, 128 << 20, 1, false), None);
+        assert_eq!(
+            said(&served, 64 << 20, 1, false).unwrap(),
+            "array.fast.memory = \"64m\" would leave each data thread 32 MiB for block devices, and /dev/ublkb0 would need 56.0 MiB, \
+             as the server that made it had; set array.fast.memory to \"113m\" or more, or detach the volume before"
+        );
+        let divided = said(&served, 128 << 20, 2, false).unwrap();
+        assert!(
+            divided.contains("or more, set shards to 1, or detach"),
+            "{divided}"
+        );
+        assert!(
+            said(&served, 128 << 20, 1, true).is_some(),
+            "three kinds share the memory"
+        );
+        served.volumes[0].device.as_mut().unwrap().kind = DeviceKind::Nbd;
+        assert_eq!(
+            said(&served, 64 << 20, 1, false),
+            None,
+            "its memory is that of NBD"
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ use server::api::schema::Done;
 use server::api::socket_path::SocketPath;
 use server::client::{Client, ClientError};
 use server::status::Status;
-use settings::{PLACE, Settings};
+use settings::{ArraySettings, PLACE, Settings};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -106,8 +106,7 @@ pub fn run(args: &UpgradeArgs) -> Result<ExitCode> {
     let mut reports = Vec::new();
     let mut others = Vec::new();
     for name in names {
-        let deadline_s = settings.array(&name)?.deadline_s;
-        let (state, other) = look(&name, &this, deadline_s)?;
+        let (state, other) = look(&name, &this, settings.array(&name)?)?;
         others.extend(other.map(|other| (reports.len(), other)));
         reports.push(ArrayReport {
             array: name,
@@ -137,7 +136,7 @@ pub fn run(args: &UpgradeArgs) -> Result<ExitCode> {
 ///
 /// # Errors
 /// This program cannot serve what the other one serves, or not with these settings, or it cannot be found out.
-fn look(name: &str, this: &Program, deadline_s: u64) -> Result<(State, Option<Other>)> {
+fn look(name: &str, this: &Program, settings: &ArraySettings) -> Result<(State, Option<Other>)> {
     let unit = Unit::of_array(name);
     let Some(pid) = unit.serving()? else {
         return Ok((State::NotServed, None));
@@ -147,8 +146,13 @@ fn look(name: &str, this: &Program, deadline_s: u64) -> Result<(State, Option<Ot
     }
     unit.check_starts(this)?;
     let status = status(name)?;
-    if let Some(shortened) = judge::shortened(&status, name, deadline_s)? {
-        return Err(refused(format!("{shortened}; no array was restarted")));
+    let shortened = judge::shortened(&status, name, settings.deadline_s)?;
+    let does_not_fit = match shortened {
+        None => judge::too_little_memory(&status, name, settings)?,
+        shortened => shortened,
+    };
+    if let Some(does_not_fit) = does_not_fit {
+        return Err(refused(format!("{does_not_fit}; no array was restarted")));
     }
     match judge::difference(&status)? {
         None => Ok((State::Switchable, Some(Other { unit, status }))),
