@@ -174,10 +174,13 @@ impl Device {
         })
     }
 
-    /// Whether the block device is mounted, or something else has claimed it, such as LVM. True also if that cannot be told.
-    #[must_use]
-    pub fn is_in_use(&self) -> bool {
-        !self.stopped && self.claim().is_err()
+    /// Claims the block device, as a mount would: as long as the descriptor is open, nothing else can claim it. `None` if it
+    /// is stopped.
+    ///
+    /// # Errors
+    /// It is mounted, or something else has claimed it, such as LVM; or that cannot be told.
+    pub fn claim_unless_stopped(&self) -> Result<Option<OwnedFd>> {
+        (!self.stopped).then(|| self.claim()).transpose()
     }
 
     fn claim(&self) -> Result<OwnedFd> {
@@ -190,12 +193,10 @@ impl Device {
     /// # Errors
     /// It is in use, and stays; the kernel refuses.
     pub fn detach(&mut self, control: &mut Control) -> Result<()> {
-        if !self.stopped {
-            // Held until the device is stopped, so that nothing can mount it meanwhile.
-            let claimed = self.claim()?;
-            self.stop(control)?;
-            drop(claimed);
-        }
+        // Held until the device is stopped, so that nothing can mount it meanwhile.
+        let claimed = self.claim_unless_stopped()?;
+        self.stop(control)?;
+        drop(claimed);
         self.delete(control)
     }
 

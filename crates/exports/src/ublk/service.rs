@@ -184,12 +184,20 @@ impl Export for UblkExport {
     /// Devices that are in use stay: stopping them would tear the file system off its data. Their requests wait for the next
     /// process.
     fn stop(&mut self, messages: &Messages, ended: &Arc<dyn Fn() + Send + Sync>) {
-        let devices = std::mem::take(&mut self.devices).into_iter();
         let kept = std::mem::take(&mut self.kept);
-        let stays = |device: &Device| kept.contains(&device.volume) || device.is_in_use();
-        let (left, stopped): (Vec<_>, Vec<_>) = devices.partition(stays);
-        self.devices = stopped;
+        let (mut left, mut claimed) = (Vec::new(), Vec::new());
+        for device in std::mem::take(&mut self.devices) {
+            match device.claim_unless_stopped() {
+                Ok(claim) if !kept.contains(&device.volume) => {
+                    claimed.push(claim);
+                    self.devices.push(device);
+                }
+                _ => left.push(device),
+            }
+        }
         self.each("stopped", Device::stop);
+        // Held until now, so that nothing could mount a device that was about to be stopped.
+        drop(claimed);
         messages.to_all(|| {
             Box::new(Stop {
                 ended: ended.clone(),
