@@ -16,6 +16,12 @@ OWN_WORDS = """
     case $(cat $queue/write_cache) in "write back") echo "flush yes" ;; *) echo "flush no" ;; esac
     if [ "$(cat $queue/discard_max_bytes)" -gt 0 ]; then echo "trim yes"; else echo "trim no"; fi"""
 
+# What NBD cannot say of a device, and ublk can.
+UBLK_LIMITS = """
+    for limit in rotational fua physical_block_size minimum_io_size optimal_io_size; do
+        echo "$limit $(cat /sys/block/$(basename $(device_of 0))/queue/$limit)"
+    done"""
+
 
 def is_what_is_promised(bench):
     """The device has the promised properties, and stores what is written; stopped, the array is clean on every drive."""
@@ -26,6 +32,12 @@ def is_what_is_promised(bench):
     require(said == promised, f"the server promises {promised!r}, the device says {said!r}")
     for words in (f"size {384 * MIB}", f"block {bench.sector_bytes}", "flush yes"):
         require(words in said.splitlines(), f"{words!r} is expected of the volume, the device says {said!r}")
+    if bench.way == "ublk":
+        limits = bench.run(UBLK_LIMITS).splitlines()
+        # A row of three chunks is no power of two, so the best length is a chunk.
+        require(limits == ["rotational 0", "fua 1", "physical_block_size 4096", f"minimum_io_size {64 << 10}",
+                           f"optimal_io_size {64 << 10}"], f"the limits of the device are {limits}")
+        said = "\n".join([said, *limits])
     bench.run("""
         device=$(device_of 0)
         dd if=/host/content of=$device bs=256k conv=fsync

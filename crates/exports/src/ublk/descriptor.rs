@@ -203,6 +203,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn zeroes_are_as_durable_as_the_kernel_asks() {
+        for (flags, fua) in [(0, false), (1 << 13, true)] {
+            let asked = RULES.judge(&descriptor(5 | flags, 0, 2048)).unwrap();
+            assert_eq!(asked.fua, fua);
+        }
+    }
+
     /// A flush covers the whole device, and the kernel's description of it may name a place.
     #[test]
     fn a_flush_has_no_range() {
