@@ -62,11 +62,10 @@ pub struct Newcomers {
 }
 
 impl Newcomers {
-    /// Watches for drives as long as the array is served.
+    /// Watches for drives as long as the array is served. A member that does not answer for `deadline` is failed.
     ///
     /// # Errors
     /// The system starts no more threads.
-    /// A member that does not answer for `deadline` is failed.
     pub(super) fn start(
         &self,
         shared: Arc<Shared>,
