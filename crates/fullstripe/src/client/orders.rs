@@ -167,7 +167,11 @@ pub fn rate(args: &RateArgs) -> Result<ExitCode> {
 /// `--leave-devices`.
 pub fn stop(args: &StopArgs) -> Result<ExitCode> {
     let client = args.reach.connect()?;
-    let before = client.get::<Status>("/v1/status").unwrap_or_default();
+    let before = match client.get::<Status>("/v1/status") {
+        // Whatever is in use is left.
+        Err(_) if args.leave_devices => Status::default(),
+        told => told?,
+    };
     if !args.leave_devices {
         refuse_devices_in_use(&before)?;
     }
