@@ -85,6 +85,17 @@ impl Bench {
         self.served
             .wait_until("redundancy", |status| status.volumes[0].state == "optimal");
     }
+
+    /// The drive's own record says so a moment after the status does; a drive that leaves before is one that was being rebuilt.
+    fn records_that_it_is_whole(&self, name: &str) {
+        let began = Instant::now();
+        let path = self.path(name).display().to_string();
+        let record = self.served.spares.record_at_start();
+        while former(&one_to_look(&path).unwrap(), record).is_none() {
+            assert!(began.elapsed() < PATIENCE, "{name} has no such record");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 #[test]
@@ -171,6 +182,7 @@ fn a_drive_that_keeps_failing_is_left_to_an_operator() {
         (0..bench.watch.tries_max).for_each(|_| bench.watch.look(vec![device.clone()]));
         if bench.told().last().unwrap() == "drive-taken" {
             bench.is_whole();
+            bench.records_that_it_is_whole("d1.img");
         }
     }
     assert_eq!(
