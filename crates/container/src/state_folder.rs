@@ -7,6 +7,10 @@
 //! ```
 //!
 //! None of these files is used to decide what is on the drives.
+//!
+//! Arrays start before file systems are mounted. If `/etc/fstab` mounts one at `/var`, or elsewhere above `/var/lib/fullstripe`, a
+//! server that starts at boot would find another folder there than one that starts later. Then root's folder is
+//! `/etc/fullstripe/state`, which is on the root file system at all times.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{File, TryLockError};
@@ -19,21 +23,47 @@ use std::path::{Path, PathBuf};
 /// There is no home folder to put it in.
 pub fn choose() -> Result<PathBuf> {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let root = rustix::process::geteuid().is_root();
     choose_in(
         variable("XDG_STATE_HOME"),
-        rustix::process::geteuid().is_root(),
+        root.then(|| of_root(&fstab())),
         variable("HOME"),
     )
 }
 
-fn choose_in(state_home: Option<PathBuf>, is_root: bool, home: Option<PathBuf>) -> Result<PathBuf> {
+/// The machine's table of file systems; without one, nothing is mounted by it.
+fn fstab() -> String {
+    std::fs::read_to_string("/etc/fstab").unwrap_or_default()
+}
+
+/// Root's folder on a machine with this table of file systems.
+fn of_root(fstab: &str) -> PathBuf {
+    const USUAL: &str = "/var/lib/fullstripe";
+    const ON_ROOT_FILE_SYSTEM: &str = "/etc/fullstripe/state";
+    let is_above = |line: &str| {
+        let is_entry = !line.trim_start().starts_with('#');
+        let mount_point = line.split_whitespace().nth(1).filter(|_| is_entry);
+        mount_point.is_some_and(|at| at != "/" && Path::new(USUAL).starts_with(at))
+    };
+    PathBuf::from(if fstab.lines().any(is_above) {
+        ON_ROOT_FILE_SYSTEM
+    } else {
+        USUAL
+    })
+}
+
+fn choose_in(
+    state_home: Option<PathBuf>,
+    of_root: Option<PathBuf>,
+    home: Option<PathBuf>,
+) -> Result<PathBuf> {
     const OURS: &str = "fullstripe";
     // The XDG base directory specification says that a relative path is to be ignored.
     if let Some(state) = state_home.filter(|path| path.is_absolute()) {
         return Ok(state.join(OURS));
     }
-    if is_root {
-        return Ok(Path::new("/var/lib").join(OURS));
+    if let Some(folder) = of_root {
+        return Ok(folder);
     }
     match home.filter(|path| path.is_absolute()) {
         Some(home) => Ok(home.join(".local/state").join(OURS)),
@@ -90,16 +120,35 @@ mod tests {
         let path = |text: &str| Some(PathBuf::from(text));
         let folder =
             |state, root, home| choose_in(state, root, home).map(|path| path.display().to_string());
-        assert_eq!(folder(path("/s"), true, None).unwrap(), "/s/fullstripe");
         assert_eq!(
-            folder(path("s"), true, None).unwrap(),
-            "/var/lib/fullstripe"
+            folder(path("/s"), path("/r"), None).unwrap(),
+            "/s/fullstripe"
         );
+        assert_eq!(folder(path("s"), path("/r"), None).unwrap(), "/r");
         assert_eq!(
-            folder(None, false, path("/h")).unwrap(),
+            folder(None, None, path("/h")).unwrap(),
             "/h/.local/state/fullstripe"
         );
-        assert!(folder(None, false, None).is_err());
-        assert!(folder(None, false, path("h")).is_err());
+        assert!(folder(None, None, None).is_err());
+        assert!(folder(None, None, path("h")).is_err());
+    }
+
+    #[test]
+    fn what_is_mounted_over_the_folder_after_the_start_is_evaded() {
+        let usual = Path::new("/var/lib/fullstripe");
+        for fstab in [
+            "",
+            "# /dev/sda2 /var ext4 defaults 0 2",
+            "/dev/sda1 / ext4 defaults 0 1\n/dev/sda3 none swap sw 0 0\n/dev/sda4 /var/log ext4 defaults 0 2",
+            "/dev/sda1 /variable ext4 defaults 0 2",
+        ] {
+            assert_eq!(of_root(fstab), usual, "{fstab}");
+        }
+        for above in ["/var", "/var/", "/var/lib", "/var/lib/fullstripe"] {
+            let fstab =
+                format!("UUID=1\t/\text4\tdefaults\t0 1\n  UUID=2 {above}\text4 defaults 0 2");
+            let folder = of_root(&fstab);
+            assert_eq!(folder, Path::new("/etc/fullstripe/state"), "{fstab}");
+        }
     }
 }
