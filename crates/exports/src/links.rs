@@ -80,6 +80,14 @@ impl Link {
 }
 
 impl Link {
+    /// The link that an earlier process has made in `folder` to `device`, if it is there.
+    pub fn left(folder: &Path, volume: &str, device: &Path) -> Link {
+        Link {
+            path: folder.join(volume),
+            target: target_of(folder, device),
+        }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

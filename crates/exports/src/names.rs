@@ -207,6 +207,20 @@ impl Given {
     pub fn is_there(&self) -> bool {
         is_there(Path::new(DEVICES), &self.node)
     }
+
+    /// Takes away what servers have written about the device, which is gone, and its link.
+    pub(crate) fn forget(&self) {
+        self.forget_in(&Folders::of_this_machine());
+    }
+
+    fn forget_in(&self, folders: &Folders) {
+        let name = self.node.file_name().unwrap_or_default();
+        drop(Link::left(folders.links, &self.volume, &self.node));
+        drop(Properties {
+            path: folders.properties.join(name),
+            device: folders.devices.join(name),
+        });
+    }
 }
 
 /// Whether the kernel has the device, and it has a size: a device of the NBD client stays without one when it is given up.
@@ -315,6 +329,33 @@ mod tests {
         std::fs::create_dir(folder.path().join("nbd1")).unwrap();
         let error = given_in(folder.path()).unwrap_err();
         assert!(error.to_string().contains("nbd1"), "{error}");
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_device_that_is_given_up() {
+        let root = tempfile::tempdir().unwrap();
+        let [links, properties, devices] = ["fullstripe", "properties", "sys"].map(|name| {
+            let folder = root.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            folder
+        });
+        let folders = Folders {
+            links: &links,
+            properties: &properties,
+            devices: &devices,
+        };
+        let node = root.path().join("ublkb0");
+        std::os::unix::fs::symlink("../ublkb0", links.join("vol0")).unwrap();
+        std::os::unix::fs::symlink("../ublkb1", links.join("vol1")).unwrap();
+        std::fs::write(properties.join("ublkb0"), text(&offer("vol0"))).unwrap();
+        let given = Given {
+            node,
+            volume: "vol0".to_owned(),
+            uuid: String::new(),
+        };
+        given.forget_in(&folders);
+        assert!(!links.join("vol0").is_symlink() && !properties.join("ublkb0").exists());
+        assert!(links.join("vol1").is_symlink(), "it leads elsewhere");
     }
 
     #[test]

@@ -4,8 +4,8 @@ import copy
 from interop.requirement import require
 
 from ..case import Case
-from . import (attach, bays, boot, exerciser, failures, file_systems, health, killed, layers, memory, nvmet, package, readme, reboots,
-               recovered, root, shutdown, stopped, story, suspended, taken_over, two_machines, virtual_disk)
+from . import (attach, bays, boot, exerciser, failures, file_systems, given_up, health, killed, layers, memory, nvmet, package, readme,
+               reboots, recovered, root, shutdown, stopped, story, suspended, taken_over, two_machines, virtual_disk)
 
 # Groups whose cases are the same whatever makes the block device. The others know what becomes of a device whose server ends.
 BOTH_WAYS = ("device", "files", "failures", "layers", "exerciser")
@@ -39,7 +39,7 @@ def by(way, case):
 
 
 def all_cases():
-    modules = (attach, file_systems, failures, bays, health, layers, exerciser, killed, recovered, taken_over, nvmet, virtual_disk, readme, stopped,
+    modules = (attach, file_systems, failures, bays, health, layers, exerciser, killed, recovered, given_up, taken_over, nvmet, virtual_disk, readme, stopped,
                suspended, reboots, boot, root, shutdown, package, story, memory, two_machines)
     cases = [case for module in modules for case in module.cases()]
     others = [by("ublk", case) for case in cases if case.group in BOTH_WAYS]

@@ -20,7 +20,7 @@ const QUEUES_WITHIN: Duration = Duration::from_secs(10);
 /// How long the kernel may take to make the block device: it reads the table of partitions, so drives are waited for.
 const START_WITHIN: Duration = Duration::from_secs(120);
 /// How long the kernel may take until the last request is answered: longer than any drive may take to answer.
-const STOP_WITHIN: Duration = Duration::from_secs(3700);
+pub(super) const STOP_WITHIN: Duration = Duration::from_secs(3700);
 /// How long a stopped device may be kept open.
 const DELETE_WITHIN: Duration = Duration::from_secs(30);
 /// How long the kernel may take to notice that the process of a device has ended.
@@ -39,8 +39,8 @@ pub(super) struct Device {
 }
 
 /// A number by which a volume's device is recognised by the next process: the first half of the volume's UUID.
-fn mark(offer: &Offer) -> u64 {
-    let half = offer.identity.first_chunk().expect("a UUID has 16 bytes");
+pub(super) fn mark_of(identity: &[u8; 16]) -> u64 {
+    let half = identity.first_chunk().expect("a UUID has 16 bytes");
     u64::from_be_bytes(*half)
 }
 
@@ -77,7 +77,7 @@ impl Device {
             request_bytes_max: shape.request_bytes_max,
             process: 0,
             features: FEATURES,
-            mark: mark(offer),
+            mark: mark_of(&offer.identity),
         })?;
         let mut device = Device::of(offer, info.number);
         let started = device.start(control, offer, info, messages);
@@ -318,11 +318,11 @@ pub(super) fn kept(control: &mut Control, offers: &[Offer]) -> Result<Vec<Kept>>
 
 /// Whether a server has made a device for this volume.
 fn is_of(info: &DeviceInfo, offer: &Offer) -> bool {
-    info.mark == mark(offer) && info.features.include(FEATURES)
+    info.mark == mark_of(&offer.identity) && info.features.include(FEATURES)
 }
 
 /// Why a device cannot be taken over. Linux 6.12 was seen not to notice the end of a process, once in some hundred times.
-fn is_served(process: i32, number: u32) -> String {
+pub(super) fn is_served(process: i32, number: u32) -> String {
     let device = block_device(number);
     let device = device.display();
     if std::path::Path::new(&format!("/proc/{process}")).exists() {
@@ -365,9 +365,10 @@ fn check_size(offer: &Offer, number: u32) -> Result<()> {
         .with_context(|| format!("{path} is no number"))?;
     ensure!(
         sectors.checked_mul(512) == Some(offer.size_bytes),
-        "{} is left over from it and has {sectors} sectors, but the volume has {} bytes; remove the device with 'ublk del -n {number}'",
+        "{} is left over from it and has {sectors} sectors, but the volume has {} bytes; remove the device with 'fullstripe detach {} --give-up'",
         block_device(number).display(),
-        offer.size_bytes
+        offer.size_bytes,
+        offer.name
     );
     Ok(())
 }

@@ -8,7 +8,7 @@
 //! - `limits`: from a volume and the memory at hand, the limits of its device. [`room`]: whether there is memory for devices
 //!   that exist already.
 //! - `exercise`: histories of tags from any bytes, for fuzzing.
-//! - `device`: makes, takes over and removes a device.
+//! - `device`: makes, takes over and removes a device. `giving_up`: removes one that no server will take over.
 //! - [`service`]: the export.
 //!
 //! # When the process ends
@@ -21,6 +21,7 @@ mod command;
 mod descriptor;
 mod device;
 mod exercise;
+mod giving_up;
 mod limits;
 mod port;
 pub mod room;
@@ -30,5 +31,6 @@ mod tags;
 pub use command::{Command, TagName};
 pub use descriptor::{Descriptor, Rules};
 pub use exercise::fuzz_one;
+pub(super) use giving_up::give_up;
 pub use port::UblkPort;
 pub use tags::Tags;

@@ -1,7 +1,7 @@
 //! The commands that make a volume a block device of this machine, and remove the device.
 
 use super::orders::{VolumeArgs, answered};
-use super::volume_name;
+use super::{giving_up, volume_name};
 use crate::terminal::print::{print_json, print_text};
 use anyhow::Result;
 use clap::Args;
@@ -49,6 +49,13 @@ pub struct DetachArgs {
     /// Only end its export by NVMe over TCP; the block device stays
     #[arg(long)]
     nvmet: bool,
+    /// Give up a device whose server is gone and will not come back: what uses the device gets errors, and what was written to it
+    /// and is not on the drives is lost. Needs no server
+    #[arg(long, conflicts_with = "nvmet")]
+    give_up: bool,
+    /// Lose what waits on the device
+    #[arg(long, requires = "give_up")]
+    yes: bool,
     #[command(flatten)]
     volume: VolumeArgs,
 }
@@ -99,9 +106,12 @@ pub fn attach(args: &AttachArgs) -> Result<ExitCode> {
 /// `detach`.
 ///
 /// # Errors
-/// See [`server::client::ClientError`].
+/// See [`server::client::ClientError`] and [`giving_up::run`].
 pub fn detach(args: &DetachArgs) -> Result<ExitCode> {
     let reach = &args.volume.reach;
+    if args.give_up {
+        return giving_up::run(reach, args.volume.volume.as_deref(), args.yes);
+    }
     let client = reach.connect()?;
     let volume = volume_name(&client, args.volume.volume.as_deref())?;
     // A path of its own: a server that does not know it ends nothing.

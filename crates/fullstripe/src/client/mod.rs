@@ -14,6 +14,7 @@ mod consequences;
 mod devices;
 mod drives;
 mod events;
+mod giving_up;
 mod health;
 mod jobs;
 mod orders;

@@ -40,9 +40,10 @@ fn first_of<'a>(devices: &'a [Given], volumes: &[String]) -> Option<&'a Given> {
 fn sentence(device: &Given) -> String {
     format!(
         "volume {} is still the block device {}, which waits for its next server and may have writes for these drives; serve the \
-         array again, release the device (umount), stop the array, and repeat this",
+         array again, release the device (umount), stop the array, and repeat this; or lose these writes with `fullstripe detach {} --give-up`",
         device.volume,
-        device.node.display()
+        device.node.display(),
+        device.volume
     )
 }
 
@@ -66,6 +67,6 @@ mod tests {
         ];
         let of = |uuid: &str| first_of(&devices, &[uuid.to_owned()]).map(sentence);
         assert_eq!(of("5:6"), None);
-        insta::assert_snapshot!(of("3:4").unwrap(), @"volume vol0 is still the block device /dev/nbd0, which waits for its next server and may have writes for these drives; serve the array again, release the device (umount), stop the array, and repeat this");
+        insta::assert_snapshot!(of("3:4").unwrap(), @"volume vol0 is still the block device /dev/nbd0, which waits for its next server and may have writes for these drives; serve the array again, release the device (umount), stop the array, and repeat this; or lose these writes with `fullstripe detach vol0 --give-up`");
     }
 }

@@ -141,6 +141,10 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 42] = [
                 "fullstripe detach vol0 --nvmet",
                 "ends only the export to other machines",
             ),
+            (
+                "fullstripe detach vol0 --give-up --yes",
+                "its server is gone for good: whatever waits on the device gets errors",
+            ),
         ],
     ),
     (

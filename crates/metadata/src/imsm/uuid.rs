@@ -37,6 +37,18 @@ impl Uuid {
         Some(Self::finish(hash))
     }
 
+    /// The identity that is printed like this; `None` if none is.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut bytes = [0; 16];
+        let mut words = text.split(':');
+        for into in bytes.chunks_exact_mut(4) {
+            let word = words.next().filter(|word| word.len() == 8)?;
+            into.copy_from_slice(&u32::from_str_radix(word, 16).ok()?.to_le_bytes());
+        }
+        words.next().is_none().then_some(Self(bytes))
+    }
+
     fn begin(container_family: u32) -> Sha1 {
         let mut hash = Sha1::new();
         hash.update(SIGNATURE_PREFIX);
@@ -66,5 +78,26 @@ impl fmt::Display for Uuid {
 impl fmt::Debug for Uuid {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Uuid({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn what_is_printed_is_read() {
+        let uuid = Uuid(std::array::from_fn(|at| at as u8 * 17));
+        assert_eq!(Uuid::parse(&uuid.to_string()), Some(uuid));
+        for other in [
+            "",
+            "00000000:00000000:00000000",
+            "00000000:00000000:00000000:0000000g",
+            "00000000:00000000:00000000:000000000",
+            "00000000:00000000:00000000:00000000:",
+        ] {
+            assert_eq!(Uuid::parse(other), None, "{other}");
+        }
     }
 }

@@ -37,8 +37,8 @@ pub struct Device {
 }
 
 /// The text by which the next process recognises the device of a volume. The kernel keeps it with the device.
-fn identifier(offer: &Offer) -> String {
-    format!("fullstripe:{}", names::uuid(&offer.identity))
+pub(super) fn identifier(identity: &[u8; 16]) -> String {
+    format!("fullstripe:{}", names::uuid(identity))
 }
 
 /// As many connections as shards, but no more than processors: the kernel has no more queues than these, and would use
@@ -73,7 +73,7 @@ impl Device {
         left: Vec<LeftConnection>,
         messages: &Messages,
     ) -> Result<Option<Device>> {
-        let identifier = identifier(offer);
+        let identifier = identifier(&offer.identity);
         let found = sysfs::find(Path::new(sysfs::FOLDER), &identifier)?;
         let Some(number) = found else {
             return Ok(None);
@@ -114,7 +114,7 @@ impl Device {
         let mut control = Control::open()?;
         let mut device = Device {
             number: 0,
-            identifier: identifier(offer),
+            identifier: identifier(&offer.identity),
             deadline,
             wanted: connections_for(messages),
             connections: Vec::new(),
@@ -310,7 +310,7 @@ pub(super) enum Mended {
     Gone,
 }
 
-fn block_device(number: u32) -> PathBuf {
+pub(super) fn block_device(number: u32) -> PathBuf {
     PathBuf::from(format!("/dev/nbd{number}"))
 }
 
@@ -320,11 +320,12 @@ fn check_shape(offer: &Offer, number: u32, shape: &Shape) -> Result<()> {
     let path = path.display();
     ensure!(
         shape.size_bytes == offer.size_bytes && shape.block_bytes == offer.block_bytes,
-        "{path} is left over from it and has {} bytes in blocks of {}, but the volume has {} in blocks of {}; give the device up with 'nbd-client -d {path}'",
+        "{path} is left over from it and has {} bytes in blocks of {}, but the volume has {} in blocks of {}; give the device up with 'fullstripe detach {} --give-up'",
         shape.size_bytes,
         shape.block_bytes,
         offer.size_bytes,
-        offer.block_bytes
+        offer.block_bytes,
+        offer.name
     );
     ensure!(
         !offer.read_only || shape.read_only,
@@ -358,7 +359,7 @@ mod tests {
     #[test]
     fn a_volume_is_recognised_by_its_uuid() {
         assert_eq!(
-            identifier(&offer()),
+            identifier(&offer().identity),
             "fullstripe:00112233-4455-6677-8899-aabbccddeeff"
         );
     }
@@ -380,7 +381,7 @@ mod tests {
         };
         assert_eq!(
             refused(&offer(), &smaller),
-            "/dev/nbd3 is left over from it and has 536870912 bytes in blocks of 4096, but the volume has 1073741824 in blocks of 4096; give the device up with 'nbd-client -d /dev/nbd3'"
+            "/dev/nbd3 is left over from it and has 536870912 bytes in blocks of 4096, but the volume has 1073741824 in blocks of 4096; give the device up with 'fullstripe detach vol0 --give-up'"
         );
         let finer = Shape {
             block_bytes: 512,
@@ -455,7 +456,7 @@ mod tests {
     fn a_device_that_somebody_else_has_given_up_is_gone() {
         let device = Device {
             number: u32::MAX,
-            identifier: identifier(&offer()),
+            identifier: identifier(&offer().identity),
             deadline: Duration::from_secs(30),
             wanted: 1,
             connections: Vec::new(),

@@ -9,7 +9,7 @@
 //! - `handshake`: the client's side of the protocol up to the choice of the volume.
 //! - `connections`: pairs of sockets, and which of them the kernel holds.
 //! - `sysfs`: what the kernel tells of its devices.
-//! - `device`: a device from its making to its end. `attached`: all devices of a server, with their names.
+//! - `device`: a device from its making to its end. `giving_up`: ends one that no server will take over. `attached`: all devices of a server, with their names.
 //!
 //! # A server that ends
 //!
@@ -71,11 +71,13 @@ mod attached;
 mod connections;
 mod control;
 mod device;
+mod giving_up;
 mod handshake;
 mod netlink;
 mod sysfs;
 
 pub(super) use attached::KernelDevices;
+pub(crate) use giving_up::give_up;
 
 use anyhow::{Context, Result};
 use std::path::Path;
