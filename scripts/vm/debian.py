@@ -3,7 +3,6 @@
 It has nothing of fullstripe. What belongs to this lane is put into it at every boot (debian.sh), onto a layer above the disk
 that lasts as long as its case. Beside the disk lies the list of its packages' versions.
 """
-import glob
 import hashlib
 import os
 import subprocess
@@ -13,6 +12,7 @@ from interop.machine import find_program
 from interop.requirement import Failed, require
 
 from . import attach, releases
+from .store import hold, remove_unused
 
 PACKAGES = ["systemd", "systemd-sysv", "udev", "e2fsprogs", "xfsprogs", "fdisk", "mdadm", "lvm2", "cryptsetup-bin", "nvme-cli",
             *attach.PACKAGES,
@@ -82,17 +82,18 @@ def versions(path):
 
 
 def build(store, release, kind):
-    """Returns the image's path. It lies in the folder `store`, and the one of this release and kind before it is removed."""
+    """Returns the image's path. It lies in the folder `store`, and the one of this release and kind before it is removed,
+    unless another run uses it."""
     with open(__file__, "rb") as file:
         known = hashlib.sha256(file.read() + " ".join(packages(release, kind)).encode()).hexdigest()[:16]
     path = os.path.join(store, f"debian-{release}-{kind.architecture}-{known}.ext4")
     if not os.path.exists(path):
-        for old in glob.glob(os.path.join(store, f"debian-{release}-{kind.architecture}-*")):
-            os.remove(old)
+        remove_unused(os.path.join(store, f"debian-{release}-{kind.architecture}-*"))
         with tempfile.TemporaryDirectory(dir=store) as place:
             try:
                 make(path + ".new", listed_beside(path), place, release, kind)
             except (OSError, subprocess.SubprocessError) as error:
                 raise Failed(f"no Debian {release} could be made: {error}") from error
         os.rename(path + ".new", path)
-    return os.path.abspath(path)
+    hold(listed_beside(path))
+    return hold(os.path.abspath(path))

@@ -4,7 +4,6 @@ it only begins.
 It has busybox, the programs that the cases run with their libraries, the kernel modules that they need, the fullstripe
 binary, and the scripts of this folder. It is built again only when one of these has changed.
 """
-import glob
 import hashlib
 import lzma
 import os
@@ -16,6 +15,7 @@ from interop.machine import cpio, find_program
 
 from . import attach
 from .programs import OwnPrograms
+from .store import hold, remove_unused
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = ["guest.sh", "init.sh", "jobs.sh", "debian.sh", "jobs.service"]
@@ -113,14 +113,14 @@ def fill(kernel, binary, source, found, kind, root):
 
 
 def build(kernel, binary, store, kind, source):
-    """Returns the archive's path for machines of this kind. It lies in the folder `store`, and the one before it is removed."""
+    """Returns the archive's path for machines of this kind. It lies in the folder `store`, and the one before it is removed,
+    unless another run uses it."""
     found = programs(store, kind, source)
     path = os.path.join(store, f"root-{kind.name}-{parts_sum(kernel, binary, found)}.cpio")
     if not os.path.exists(path):
-        for old in glob.glob(os.path.join(store, f"root-{kind.name}-????????????????.cpio")):
-            os.remove(old)
+        remove_unused(os.path.join(store, f"root-{kind.name}-????????????????.cpio"))
         with tempfile.TemporaryDirectory(dir=store) as root:
             fill(kernel, binary, source, found, kind, root)
             cpio(root, path + ".new")
         os.rename(path + ".new", path)
-    return path
+    return hold(path)
