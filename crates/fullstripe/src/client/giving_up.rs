@@ -9,6 +9,7 @@ use server::api::schema::Done;
 use server::api::socket_path::usual_sockets;
 use server::client::Client;
 use server::status::Status;
+use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -67,8 +68,12 @@ fn choose<'a>(devices: &'a [Given], name: Option<&str>) -> Result<&'a Given> {
 }
 
 /// Whether the server at `socket`, if there is one, has this device.
+///
+/// # Errors
+/// It may be there, and does not say.
 fn serves(socket: &Path, node: &Path) -> Result<bool> {
-    if UnixStream::connect(socket).is_err() {
+    let nobody = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
+    if UnixStream::connect(socket).is_err_and(|error| nobody.contains(&error.kind())) {
         return Ok(false);
     }
     let cannot = || {
@@ -123,5 +128,14 @@ mod tests {
         assert!(!serves(&socket, Path::new("/dev/nbd0")).unwrap());
         drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
         assert!(!serves(&socket, Path::new("/dev/nbd0")).unwrap());
+        // Whether there is one behind a socket that cannot be asked is not known.
+        std::fs::remove_file(&socket).unwrap();
+        std::os::unix::fs::symlink(&socket, &socket).unwrap();
+        let error = serves(&socket, Path::new("/dev/nbd0")).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("does not say whether it serves /dev/nbd0")
+        );
     }
 }
