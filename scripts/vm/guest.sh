@@ -44,15 +44,24 @@ create_named() {
     fullstripe create "$name" --level "$level" --size "$size" "$@" $members
 }
 
-# serve DRIVES [OPTION...]: starts the server on the drives with these numbers, and waits until it serves. It gets little
-# memory, because it touches all of it when it starts, which takes seconds here.
+# serve DRIVES [OPTION...]: starts the server on the drives with these numbers, and waits until it serves.
 serve() {
     members=$(drive $1)
     shift
-    rm -f /run/serve.code
+    start_serving "$@"
+    until_serving
+}
+
+# start_serving [OPTION...]: starts the server on $members. It gets little memory, because it touches all of it when it starts,
+# which takes seconds here.
+start_serving() {
+    rm -f /run/serve.code /run/serve.pid
     : > /run/serve.log
     setsid sh -c 'fullstripe serve "$@" & echo $! > /run/serve.pid; wait $!; echo $? > /run/serve.code' serve \
         $attach_options --memory 32m "$@" $members >> /run/serve.log 2>&1 &
+}
+
+until_serving() {
     until grep -q '^serving' /run/serve.log; do
         [ ! -e /run/serve.code ] || fail "the server did not start: $(cat /run/serve.log)"
         sleep 0.1
@@ -73,10 +82,7 @@ serve_array() {
     : > /run/serve.log
     setsid sh -c 'fullstripe serve --array "$1" --socket $FULLSTRIPE_SOCKET & echo $! > /run/serve.pid; wait $!; echo $? > /run/serve.code' \
         serve "$1" >> /run/serve.log 2>&1 &
-    until grep -q '^serving' /run/serve.log; do
-        [ ! -e /run/serve.code ] || fail "the server did not start: $(cat /run/serve.log)"
-        sleep 0.1
-    done
+    until_serving
 }
 
 # healthy: fails unless every volume has its redundancy.
@@ -126,12 +132,13 @@ same_files() {
     echo "$compared files compared"
 }
 
-# load FOLDER MIB MIB_PER_SECOND: begins to write a file with sums in its blocks, which fio then reads and checks.
+# load FOLDER MIB MIB_PER_SECOND: begins to write a file with sums in its blocks, which fio then reads and checks. Its figures are
+# in /host/fio.json at the end.
 load() {
     rm -f /run/fio.code "$1/load.0.0"
     setsid sh -c 'fio "$@" > /run/fio.log 2>&1; echo $? > /run/fio.code' load --name=load --directory="$1" --size="$2m" \
         --rate="$3m" --rw=randwrite --bsrange=4k-64k --ioengine=libaio --iodepth=8 --direct=1 --verify=crc32c \
-        --verify_fatal=1 --randseed=1 --allow_mounted_write=1 ${FIO_OPTIONS:-} &
+        --verify_fatal=1 --randseed=1 --allow_mounted_write=1 --output=/host/fio.json --output-format=json &
     until [ -s "$1/load.0.0" ]; do
         [ ! -e /run/fio.code ] || fail "fio ended at once: $(cat /run/fio.log)"
         sleep 0.1

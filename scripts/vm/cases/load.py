@@ -1,4 +1,5 @@
 """What cases have in common in which something happens to an array while a mounted file system on it is being written to."""
+import json
 
 from interop.requirement import require
 
@@ -25,9 +26,8 @@ DEGRADED = """
 LOAD_ENDS = """
     load_ends
     same_files /host/tree /mnt/kept"""
-# The failed drive is let go of, and another one takes its slot.
-REBUILT = """
-    fullstripe remove vol0:1
+# A drive takes the place of the one that is missing.
+ADDED = """
     fullstripe add-spare {options} $(drive {new})
     fullstripe rebuild vol0 --wait
     healthy
@@ -35,6 +35,9 @@ REBUILT = """
     umount /mnt
     detach 0
     stop "$(drive {after})" """
+# The failed drive is let go of before.
+REBUILT = """
+    fullstripe remove vol0:1""" + ADDED
 MOUNTED_AGAIN = """
     serve "{after}"
     healthy
@@ -71,3 +74,9 @@ def no_errors(bench):
     told = bench.read("dmesg").decode(errors="replace").splitlines()
     errors = [line for line in told if any(words in line for words in ERRORS)]
     require(not errors, f"the kernel tells of errors: {errors}")
+
+
+def longest_request_s(bench):
+    """The longest request of the load, of those that it wrote with and those that it compared with."""
+    job = json.loads(bench.read("fio.json"))["jobs"][0]
+    return max(job[kind]["clat_ns"]["max"] for kind in ("read", "write")) / 1e9

@@ -10,7 +10,7 @@ from interop.requirement import require
 from .. import guest
 from ..case import Case
 from . import package
-from .load import DEGRADED, LOAD_ENDS, no_errors
+from .load import DEGRADED, LOAD_ENDS, longest_request_s, no_errors
 
 MIB, MIB_PER_SECOND = 32, 2
 # What jobs of these cases share. The drives are named before the host connects: then there is one more NVMe device.
@@ -278,7 +278,7 @@ def packaged(bench):
     package.put_fio(bench)
     package.run(bench, PACKAGED_BEGIN)
     upgraded = package.run(bench, package.UPGRADED + PACKAGED_CALM + package.LAST_WORDS, 240)
-    longest_s = package.longest_request_s(bench)
+    longest_s = longest_request_s(bench)
     require(longest_s < 2 * package.SLOWNESS * guest.patience, f"a request took {longest_s:.1f} s: {upgraded}")
     package.run(bench, PACKAGED_RESTARTED, 240)
     package.run(bench, PACKAGED_ENDS)

@@ -3,7 +3,6 @@
 `scripts/deb_test.sh` looks at the package's files in a folder; here arrays are served and mounted while the package is upgraded and
 removed.
 """
-import json
 import os
 import re
 import subprocess
@@ -14,6 +13,7 @@ from interop.requirement import require
 from .. import guest
 from ..case import Case
 from .boot import COLDPLUG, MD_TAKES_IT
+from .load import longest_request_s
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 # How much slower than a real machine the emulated one may be. Requests of a real one wait for 2 s at most.
@@ -63,7 +63,7 @@ UPGRADED = INSTALL.format(server=SERVER, revision=2) + f"""
     ! /sbin/fullstripe upgrade > /run/said 2>&1 || fail "a program was accepted that the service does not start"
     grep -q "would start /usr/bin/fullstripe, which is not this program" /run/said || fail "$(cat /run/said)"
     [ "$(/usr/bin/fullstripe upgrade --check)" = "data: another program serves it; this one can." ] || fail "$(/usr/bin/fullstripe upgrade --check)"
-    FIO_OPTIONS="--output=/host/fio.json --output-format=json" load /data 24 2
+    load /data 24 2
     /usr/bin/fullstripe upgrade > /run/said 2>&1 || fail "$(cat /run/said; journalctl -b -u {SERVICE} -o cat)"
     load_runs
     load_ends
@@ -151,12 +151,6 @@ def put_fio(bench):
     os.makedirs(os.path.join(root, "sbin"))
     copy_program("fio", find_program("fio"), root)
     run(bench, FIO)
-
-
-def longest_request_s(bench):
-    """The longest request that fio had, of those that it wrote with and those that it compared with."""
-    job = json.loads(bench.read("fio.json"))["jobs"][0]
-    return max(job[kind]["clat_ns"]["max"] for kind in ("read", "write")) / 1e9
 
 
 def upgraded_and_removed(bench):

@@ -12,7 +12,7 @@ from interop.requirement import require
 
 from ..case import Case
 from .load import READ_AGAIN, no_errors
-from .package import (HEALTH_IS, INSTALL, MOUNTED_AT_BOOT, SAME_FILES, SERVER, SERVICE, begin, blocks, longest_request_s, put_fio,
+from .package import (HEALTH_IS, INSTALL, MOUNTED_AT_BOOT, SAME_FILES, SERVER, SERVICE, begin, blocks, put_fio,
                       run)
 
 # What fio writes lasts longer than all that happens meanwhile; it also catches up after a pause.
@@ -36,7 +36,7 @@ MAILED = """
         sleep 1
     done"""
 LOAD = """
-    FIO_OPTIONS="--output=/host/fio.json --output-format=json" load /data {mib} {rate}"""
+    load /data {mib} {rate}"""
 # The rebuild has to last until the new program serves, and go on there.
 REBUILDS = """
     fullstripe status | grep rebuilding || fail "nothing is rebuilt: $(fullstripe status)"
