@@ -7,8 +7,8 @@
 //!
 //! Each but [`nvmet`], where the kernel serves, is an [`export`] to the process that serves, and a port to a shard's loop;
 //! [`ports`] combines all ports of a shard. [`memory`] is where payload lies. [`inherited`] is what one process leaves to
-//! the next. `names` names the block devices that volumes become, `block_device` claims them, and [`giving_up`] ends those that nobody
-//! will serve again.
+//! the next. `names` names the block devices that volumes become, `block_device` claims them, [`giving_up`] ends those that nobody
+//! will serve again, and [`killed`] tells which drive keeps a process that was killed.
 //!
 //! Codecs here are sans-IO: they turn a client's bytes into commands, and replies into bytes. They hold no socket and
 //! no payload, and each is fuzzed by itself.
@@ -21,6 +21,7 @@ pub mod block_device;
 pub mod export;
 pub mod giving_up;
 pub mod inherited;
+pub mod killed;
 mod links;
 pub mod memory;
 pub mod names;

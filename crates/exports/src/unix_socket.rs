@@ -5,6 +5,7 @@
 //! leftover. Another process could claim the path between this check and the removal, so both happen under a lock of
 //! the folder. The lock ends with its process and leaves no file behind.
 
+use crate::killed::why_not_ended;
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Gid, Mode, OFlags};
 use rustix::io::Errno;
@@ -178,6 +179,9 @@ fn clear(path: &Path, option: &str) -> Result<()> {
     let answers =
         somebody_answers(path).with_context(|| format!("cannot tell whether {shown} is in use"))?;
     if answers {
+        if let Some(why) = owner(path).and_then(why_not_ended) {
+            bail!("{shown} cannot be used: {why}");
+        }
         bail!("another process answers on {shown}; stop it, or name another path with {option}");
     }
     match std::fs::remove_file(path) {
@@ -210,6 +214,14 @@ fn somebody_answers(path: &Path) -> std::io::Result<bool> {
         }
         std::thread::sleep(LOOK_AGAIN_AFTER);
     }
+}
+
+/// The process that listens on a socket.
+#[must_use]
+pub fn owner(path: &Path) -> Option<i32> {
+    let stream = connect(path).ok()?;
+    let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
+    Some(credentials.pid.as_raw_nonzero().get())
 }
 
 /// Connects without waiting for room in the listener's queue.
@@ -425,5 +437,14 @@ mod tests {
         let error = refusal(&path);
         assert!(error.contains("another process answers"), "{error}");
         assert!(path.exists());
+    }
+
+    #[test]
+    fn the_process_that_listens_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        assert_eq!(owner(&path), None);
+        let _listener = UnixListener::bind(&path).unwrap();
+        assert_eq!(owner(&path), Some(std::process::id().cast_signed()));
     }
 }

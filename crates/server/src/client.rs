@@ -7,6 +7,8 @@ use crate::api::schema::ErrorBody;
 use crate::api::socket_path::SocketPath;
 use anyhow::{Context, Result};
 use container::serving;
+use exports::killed::why_not_ended;
+use exports::unix_socket::owner;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response};
@@ -227,13 +229,17 @@ impl Client {
             .runtime
             .block_on(async { timeout(within, answer).await });
         let late = |_| {
-            let what = format!(
-                "has not answered within {} s: it is stopped, or the machine is overloaded",
-                within.as_secs()
-            );
+            let seconds = within.as_secs();
+            let why = self.why_silent();
+            let what = format!("has not answered within {seconds} s: {why}");
             ClientError::Lost(self.path.clone(), what)
         };
         Ok(answer.map_err(late)??)
+    }
+
+    fn why_silent(&self) -> String {
+        let killed = owner(&self.path).and_then(why_not_ended);
+        killed.unwrap_or_else(|| "it is stopped, or the machine is overloaded".to_owned())
     }
 
     async fn request(

@@ -4,7 +4,7 @@ import copy
 from interop.requirement import require
 
 from ..case import Case
-from . import (attach, bays, boot, exerciser, failures, file_systems, given_up, health, kept, killed, layers, memory, nvmet,
+from . import (attach, bays, boot, exerciser, failures, file_systems, given_up, health, hung, kept, killed, layers, memory, nvmet,
                package, readme, reboots, recovered, root, several, shutdown, stopped, story, suspended, taken_over, two_machines,
                virtual_disk)
 
@@ -36,7 +36,7 @@ def by(way, case):
 
 
 def all_cases():
-    modules = (attach, file_systems, failures, bays, health, layers, exerciser, killed, recovered, given_up, taken_over, nvmet, virtual_disk, readme, stopped,
+    modules = (attach, file_systems, failures, bays, health, layers, exerciser, killed, recovered, given_up, taken_over, hung, nvmet, virtual_disk, readme, stopped,
                suspended, reboots, boot, kept, root, shutdown, package, several, story, memory, two_machines)
     cases = [case for module in modules for case in module.cases()]
     others = [by("ublk", case) for case in cases if case.group in BOTH_WAYS]
