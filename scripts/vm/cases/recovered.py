@@ -5,19 +5,22 @@ stopped while its device is in use leaves it. Requests wait in the kernel, and t
 server. The load and the file system may notice nothing but a pause.
 
 With NBD the kernel looks at requests that were sent and not answered only when their time is over: 30 s on a single connection,
-and 30 s more than --deadline on several.
+and 30 s more than --deadline on several. They go on within 5 s then.
 """
 import re
 
 from interop.requirement import require
 
+from .. import guest
 from ..case import Case
-from .load import LOAD_ENDS, begin, compared, no_errors
+from .load import LOAD_ENDS, begin, compared, longest_request_s, no_errors
 
 # fio catches up after a pause, so it has to have enough for both.
 MIB, MIB_PER_SECOND = 40, 2
 # How long there is no server, for each time that it ends. At once, the kernel may not have noticed yet that it has ended.
 PAUSES_SECONDS = (3, 0)
+# When the kernel's NBD client looks at requests again, and how soon they go on then.
+REQUEST_TIMEOUT_SECONDS, GO_ON_SECONDS = 30, 5
 # The server's end is put in between.
 END_OF_SERVER = """
     load_runs
@@ -57,8 +60,8 @@ ENDS = LOAD_ENDS + """
     [ -z "$(left_over)" ] || fail "there still is $(left_over) after the server has ended in order" """
 
 
-def recovered(level, drives, kind, options="", again="", how=KILLED):
-    """`options` are the first server's, `again` those of the others."""
+def recovered(level, drives, kind, options="", again="", how=KILLED, longest_seconds=None):
+    """`options` are the first server's, `again` those of the others. No request may take longer than `longest_seconds`, if given."""
     def run(bench):
         begin(bench, level, drives, kind, options, MIB, MIB_PER_SECOND)
         waited = 0
@@ -71,18 +74,23 @@ def recovered(level, drives, kind, options="", again="", how=KILLED):
         bench.run(ENDS.format(drives=drives), 120)
         no_errors(bench)
         found = compared(bench, kind, drives, MIB)
+        longest = longest_request_s(bench)
+        require(longest_seconds is None or longest <= longest_seconds * guest.patience,
+                f"a request took {longest:.1f} s, {longest_seconds} s are allowed")
         pauses = " and ".join(f"{pause} s" for pause in PAUSES_SECONDS)
-        return f"{pauses} without a server, {waited} requests waited, no error, {found}"
+        return f"{pauses} without a server, {waited} requests waited, the longest {longest:.1f} s, no error, {found}"
     return run
 
 
 def cases():
-    two_connections = recovered(10, "0 1 2 3", "xfs", "--shards 2 --deadline 5", "--deadline 5")
+    bound = REQUEST_TIMEOUT_SECONDS + GO_ON_SECONDS
+    two_connections = recovered(10, "0 1 2 3", "xfs", "--shards 2 --deadline 5", "--deadline 5", longest_seconds=5 + bound)
     return [
         Case("recovered", "RAID 5 of 4, ext4: killed", recovered(5, "0 1 2 3", "ext4"), way="ublk"),
         Case("recovered", "RAID 5 of 4, ext4: stopped", recovered(5, "0 1 2 3", "ext4", how=STOPPED), way="ublk"),
         Case("recovered", "RAID 10 of 4, xfs, 2 shards: killed", recovered(10, "0 1 2 3", "xfs", "--shards 2"), way="ublk"),
-        Case("recovered", "RAID 5 of 4, ext4: killed", recovered(5, "0 1 2 3", "ext4"), way="kernel_nbd"),
+        Case("recovered", "RAID 5 of 4, ext4, 3 shards, then 1: killed", recovered(5, "0 1 2 3", "ext4", "--shards 3", "--shards 1"), way="ublk"),
+        Case("recovered", "RAID 5 of 4, ext4: killed", recovered(5, "0 1 2 3", "ext4", longest_seconds=bound), way="kernel_nbd"),
         Case("recovered", "RAID 5 of 4, ext4: stopped", recovered(5, "0 1 2 3", "ext4", how=STOPPED), way="kernel_nbd"),
         Case("recovered", "RAID 10 of 4, xfs, 2 shards: killed", two_connections, way="kernel_nbd"),
     ]

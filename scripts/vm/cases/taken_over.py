@@ -1,5 +1,5 @@
 """A mounted ublk device whose next server cannot take it over as it should: its memory does not suffice, it is killed meanwhile,
-the device's node is missing, or there is no room for its name.
+again and again, the device's node is missing, or there is no room for its name.
 
 A server that asks the kernel to let a device be taken over and then serves no queue of it cannot ask again on Linux before
 6.15. So what may be missing has to be looked at before, and a server goes on where another one has begun.
@@ -14,6 +14,9 @@ from .recovered import ENDS, KILLED
 
 DRIVES = "0 1 2 3"
 MIB, MIB_PER_SECOND = 24, 1
+KILLS = 20
+# A server here has taken a device over about so long after its start.
+TAKEN_OVER_AFTER_SECONDS = 2.0
 # killed: ends the server; refused MEMORY WORDS...: fails unless a server with so much memory refuses to start, and says the words.
 BEGINS = """
     members=$(drive {drives})
@@ -72,6 +75,33 @@ NO_ROOM = """
     until grep 'volume vol0, /dev/ublkb0, has its name now' /run/serve.log; do sleep 0.5; done
     grep FULLSTRIPE_NAME=vol0 /run/fullstripe/devices/ublkb0"""
 
+# At any moment between the start of a server and a while after it serves.
+KILLED_AGAIN = """
+    killed
+    served=0
+    for moment in {moments}; do
+        start_serving
+        sleep $moment
+        until [ -s /run/serve.pid ]; do sleep 0.1; done
+        kill -9 $(cat /run/serve.pid) || fail "the server ended by itself: $(cat /run/serve.log)"
+        until [ -e /run/serve.code ]; do sleep 0.1; done
+        if grep -q '^serving' /run/serve.log; then served=$((served + 1)); fi
+    done
+    load_runs
+    serve "{drives}"
+    goes_on
+    echo "$served of them served" """
+
+
+def killed_again(bench):
+    begin(bench, 5, DRIVES, "ext4", "", MIB, MIB_PER_SECOND)
+    moments = [bench.random.uniform(0, 1.5 * TAKEN_OVER_AFTER_SECONDS) for _ in range(KILLS)]
+    job = BEGINS + KILLED_AGAIN.replace("{moments}", " ".join(f"{moment:.2f}" for moment in moments))
+    served = bench.run(job.format(drives=DRIVES, **KILLED), 180).splitlines()[-1]
+    bench.run(ENDS.format(drives=DRIVES), 120)
+    no_errors(bench)
+    return f"{KILLS} servers killed, {served}, no error, " + compared(bench, "ext4", DRIVES, MIB)
+
 
 def taken_over(script, then=""):
     def run(bench):
@@ -90,5 +120,6 @@ def cases():
     return [
         Case("recovered", name + "too little memory, then enough", taken_over(TOO_LITTLE), way="ublk"),
         Case("recovered", name + "the node is missing, then there", taken_over(NO_NODE), way="ublk"),
+        Case("recovered", name + f"killed {KILLS} times while it is taken over", killed_again, way="ublk"),
         Case("recovered", name + "no room for the name", taken_over(NO_ROOM, unmounted), way="ublk"),
     ]

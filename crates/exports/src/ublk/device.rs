@@ -5,6 +5,7 @@ use super::port::NewQueue;
 use super::room::{Kept, shard_of};
 use crate::block_device::claim;
 use crate::export::{Attached, Messages, Offer, Say};
+use crate::killed::why_not_ended;
 use crate::names::Name;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use drives::ublk::{CharacterDevice, Control, DeviceInfo, Features, State};
@@ -146,7 +147,7 @@ impl Device {
             }
         };
         serve_queues(offer, &info, messages).with_context(|| match was_begun {
-            true => begun_before(&node),
+            true => begun_before(&node, &offer.name),
             false => format!("{} is not taken over", node.display()),
         })?;
         control.end_recovery(info.number)?;
@@ -288,10 +289,10 @@ pub(super) fn leftover(control: &mut Control, offer: &Offer) -> Result<Option<De
 
 /// Why another process cannot go on where one has ended while it took a device over. Seen with Linux 6.12: the kernel remembers
 /// the memory of the process that mapped a queue, and lets no other map one.
-fn begun_before(node: &Path) -> String {
+fn begun_before(node: &Path, volume: &str) -> String {
     format!(
         "an earlier server ended while it took {} over, and this kernel lets no other go on with it (Linux 6.15 and newer do); \
-         restart the machine, which loses what was written to the device and not synced",
+         give the device up with 'fullstripe detach {volume} --give-up', which loses what was written to it and not synced",
         node.display()
     )
 }
@@ -325,6 +326,9 @@ fn is_of(info: &DeviceInfo, offer: &Offer) -> bool {
 pub(super) fn is_served(process: i32, number: u32) -> String {
     let device = block_device(number);
     let device = device.display();
+    if let Some(why) = why_not_ended(process) {
+        return format!("it is {device} of an earlier server: {why}");
+    }
     if std::path::Path::new(&format!("/proc/{process}")).exists() {
         return format!("process {process} serves it as {device}; stop that process first");
     }
@@ -401,8 +405,8 @@ mod tests {
 
     #[test]
     fn a_device_that_this_kernel_gives_up_is_named_with_what_is_left_to_do() {
-        let said = begun_before(Path::new("/dev/ublkb3"));
+        let said = begun_before(Path::new("/dev/ublkb3"), "vol0");
         assert!(said.starts_with("an earlier server ended while it took /dev/ublkb3 over"));
-        assert!(said.contains("restart the machine"));
+        assert!(said.contains("'fullstripe detach vol0 --give-up'"));
     }
 }
