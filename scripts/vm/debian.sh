@@ -5,7 +5,7 @@
 /bin/busybox --install -s /bin
 export PATH=/sbin:/bin
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev
-modules="virtio_pci virtio_blk 9pnet_virtio 9p nvme nvme-tcp nvmet-tcp crc32c_generic ext4 xfs raid456 dm-mod dm-crypt aes_generic xts ecb"
+modules="virtio_pci virtio_blk 9pnet_virtio 9p nvme nvme-tcp nvmet-tcp crc32c_generic ext4 xfs raid456 loop dm-mod dm-crypt aes_generic xts ecb"
 for module in $modules; do modprobe $module; done
 for way in nbd ublk; do . /attach_$way.sh; attach_init; done
 mount -t ext4 /dev/vda /mnt

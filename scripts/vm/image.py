@@ -30,7 +30,7 @@ MODPROBE = "modprobe"
 # Modules that the kernel asks for by another name (checksums, ciphers), and so are nobody's dependency, are listed too.
 MODULES = [
     "virtio_pci", "virtio_blk", "9p", "9pnet_virtio", "nvme", "nvme-tcp", "nvmet-tcp", "ext4", "xfs", "btrfs", "vfat", "nls_cp437",
-    "nls_ascii", "efivarfs", "dm-mod", "dm-crypt",
+    "nls_ascii", "efivarfs", "loop", "dm-mod", "dm-crypt",
     "raid0", "raid1", "raid10", "raid456", "crc32c_generic",
     "libcrc32c", "xxhash_generic", "blake2b_generic", "sha256_generic", "aes_generic", "xts", "ecb", "cbc",
     "algif_skcipher", "algif_hash", "virtio_net", "drbd"]

@@ -99,6 +99,15 @@ NOT_HIBERNATED = """
     grep -q "the machine cannot hibernate while volume vol0 is the block device ${node}0" /run/said || fail "$(cat /run/said)" """
 
 
+# udev knows the volume by its UUID, as programs that ask for a serial number do.
+IDENTIFIED = """
+    serial=$(lsblk -dno SERIAL {device})
+    fullstripe examine $(drive 0) | grep -F "uuid $serial" || fail "the serial number is '$serial': $(fullstripe examine $(drive 0))"
+    udevadm info {device} | grep -x "E: ID_SERIAL=$serial" || fail "$(udevadm info {device})"
+    [ "$(readlink -f /dev/disk/by-id/fullstripe-$serial)" = "$(readlink -f {device})" ] || fail "$(ls -l /dev/disk/by-id)"
+    [ "$(lsblk -dno ROTA {device} | tr -d ' ')" = 0 ] || fail "the device is said to be rotational" """.format(device=DEVICE)
+
+
 def reboot(what):
     """The file system is mounted at boot, and the array was stopped in order before. The machine does not hibernate meanwhile."""
     def run(bench):
@@ -109,7 +118,7 @@ def reboot(what):
             bench.run(HERE + THERE.format(service=SERVICE) + "\nhealthy", 150)
             for words in ("resync", "corrected parity"):
                 has(bench, words, there=False)
-        bench.run(NOT_HIBERNATED)
+        bench.run(IDENTIFIED + NOT_HIBERNATED)
         return "mounted and clean after two reboots"
     return run
 

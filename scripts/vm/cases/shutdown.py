@@ -1,4 +1,5 @@
-"""The machine reboots in order while LVM or LUKS lies between the array and its file system, or something keeps the mount busy.
+"""The machine reboots in order while LVM or LUKS lies between the array and its file system, another mount lies above that, or
+something keeps the mount busy.
 
 Boot cases have a file system directly on the array's device. Here, too, it is mounted at boot, and the array is left clean.
 """
@@ -32,6 +33,25 @@ LUKS = """
     echo "safe {volume} /etc/key luks" >> /etc/crypttab
     systemctl daemon-reload
     systemctl start systemd-cryptsetup@safe.service"""
+# A file of the file system is the disk of another one, which is mounted in a folder of the first.
+INNER = """
+    mkdir /mnt/inner
+    truncate -s 100m /mnt/image
+    mkfs.ext4 -q /mnt/image
+    echo "/mnt/image /mnt/inner ext4 loop 0 0" >> /etc/fstab
+    systemctl daemon-reload
+    systemctl start mnt-inner.mount || fail "$(journalctl -b -u mnt-inner.mount -o cat; ls -l /dev/loop*)"
+    mkdir /mnt/inner/kept
+    cp /host/tree/* /mnt/inner/kept"""
+INNER_IS_THERE = """
+    tries=0
+    until systemctl is-active mnt-inner.mount > /dev/null; do
+        tries=$((tries + 1))
+        [ $tries -lt 60 ] || fail "/mnt/inner is not mounted: $(systemctl status mnt-inner.mount)"
+        sleep 1
+    done
+    same_files /host/tree /mnt/inner/kept
+    [ "$(cat /sys/block/loop*/loop/backing_file)" = /mnt/image ] || fail "loop devices: $(losetup)" """
 # It is no part of any shutdown: only the last thing that systemd does ends it. It writes all the time, so the volume is not clean by
 # itself.
 BUSY = """
@@ -75,6 +95,20 @@ def above(between, device):
     return run
 
 
+def nested(bench):
+    """The mount above and its loop device end before the array's file system, and that before the server."""
+    begin(bench)
+    bench.run(BEGIN + MOUNTED.format(device=DEVICE) + INNER, 120)
+    for _ in range(2):
+        bench.reboot()
+        bench.run(BEGIN + THERE.format(service=SERVICE) + INNER_IS_THERE + BEFORE + "\nhealthy", 200)
+        stopped_in_order(bench)
+    bench.run(BEGIN + """
+        systemctl stop mnt-inner.mount mnt.mount
+        check_fs ext4 """ + DEVICE, 120)
+    return "both mounted and clean after two reboots"
+
+
 def busy(bench):
     """The server goes on until systemd has ended what keeps the mount busy, and has unmounted it. By then the journal has ended, so the
     drives show that the array was left clean: nothing is repaired at the next start."""
@@ -97,4 +131,5 @@ def cases():
     return [Case("shutdown", f"RAID 5 of 4: {name}", run, reboots=True, way="ublk") for name, run in (
         ("LVM on the array", above(LVM, "/dev/group/data")),
         ("LUKS on the array", above(LUKS, "/dev/mapper/safe")),
+        ("a mount above the mount, by a loop device", nested),
         ("a mount that stays busy", busy))]
