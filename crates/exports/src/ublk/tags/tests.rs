@@ -2,6 +2,7 @@
 
 use super::*;
 use drives::arena::{Arena, ArenaOptions};
+use drives::counting::allocations;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -141,6 +142,29 @@ fn a_request_goes_to_the_engine_and_its_answer_to_the_kernel() {
         ),
         (1, 0, 4096)
     );
+}
+
+/// The kernel may write to get memory, so no request may need memory that is not there already.
+#[test]
+fn requests_allocate_nothing() {
+    let mut bench = Bench::new(usize::from(DEPTH));
+    let mut round = |operation| {
+        bench.commands.clear();
+        let requests: [Request; 4] = [0, 1, 2, 3].map(|tag| bench.request(tag, operation));
+        for request in &requests {
+            bench.complete(request, Ok(()));
+        }
+        bench.tags.take_commands(&mut bench.commands);
+        assert_eq!(bench.commands.len(), 4);
+    };
+    // The first requests find the lists of the test without room.
+    round(READ);
+    let before = allocations();
+    for _ in 0..500 {
+        round(READ);
+        round(WRITE);
+    }
+    assert_eq!(allocations() - before, 0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! How many chains are taken in a turn. Everything else is tested by histories (`exercise`).
+//! How many chains are taken in a turn, and that requests allocate nothing. Everything else is tested by histories (`exercise`).
 
 use super::super::guest::{Guest, write};
 use super::super::request::Rules;
@@ -6,6 +6,7 @@ use super::super::split_ring::{Places, SplitRing};
 use super::super::wire::*;
 use super::*;
 use drives::arena::{Arena, ArenaOptions};
+use drives::counting::allocations;
 use engine::units::VolumeId;
 use std::sync::Arc;
 use vm_memory::GuestAddress;
@@ -18,26 +19,46 @@ const PLACES: Places = Places {
 };
 const HEAD_AT: u64 = 0x3000;
 const STATUS_AT: u64 = 0x4000;
+const DATA_AT: u64 = 0x5000;
+const DATA_BYTES: u32 = 4096;
 
-/// A guest that sends flushes: chain `n` has the descriptors `2 n` and `2 n + 1`.
-struct Flushes {
+/// The descriptors of a chain that is a request of this kind: address, length, flags.
+fn parts(kind: u32) -> Vec<(u64, u32, u16)> {
+    let data = match kind {
+        REQUEST_READ => Some((DATA_AT, DATA_BYTES, DESCRIPTOR_NEXT | DESCRIPTOR_WRITE)),
+        REQUEST_WRITE => Some((DATA_AT, DATA_BYTES, DESCRIPTOR_NEXT)),
+        _ => None,
+    };
+    let head = (HEAD_AT, 16, DESCRIPTOR_NEXT);
+    let status = (STATUS_AT, 1, DESCRIPTOR_WRITE);
+    [Some(head), data, Some(status)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// A guest that sends requests of one kind. The descriptors of its chains stand one behind the other in the table.
+struct Requests {
     guest: Arc<Guest>,
     queues: Queues,
     available: u16,
     now_us: u64,
 }
 
-impl Flushes {
-    fn new() -> Flushes {
+impl Requests {
+    fn flushes() -> Requests {
+        Requests::of(REQUEST_FLUSH)
+    }
+
+    fn of(kind: u32) -> Requests {
+        let parts = parts(kind);
+        let length = u16::try_from(parts.len()).unwrap();
+        let chains = SIZE / length;
         let guest = Guest::from_ranges(&[(GuestAddress(0), 1 << 16)]).unwrap();
         let put = |at: u64, bytes: &[u8]| write(&guest, at, bytes).unwrap();
-        put(HEAD_AT, &REQUEST_FLUSH.to_le_bytes());
-        for chain in 0..SIZE / 2 {
-            let parts = [
-                (HEAD_AT, 16u32, DESCRIPTOR_NEXT),
-                (STATUS_AT, 1, DESCRIPTOR_WRITE),
-            ];
-            for (index, (address, length_bytes, flags)) in (2 * chain..).zip(parts) {
+        put(HEAD_AT, &kind.to_le_bytes());
+        for chain in 0..chains {
+            for (index, &(address, length_bytes, flags)) in (length * chain..).zip(&parts) {
                 let at = PLACES.table + 16 * u64::from(index);
                 put(at, &address.to_le_bytes());
                 put(at + 8, &length_bytes.to_le_bytes());
@@ -46,7 +67,7 @@ impl Flushes {
             }
         }
         for place in 0..SIZE {
-            let head = 2 * (place % (SIZE / 2));
+            let head = length * (place % chains);
             put(
                 PLACES.available + 4 + 2 * u64::from(place),
                 &head.to_le_bytes(),
@@ -72,7 +93,7 @@ impl Flushes {
             in_flight: None,
             again: Vec::new(),
         });
-        Flushes {
+        Requests {
             guest,
             queues,
             available: 0,
@@ -81,7 +102,7 @@ impl Flushes {
     }
 
     fn send(&mut self, count: u16) {
-        self.available += count;
+        self.available = self.available.wrapping_add(count);
         write(
             &self.guest,
             PLACES.available + 2,
@@ -90,12 +111,17 @@ impl Flushes {
         .unwrap();
     }
 
-    /// A turn of a microsecond, as if the driver had told of its requests. Returns what the engine gets.
-    fn turn(&mut self) -> Vec<u64> {
+    /// A turn of a microsecond, as if the driver had told of its requests.
+    fn take(&mut self, inputs: &mut Vec<Input>) {
         self.now_us += 1;
         self.queues.kicked(0);
+        self.queues.go_on(Nanos(1000 * self.now_us), inputs);
+    }
+
+    /// Such a turn. Returns what the engine gets.
+    fn turn(&mut self) -> Vec<u64> {
         let mut inputs = Vec::new();
-        self.queues.go_on(Nanos(1000 * self.now_us), &mut inputs);
+        self.take(&mut inputs);
         let tag = |input: Input| match input {
             Input::Request(request) => request.tag,
             other => panic!("queues give nothing but requests, not {other:?}"),
@@ -125,7 +151,7 @@ impl Flushes {
 
 #[test]
 fn a_guest_that_runs_beside_the_thread_is_answered_after_a_few_requests() {
-    let mut guest = Flushes::new();
+    let mut guest = Requests::flushes();
     guest.run_beside();
     guest.send(8);
     for _ in 0..2 {
@@ -139,7 +165,7 @@ fn a_guest_that_runs_beside_the_thread_is_answered_after_a_few_requests() {
 
 #[test]
 fn requests_for_drives_that_need_time_are_taken_together() {
-    let mut guest = Flushes::new();
+    let mut guest = Requests::flushes();
     guest.run_beside();
     guest.send(2);
     let first = guest.turn();
@@ -153,7 +179,7 @@ fn requests_for_drives_that_need_time_are_taken_together() {
 
 #[test]
 fn what_a_guest_has_sent_before_the_thread_ran_is_taken_together() {
-    let mut guest = Flushes::new();
+    let mut guest = Requests::flushes();
     guest.send(8);
     assert_eq!(guest.turn().len(), 8);
 }
@@ -161,7 +187,7 @@ fn what_a_guest_has_sent_before_the_thread_ran_is_taken_together() {
 /// The server before may have been killed when the driver could see answers and was not told of them.
 #[test]
 fn a_driver_is_told_once_when_a_server_begins() {
-    let mut guest = Flushes::new();
+    let mut guest = Requests::flushes();
     let mut told = Vec::new();
     for _ in 0..2 {
         let publish = |place, published| told.push((place, published));
@@ -169,4 +195,35 @@ fn a_driver_is_told_once_when_a_server_begins() {
         assert!(guest.turn().is_empty());
     }
     assert_eq!(told, [(0, Ok(true))]);
+}
+
+#[test]
+fn requests_allocate_nothing() {
+    for kind in [REQUEST_FLUSH, REQUEST_READ, REQUEST_WRITE] {
+        let mut guest = Requests::of(kind);
+        let mut inputs = Vec::with_capacity(usize::from(SIZE));
+        let mut round = || {
+            guest.send(4);
+            guest.take(&mut inputs);
+            assert_eq!(inputs.len(), 4);
+            for input in inputs.drain(..) {
+                let Input::Request(Request { tag, .. }) = input else {
+                    panic!("queues give nothing but requests, not {input:?}");
+                };
+                let result = Ok(());
+                guest.queues.completed(Completion { tag, result });
+            }
+            guest
+                .queues
+                .publish(|_, published| assert!(published.is_ok()));
+        };
+        for _ in 0..10 {
+            round();
+        }
+        let before = allocations();
+        for _ in 0..1000 {
+            round();
+        }
+        assert_eq!(allocations() - before, 0, "requests of type {kind}");
+    }
 }
