@@ -7,6 +7,7 @@ use clap::{ArgMatches, ColorChoice, FromArgMatches, Parser, Subcommand};
 use commands::exit_codes;
 use drives::counting::CountingAllocator;
 use std::ffi::OsString;
+use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use tokio::signal::unix::SignalKind;
 
@@ -90,6 +91,17 @@ enum Command {
     Man(manual::ManArgs),
 }
 
+/// Without six free descriptors tokio panics when a signal is to be caught.
+///
+/// # Errors
+/// The limit of open files (`ulimit -n`) is too low for any command.
+fn may_open_files() -> anyhow::Result<()> {
+    let pairs: std::io::Result<Vec<_>> = (0..3).map(|_| UnixStream::pair()).collect();
+    pairs.map(drop).map_err(|error| {
+        anyhow::anyhow!("cannot begin: {error}; raise the limit of open files with ulimit -n")
+    })
+}
+
 /// A write beyond the file size limit (`ulimit -f`) then fails with an error, which names the file. Without a handler
 /// the signal SIGXFSZ would end the process. The signal is not ignored instead, because the commands of hooks would
 /// inherit that.
@@ -106,6 +118,9 @@ fn outlive_file_size_limit() {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = may_open_files() {
+        return exit_codes::report(&error, false);
+    }
     manual::offer_completions(help::command);
     outlive_file_size_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();

@@ -1,6 +1,6 @@
 //! Input from outside that far exceeds the buffers of a serving process.
 
-use crate::common::process::Guarded;
+use crate::common::process::{Guarded, tied};
 use crate::common::{Bed, Client, MIB, run};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
@@ -64,4 +64,20 @@ fn a_server_whose_words_nobody_reads_goes_on() {
         "the pipe was not full: {}",
         said.len()
     );
+}
+
+#[test]
+fn where_hardly_any_file_may_be_open_a_command_says_so() {
+    for files in 6..=8 {
+        let mut command = tied(std::path::Path::new("/bin/sh"));
+        let limit = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+        command.args([
+            "-c",
+            &limit,
+            env!("CARGO_BIN_EXE_fullstripe"),
+            "examine",
+            "d0",
+        ]);
+        run(&mut command, 20).refused("raise the limit of open files with ulimit -n");
+    }
 }
