@@ -83,7 +83,7 @@ bench: ## all comparisons in short, into the tables of docs/performance.md (opti
 bench-gate: ## fail if a request takes over 3 % more instructions than committed (ARGS=--update commits anew)
 	@scripts/bench.sh gate $(ARGS)
 
-bench-%: ## one comparison: xor null ram sequential throttled files rebuild nbd vhost_user front_ends shards completion log devices ublk_modes md (options in ARGS)
+bench-%: ## one comparison: xor null ram sequential throttled files rebuild nbd vhost_user front_ends shards completion log devices ublk_modes md md_processor (options in ARGS)
 	@scripts/bench.sh $(ARGS) $*
 
 scorecard: build ## every published row beside what the simulator says, into docs/scorecard.md

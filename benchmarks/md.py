@@ -99,8 +99,8 @@ class LimitedGuest(Guest):
             self.guest.qmp.order("qom-set", path=f"/objects/limit{number}", property="limits", value={"iops-total": iops})
 
 
-def measured(guest, engine, array, rw, seconds):
-    """An array is made by an engine, measured, and taken apart."""
+def measured(guest, engine, array, rw, seconds, limit_iops):
+    """An array is made by an engine, measured on drives with this limit (0: none), and taken apart."""
     level, count, protection, failed, _ = array
     make, end, device = {"ours": (OURS, OURS_ENDS, "$(readlink -f /dev/fullstripe/vol0)"), "md": (MD, MD_ENDS, "/dev/md0")}[engine]
     words = {"level": level, "count": count, "protection": protection, "failed": "yes" if failed else "no",
@@ -112,7 +112,7 @@ def measured(guest, engine, array, rw, seconds):
         guest.ready()
         guest.do(begin + make.format(**words))
         try:
-            guest.limit(LIMIT_IOPS)
+            guest.limit(limit_iops)
             load = MEASURE.format(rw=f"rand{rw}", bs="4k", depth=DEPTH, seconds=seconds, more=f"--size={SIZE_MIB}m")
             printed = guest.do(begin + COUNTED.format(device=device, measure=load))
             figures = guest.figures(printed, f"rand{rw}")
@@ -124,9 +124,24 @@ def measured(guest, engine, array, rw, seconds):
     return measure
 
 
-def comparison(options):
+def needs_mdadm():
     if not find_program("mdadm"):
         raise Missing("mdadm is not installed (apt: mdadm)")
+
+
+def add_rows(table, options, limit_iops, aims):
+    """A row for each array and each kind of load that is measured of it, with the aims that `aims(rw)` gives."""
+    guest, seconds = LimitedGuest(), max(3, round(options.seconds))
+    for array in ARRAYS:
+        level, count, protection, failed, kinds = array
+        for rw in kinds:
+            protected = f", {protection}" if protection != "off" else ""
+            name = f"RAID {level} of {count}{protected}{', a drive failed' if failed else ''}, {rw}"
+            table.row(name, *aims(rw), **{engine: measured(guest, engine, array, rw, seconds, limit_iops) for engine in ("ours", "md")})
+
+
+def comparison(options):
+    needs_mdadm()
     table = Comparison("md", f"4 KiB random requests, queue depth {DEPTH}, by ublk and by md, in a virtual machine whose drives carry out "
                        f"{LIMIT_IOPS} commands a second each; chunk 64 KiB. Commands are the drives' for each request:", options, [
         Column("IOPS", lambda r: r["ours"]["iops"], 0),
@@ -135,12 +150,6 @@ def comparison(options):
         Column("commands", lambda r: r["ours"]["commands"], 2),
         Column("md, commands", lambda r: r["md"]["commands"], 2),
         Column(COMMANDS, lambda r: r["ours"]["commands"] / r["md"]["commands"], 2)])
-    guest, seconds = LimitedGuest(), max(3, round(options.seconds))
-    for array in ARRAYS:
-        level, count, protection, failed, kinds = array
-        for rw in kinds:
-            protected = f", {protection}" if protection != "off" else ""
-            name = f"RAID {level} of {count}{protected}{', a drive failed' if failed else ''}, {rw}"
-            aims = [Aim(SHARE, least=0.97)] + ([Aim(COMMANDS, most=1.0)] if rw == "write" else [])
-            table.row(name, *aims, **{engine: measured(guest, engine, array, rw, seconds) for engine in ("ours", "md")})
+    add_rows(table, options, LIMIT_IOPS,
+             lambda rw: [Aim(SHARE, least=0.97)] + ([Aim(COMMANDS, most=1.0)] if rw == "write" else []))
     return table
