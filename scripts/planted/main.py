@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants bugs one by one and shows which test of a crate and which history of faults finds each.
 
-usage: scripts/planted.sh [--quick] [--seeds N] [--most N] [--write FILE] [--renew BUG] [BUG...]
+usage: scripts/planted.sh [--quick [--build]] [--seeds N] [--most N] [--write FILE] [--renew BUG] [BUG...]
 
 Each bug is a patch in scripts/planted/patches, and a sentence in scripts/planted/crate. All patches are applied to one
 copy of the source, and one build serves all bugs; an environment variable selects the bug that is active. A patch that
@@ -13,7 +13,7 @@ document's table names for a bug runs first.
 
 --quick runs for each bug only the test that the document's table names, or if it names none, the seed; and each
 of them without a bug too. If that no longer finds the bug (the test has another name, histories are drawn
-differently), all tests run, and at most N histories.
+differently), all tests run, and at most N histories. With --build it ends when what it runs is built.
 
 Prints the table; the last line is 'N passed, N failed'. The exit code is 1 if a bug is found by nothing.
 """
@@ -267,9 +267,14 @@ def refuse_broken(histories, programs, known):
         sys.exit(f"error: without any bug: {', '.join(filter(None, failed))}")
 
 
+def build_the_known(known):
+    """Builds only what has the tests that the document's table names."""
+    return build({test.partition("::")[0] for _, test in known.values() if test})
+
+
 def quick(bugs, seeds):
     known, rows, lost = recorded(), {}, []
-    histories, programs = build({test.partition("::")[0] for _, test in known.values() if test})
+    histories, programs = build_the_known(known)
     with Progress("without a bug"):
         refuse_broken(histories, programs, {bug: known[bug] for bug in bugs if bug in known})
     with Progress("bugs planted", len(bugs)) as progress:
@@ -344,6 +349,7 @@ def table(rows, rules):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--build", action="store_true")
     parser.add_argument("--seeds", type=int, default=240)
     parser.add_argument("--most", type=int, default=2400)
     parser.add_argument("--write", type=pathlib.Path)
@@ -352,6 +358,8 @@ def main():
     arguments = parser.parse_args()
     if arguments.quick and arguments.write:
         sys.exit("error: --quick asks too few to make a table of it; leave out --quick or --write")
+    if arguments.build and not arguments.quick:
+        sys.exit("error: --build is for --quick; without it, all is built when it is needed")
     if arguments.write:
         clean_tree.require()
     rules = sentences()
@@ -363,6 +371,9 @@ def main():
         sys.exit(f"error: {unknown[0]} is no bug; scripts/planted/crate/src/lib.rs has the list")
     if arguments.renew:
         renew(arguments.renew, list(rules))
+        return 0
+    if arguments.build:
+        build_the_known(recorded())
         return 0
     bugs = arguments.bugs or list(rules)
     if arguments.quick:

@@ -1,7 +1,7 @@
 """Serves arrays of emulated NVMe drives in a virtual machine, to the block layer of a real kernel.
 
 usage: PYTHONPATH=scripts python3 -m vm [--long] [--only WORD] [--system KIND] [--story] [--debian 13] [--kernel 6.1]
-                                        [--machine arm64] [--binary FILE] [--patience N] [--keep] [--list]
+                                        [--machine arm64] [--binary FILE] [--patience N] [--keep] [--list] [--prepare]
 
 Boots Debian's kernel 6.12 (or 6.1) in QEMU, without hardware support and without root (kernel.py, image.py, machine.py). In the
 guest fullstripe serves its drives, a volume becomes a block device of the kernel (attach.py), and file systems,
@@ -70,15 +70,27 @@ def run_all(machine, cases, release):
     return outcomes
 
 
-def run_in(folder, options, kind, cases):
-    """Has everything that lasts only as long as the lane in `folder`."""
+def parts(options, kind):
+    """What a machine boots, made once: the kernel, the program, and the archive that has the program."""
     found = kernel.fetch(STORE, options.debian, options.kernel, kind)
     print(f"kernel {found.version}", flush=True)
-    if not found.has_module("ublk_drv"):
-        cases = without_ublk(cases)
     program = os.path.abspath(options.binary)
     require(os.path.isfile(program), f"{program} is missing: scripts/build.sh --architecture {kind.architecture} makes it")
-    root = image.build(found, program, STORE, kind, programs.fetch(STORE, options.debian, kind))
+    return found, program, image.build(found, program, STORE, kind, programs.fetch(STORE, options.debian, kind))
+
+
+def prepare(options, kind, cases):
+    """Makes what the machines of these cases boot."""
+    parts(options, kind)
+    if any(case.reboots for case in cases):
+        debian.build(STORE, options.debian, kind)
+
+
+def run_in(folder, options, kind, cases):
+    """Has everything that lasts only as long as the lane in `folder`. Returns the outcomes."""
+    found, program, root = parts(options, kind)
+    if not found.has_module("ublk_drv"):
+        cases = without_ublk(cases)
     machine = Machine(kind, folder, found, root, program, options.keep)
     begun = time.monotonic()
     try:
@@ -106,6 +118,7 @@ def parser_of_options():
                         help="wait this many times as long for the guest, on a machine that does other work too")
     parser.add_argument("--keep", action="store_true", help="keep the folders of the machines: drives, console, jobs")
     parser.add_argument("--list", action="store_true", help="list the cases and run none")
+    parser.add_argument("--prepare", action="store_true", help="make what the machines of the cases boot, and run none")
     return parser
 
 
@@ -137,6 +150,9 @@ def main():
         return 0
     os.makedirs(STORE, exist_ok=True)
     try:
+        if options.prepare:
+            prepare(options, kind, cases)
+            return 0
         with working_folder("vm", options.keep) as folder:
             outcomes = run_in(folder, options, kind, cases)
     except Failed as error:
