@@ -20,7 +20,7 @@ mod connections;
 mod devices;
 mod errors;
 pub mod event_log;
-mod forgetting;
+pub(crate) mod forgetting;
 pub mod hook;
 mod letting_go;
 mod metrics;

@@ -5,7 +5,7 @@
 
 use super::busy::why_busy;
 use super::errors::ApiError;
-use super::forgetting::forget;
+use super::forgetting::{attached, forget};
 use super::names;
 use super::replaceable::check_replaceable;
 use super::schema::{
@@ -111,6 +111,7 @@ pub async fn remove(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
     blocking(app, move |app| {
         let status = app.status()?;
         let member = names::member(&status, &name)?;
+        let attached = attached(&app.shared, member);
         app.command(Command::Remove(MemberId(member.id)))
             .map_err(|refused| match refused {
                 NotDone::Refused(Refused::WouldLoseData) => {
@@ -118,7 +119,7 @@ pub async fn remove(State(app): State<Arc<App>>, Path(name): Named) -> Answer {
                 }
                 refused => ApiError::not_done(&format!("{} is not removed", member.name), refused),
             })?;
-        let still = forget(&app.shared, &status, member);
+        let still = forget(&status, member, attached);
         app.shared.detach(MemberId(member.id));
         let removed = format!("{} is removed", member.name);
         Ok(done(match still {

@@ -1,6 +1,7 @@
 //! Files play the devices that appear.
 
 use super::*;
+use crate::api::forgetting::{attached, forget};
 use crate::testing::{PATIENCE, Served};
 use metadata::imsm::{Level, Uuid};
 use std::path::PathBuf;
@@ -307,6 +308,23 @@ fn a_spare_of_the_array_is_taken_at_its_start_unless_it_was_removed_by_an_order(
     look(&mut bench);
     assert_eq!(bench.told(), ["drive-taken"], "no more");
     assert_eq!(state_of(&bench, "spare.img"), "removed");
+}
+
+/// The array lets go of a removed drive by itself, perhaps before the order that removed it goes on.
+#[test]
+fn a_removed_spare_says_no_more_whose_it_is_although_the_array_has_let_go_of_it() {
+    let bench = Bench::new(Level::Raid5, 3);
+    let device = add_spare(&bench, "spare.img");
+    wait_for_state(&bench, "spare.img", "spare");
+    let status = bench.served.status();
+    let spare = status.members.last().unwrap();
+    let before = attached(&bench.served.shared, spare);
+    bench.watch.remove(MemberId(spare.id)).unwrap();
+    assert!(attached(&bench.served.shared, spare).is_none());
+    assert_eq!(forget(&status, spare, before), None);
+    let probed = one_to_look(&device.path).unwrap();
+    let part = part_of(&probed, &bench.watch.newcomers.uuid);
+    assert_eq!(part, Part::Stranger);
 }
 
 #[test]
