@@ -91,7 +91,7 @@ enum Command {
     Man(manual::ManArgs),
 }
 
-/// Without six free descriptors tokio panics when a signal is to be caught.
+/// Where tokio cannot open what it hears of signals by, it panics. With six free descriptors it can.
 ///
 /// # Errors
 /// The limit of open files (`ulimit -n`) is too low for any command.
