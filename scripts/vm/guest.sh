@@ -61,6 +61,7 @@ start_serving() {
         $attach_options --memory 32m "$@" $members >> /run/serve.log 2>&1 &
 }
 
+# until_serving: waits until the server that was started serves; the job fails if the server ends instead.
 until_serving() {
     until grep -q '^serving' /run/serve.log; do
         [ ! -e /run/serve.code ] || fail "the server did not start: $(cat /run/serve.log)"

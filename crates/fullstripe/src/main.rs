@@ -91,7 +91,7 @@ enum Command {
     Man(manual::ManArgs),
 }
 
-/// Where tokio cannot open what it hears of signals by, it panics. With six free descriptors it can.
+/// tokio panics if it lacks descriptors for the signals that it is to catch. It needs fewer than the six that are tried here.
 ///
 /// # Errors
 /// The limit of open files (`ulimit -n`) is too low for any command.
