@@ -1,4 +1,5 @@
-//! Histories: new ones of every mode and level, and those that once failed.
+//! Histories: some of every mode and level, the same in every run, and those that once failed. `make test-faults` draws new
+//! ones, many more, with the release build.
 //!
 //! A change of the drawing may change what a seed draws. A kept seed is then one more new history, and the failure that
 //! it once showed has a test of its own in the engine.
@@ -33,37 +34,37 @@ fn calm_histories_hold_on_every_level() {
         .enumerate()
     {
         let from = 10_000 * at as u64;
-        let summary = all_hold(from..from + 25, Some(level), Mode::Calm);
+        let summary = all_hold(from..from + 10, Some(level), Mode::Calm);
         assert_eq!(summary.counts.faults, 0);
     }
 }
 
 #[test]
 fn survivable_histories_hold_and_faults_do_happen() {
-    let summary = all_hold(0..200, None, Mode::Survivable);
+    let summary = all_hold(0..80, None, Mode::Survivable);
     let counts = summary.counts;
     assert!(counts.faults > 200, "{counts:?}");
     assert!(counts.lives > 2 * summary.histories, "{counts:?}");
     assert!(counts.replays > 10, "{counts:?}");
     assert!(counts.resyncs_by_bitmap > 10, "{counts:?}");
-    assert!(counts.taken_back > 2, "{counts:?}");
+    assert!(counts.taken_back > 1, "{counts:?}");
 }
 
 #[test]
 fn drives_that_come_back_while_the_array_serves_are_taken_for_what_they_are() {
-    let summary = all_hold(0..200, None, Mode::Returning);
+    let summary = all_hold(0..80, None, Mode::Returning);
     let counts = summary.counts;
-    assert!(counts.brought_back > 60, "{counts:?}");
-    assert!(counts.taken_back > 10, "{counts:?}");
+    assert!(counts.brought_back > 10, "{counts:?}");
+    assert!(counts.taken_back > 4, "{counts:?}");
 }
 
 #[test]
 fn wide_histories_hold() {
-    let summary = all_hold(0..200, None, Mode::Wide);
+    let summary = all_hold(0..80, None, Mode::Wide);
     let counts = summary.counts;
-    assert!(counts.faults > 1000, "{counts:?}");
+    assert!(counts.faults > 400, "{counts:?}");
     assert!(counts.request_errors > 100, "{counts:?}");
-    let beyond = all_hold(0..120, None, Mode::WideBeyond);
+    let beyond = all_hold(0..50, None, Mode::WideBeyond);
     assert!(beyond.counts.request_errors > 100, "{:?}", beyond.counts);
 }
 
@@ -129,7 +130,7 @@ fn wide_histories_have_every_shape_and_every_fault() {
 
 #[test]
 fn histories_beyond_the_budget_bring_errors_and_no_wrong_bytes() {
-    let summary = all_hold(0..120, None, Mode::Beyond);
+    let summary = all_hold(0..50, None, Mode::Beyond);
     assert!(summary.counts.request_errors > 100, "{:?}", summary.counts);
 }
 
@@ -137,7 +138,7 @@ fn histories_beyond_the_budget_bring_errors_and_no_wrong_bytes() {
 fn the_same_seeds_take_the_same_course_on_any_number_of_threads() {
     let run = |jobs, twice| {
         let campaign = Campaign {
-            seeds: 500..540,
+            seeds: 500..520,
             level: None,
             mode: None,
             jobs,
@@ -148,7 +149,7 @@ fn the_same_seeds_take_the_same_course_on_any_number_of_threads() {
     let (one, three) = (run(1, true), run(3, false));
     assert!(one.failures.is_empty(), "{:?}", one.failures);
     assert_eq!((one.hash, one.counts), (three.hash, three.counts));
-    assert_eq!(one.histories, 40);
+    assert_eq!(one.histories, 20);
 }
 
 #[test]
