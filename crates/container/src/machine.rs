@@ -6,6 +6,7 @@
 
 use crate::open::one_to_look;
 use crate::probe::Probed;
+use crate::spare_note::container_noted;
 use anyhow::{Context, Result};
 use drives::layers::Layers;
 use metadata::imsm::Uuid;
@@ -67,11 +68,13 @@ pub fn container_of(probed: &Probed) -> Option<Uuid> {
 pub struct FoundMembers {
     /// The drives whose record belongs to it, opened for reading only. `drive.name()` is the path.
     pub members: Vec<Probed>,
+    /// Paths of its spares, as far as they [say whose they are](crate::spare_note).
+    pub spares: Vec<String>,
     /// A sentence for each drive of the machine that cannot be read; it may be a member.
     pub unreadable: Vec<String>,
 }
 
-/// The drives of this machine whose record belongs to the container `uuid`, written as mdadm prints it. Each block
+/// The drives of this machine that belong to the container `uuid`, written as mdadm prints it. Each block
 /// device is opened and read, so this needs root.
 ///
 /// # Errors
@@ -149,11 +152,18 @@ impl Machine {
     /// As [`members_of`].
     pub fn members_of(&self, uuid: &str) -> Result<FoundMembers> {
         let (drives, unreadable) = self.drives()?;
-        let is_member = |probed: &Probed| {
-            container_of(probed).is_some_and(|found| found.to_string().eq_ignore_ascii_case(uuid))
-        };
+        let is_it = |found: Uuid| found.to_string().eq_ignore_ascii_case(uuid);
+        let (members, others): (Vec<_>, Vec<_>) = drives
+            .into_iter()
+            .partition(|probed| container_of(probed).is_some_and(is_it));
+        let is_spare = |probed: &&Probed| container_noted(probed).is_some_and(is_it);
+        let spares = others.iter().filter(is_spare);
+        let spares = spares
+            .map(|probed| probed.drive.name().to_owned())
+            .collect();
         Ok(FoundMembers {
-            members: drives.into_iter().filter(is_member).collect(),
+            members,
+            spares,
             unreadable,
         })
     }

@@ -54,6 +54,21 @@ fn members_are_found_by_the_uuid_of_their_container() {
     assert_eq!(names(&uuid).1, 1);
 }
 
+#[test]
+fn spares_are_found_by_the_container_that_they_name() {
+    let bench = Bench::new(Level::Raid5, 3, 1);
+    let record = bench.open(1)[0].found.clone().unwrap().unwrap().mpb;
+    let machine = machine_with(&bench);
+    let path = machine.place("/dev/d3.img").display().to_string();
+    let uuid = Uuid::of_container(&record).to_string();
+    assert!(machine.members_of(&uuid).unwrap().spares.is_empty());
+    spare_notes::make_spare(&path, &record);
+    let found = machine.members_of(&uuid.to_uppercase()).unwrap();
+    assert_eq!((found.members.len(), found.spares), (3, vec![path]));
+    let other = machine.members_of("1:2:3:4").unwrap();
+    assert!(other.members.is_empty() && other.spares.is_empty());
+}
+
 /// Linux md runs a container of these drives and a volume, on which the root file system of `machine` lies.
 fn put_root_on(machine: &Machine, drives: &[&str]) {
     for (array, kind, number) in [

@@ -21,7 +21,7 @@ fn open(path: &str) -> Probed {
 }
 
 /// As `add-spare` does it.
-fn make_spare(path: &str, array: &Mpb) {
+pub(super) fn make_spare(path: &str, array: &Mpb) {
     let probed = open(path);
     write(&probed.drive, array).unwrap();
     let drive = NewDrive {

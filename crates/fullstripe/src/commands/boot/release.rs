@@ -52,12 +52,17 @@ pub fn run(args: &ReleaseArgs) -> Result<ExitCode> {
     refuse_served(name, &uuid)?;
     let FoundMembers {
         members,
+        spares,
         unreadable,
     } = machine.members_of(&uuid)?;
     let claimed = claim(&members)?;
     waiting::refuse(&members)?;
     let mut notes = for_md::check(&members, programs::mdadm_version(&machine))?;
     notes.extend(unreadable);
+    if members.is_empty() {
+        let none = "no member of the container is here, so nothing was checked; md gets the drives when they appear.";
+        notes.push(none.to_owned());
+    }
     let change = change_settings(
         &file,
         |text| without_array(text, &file.display().to_string(), name),
@@ -70,10 +75,12 @@ pub fn run(args: &ReleaseArgs) -> Result<ExitCode> {
     let mut report = Report::new(name, uuid, file, removed);
     report.notes = notes;
     report.add(&change, "so that md takes the array");
-    let paths: Vec<String> = members
+    let mut paths: Vec<String> = members
         .iter()
         .map(|probed| probed.drive.name().to_owned())
         .collect();
+    // udev keeps its spares for fullstripe too.
+    paths.extend(spares);
     // md opens the drives exclusively.
     drop((claimed, members));
     let ended = hand_over(args, &paths, &mut report);
@@ -87,10 +94,6 @@ pub fn run(args: &ReleaseArgs) -> Result<ExitCode> {
 /// A program fails; the sentence says that the files are changed.
 fn hand_over(args: &ReleaseArgs, paths: &[String], report: &mut Report) -> Result<()> {
     let renewed = programs::renew_initramfs(&args.site, report);
-    if paths.is_empty() {
-        let none = "no drive of the container is here, so nothing was checked; md gets the drives when they appear.";
-        report.notes.push(none.to_owned());
-    }
     let announced = match args.no_udev || paths.is_empty() {
         true => Ok(()),
         false => programs::announce(&args.site.machine(), paths, report),
