@@ -3,8 +3,8 @@
 //! When the kernel is short of memory, it writes pages out, perhaps to a volume of ours, before it gives memory to a
 //! thread. If that write needs the same thread, the thread waits for itself. So threads on the write path call [`join`]
 //! and then get memory without I/O: every data thread (the kernel's threads for its ring inherit this), the helper
-//! threads of members, and threads that flush together with those ([`crate::flushes`]). No other thread calls it,
-//! because the programs that a hook starts would inherit it too.
+//! threads of members, threads that flush together with those ([`crate::flushes`]), and threads between a client with TLS
+//! and its data thread. No other thread calls it, because the programs that a hook starts would inherit it too.
 
 /// Marks the calling thread as one on the write path. False without the privilege (CAP_SYS_RESOURCE); this matters only
 /// when memory runs out.

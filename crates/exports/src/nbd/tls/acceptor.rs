@@ -151,6 +151,8 @@ impl Accepting {
             .name("nbd-tls".to_owned())
             .stack_size(STACK_BYTES)
             .spawn(move || {
+                // The client may be this machine itself.
+                drives::flusher::join();
                 let shown = client.peer_addr();
                 let served = serve(client, configuration, (&messages, shard), &mut place);
                 match (served, shown) {
