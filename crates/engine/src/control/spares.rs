@@ -33,6 +33,7 @@ impl Reported {
     }
 
     /// Until when it is waited for reports.
+    #[inline]
     pub fn awaited_until(&self) -> Option<Nanos> {
         self.awaited_until
     }
