@@ -12,9 +12,23 @@
 # With TEST_COUNT_FILE set, the counts are also written there as two numbers, passed and failed.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# Prints -p and the name of each crate whose documentation has an example that is a test. To look for them in a crate that has
+# none costs a second or two.
+with_examples() {
+    cd "$root" && find crates/*/src -name '*.rs' -exec awk '
+        FNR == 1 { is_inside = 0 }
+        /^ *\/\/[\/!] *```/ {
+            if (!is_inside && /```(rust|no_run|should_panic|compile_fail|$)/) {
+                split(FILENAME, folders, "/")
+                print "-p", folders[2]
+            }
+            is_inside = !is_inside
+        }' {} + | sort -u | tr '\n' ' '
+}
+
 case ${1:-all} in
 # The examples are left out: they have no tests, and `make lint` checks that they compile.
-all) selections=("--workspace --tests" "--workspace --doc") ;;
+all) selections=("--workspace --tests" "--doc $(with_examples)") ;;
 fast) selections=("--workspace --lib --bins") ;;
 e2e) selections=("-p fullstripe --test e2e") ;;
 build) selections=() ;;
