@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = ["guest.sh", "init.sh", "jobs.sh", "debian.sh", "jobs.service"]
 PROGRAMS = [
     "blkdiscard", "blockdev", "btrfs", "cryptsetup", "dmsetup", "e2fsck", "fio", "fstrim", "lvm", "mkfs.btrfs", "mkfs.ext4",
-    "mkfs.xfs", "nvme", "sgdisk", "xfs_repair"]
+    "mkfs.xfs", "nvme", "setpriv", "sgdisk", "xfs_repair"]
 # Programs that scripts/setup.sh builds from their crates into this folder of the store.
 BUILT = ["fsx"]
 BUILT_FOLDER = "tools/bin"

@@ -145,8 +145,46 @@ def by_order(kind, node, then=""):
     return run
 
 
+# The server is another user's, who may use the drives, and makes no device of this machine.
+OF_A_USER = """
+    create 5 384m "0 1 2 3"
+    chmod 666 $members
+    # Here only root may look into the root folder.
+    chmod 755 /
+    mkdir -m 700 /run/user
+    chown 1000:1000 /run/user
+    export FULLSTRIPE_SOCKET=/run/user/api.sock XDG_STATE_HOME=/run/user
+    as_root=$(which fullstripe)
+    fullstripe() {{ /sbin/setpriv --reuid 1000 --regid 1000 --clear-groups "$as_root" "$@"; }}
+    fullstripe serve --memory 32m $members > /run/serve.log 2>&1 &
+    until grep -q '^serving' /run/serve.log; do
+        kill -0 $! || fail "the server did not start: $(cat /run/serve.log)"
+        sleep 0.1
+    done
+    ! "$as_root" attach --as {kind} > /run/said 2>&1 || fail "the device was made: $(cat /run/said)"
+    cat /run/said
+    [ -z "$(left_over)" ] || fail "something is left: $(left_over)"
+    healthy
+    fullstripe stop --wait
+    wait
+    rm -r /run/user"""
+
+
+def without_permission(kind, words):
+    """A server that may not make devices says so, and goes on serving."""
+    def run(bench):
+        said = bench.run(OF_A_USER.format(kind=kind))
+        require(words in said, f"{words!r} is expected, and it says {said!r}")
+        return "refused, and the array is served"
+    return run
+
+
 def cases():
     return [
+        Case("orders", "attach by a server that is not root's", without_permission(
+            "ublk", "ublk devices need root: /dev/ublk-control cannot be opened (Permission denied"), way="ublk"),
+        Case("orders", "attach by a server that is not root's", without_permission(
+            "nbd", "NBD devices need the capability CAP_SYS_ADMIN: run the server as root"), way="kernel_nbd"),
         Case("orders", "attach and detach", by_order("ublk", "/dev/ublkb0", AT_START), way="ublk"),
         Case("orders", "attach and detach", by_order("nbd", "/dev/nbd0"), way="kernel_nbd"),
         Case("device", "RAID 5 of 4, as promised", is_what_is_promised),
