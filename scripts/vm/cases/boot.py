@@ -31,8 +31,14 @@ END""" + COLDPLUG + """
     systemctl daemon-reload
     systemctl start """ + SERVICE + """
     systemctl is-active """ + SERVICE
-# {what} is what stands in fstab: a link, or the file system's UUID.
+# {what} is what stands in fstab: a link, or the file system's UUID. While the array waits for a drive, systemd goes on.
 MOUNTED = """
+    tries=0
+    until [ -b {device} ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || fail "{device} is not there: $(systemctl status {service}; journalctl -b -u {service} -o cat)"
+        sleep 0.1
+    done
     mkfs.ext4 -q -E nodiscard {device}
     udevadm settle
     what={what}
@@ -71,7 +77,7 @@ def install(bench, level, drives):
 
 
 def mount(bench, what, device=DEVICE):
-    bench.run(MOUNTED.format(what=what.format(device=device), device=device), 120)
+    bench.run(MOUNTED.format(what=what.format(device=device), device=device, service=SERVICE), 120)
 
 
 def begin(bench, what=DEVICE):
