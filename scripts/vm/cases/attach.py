@@ -145,7 +145,7 @@ def by_order(kind, node, then=""):
     return run
 
 
-# The server is another user's, who may use the drives, and makes no device of this machine.
+# The server's user is not root, and may use the drives but make no block device.
 OF_A_USER = """
     create 5 384m "0 1 2 3"
     chmod 666 $members
