@@ -24,6 +24,8 @@ JOB_SECONDS = 50
 END_SECONDS = 10
 REMOVAL_SECONDS = 30
 CONSOLE_BYTES = 3000
+# How much slower than a real machine the emulated one may be.
+SLOWNESS = 5
 # How many times as long as usual everything may take: more than 1 on a machine that does other work too (--patience).
 patience = 1
 

@@ -279,7 +279,7 @@ def packaged(bench):
     package.run(bench, PACKAGED_BEGIN)
     upgraded = package.run(bench, package.UPGRADED + PACKAGED_CALM + package.LAST_WORDS, 240)
     longest_s = longest_request_s(bench)
-    require(longest_s < 2 * package.SLOWNESS * guest.patience, f"a request took {longest_s:.1f} s: {upgraded}")
+    require(longest_s < 2 * guest.SLOWNESS * guest.patience, f"a request took {longest_s:.1f} s: {upgraded}")
     package.run(bench, PACKAGED_RESTARTED, 240)
     package.run(bench, PACKAGED_ENDS)
     without_read_ahead(bench)

@@ -16,8 +16,6 @@ from .boot import COLDPLUG, MD_TAKES_IT
 from .load import longest_request_s
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
-# How much slower than a real machine the emulated one may be. Requests of a real one wait for 2 s at most.
-SLOWNESS = 5
 PAGE = os.path.join(ROOT, "docs/install.md")
 NBD_DEVICE = "upgrade of an NBD device"
 # How the volume becomes a block device, if not by ublk.
@@ -159,7 +157,7 @@ def upgraded_and_removed(bench):
     put_fio(bench)
     upgraded = run(bench, UPGRADED + SAME_FILES, 240)
     longest_s = longest_request_s(bench)
-    require(longest_s < 2 * SLOWNESS * guest.patience, f"a request took {longest_s:.1f} s: {upgraded}")
+    require(longest_s < 2 * guest.SLOWNESS * guest.patience, f"a request took {longest_s:.1f} s: {upgraded}")
     run(bench, FAILS + SAME_FILES)
     run(bench, REMOVED)
     waited = re.search(r"waited for ([0-9.]+ s) at most", upgraded)
@@ -175,7 +173,7 @@ def upgraded_by_nbd(bench):
     put_fio(bench)
     upgraded = run(bench, UPGRADED + KERNEL_CALM + LAST_WORDS + SAME_FILES, 240)
     longest_s = longest_request_s(bench)
-    require(longest_s < 2 * SLOWNESS * guest.patience, f"a request took {longest_s:.1f} s: {upgraded}")
+    require(longest_s < 2 * guest.SLOWNESS * guest.patience, f"a request took {longest_s:.1f} s: {upgraded}")
     require("connect again" not in upgraded, f"upgrade says {upgraded}")
     waited = re.search(r"waited for ([0-9.]+ s) at most", upgraded)
     require(waited, f"upgrade says {upgraded}")

@@ -14,7 +14,6 @@ from interop.requirement import require
 from .. import guest
 from ..case import Case
 from .load import LOAD_ENDS, begin, compared, longest_request_s, no_errors
-from .package import SLOWNESS
 
 # fio catches up after a pause, so it has to have enough for both.
 MIB, MIB_PER_SECOND = 40, 2
@@ -85,7 +84,7 @@ def recovered(level, drives, kind, options="", again="", how=KILLED, longest_sec
 
 def cases():
     # The timeout is the kernel's and passes as on a real machine; what the server does after it does not.
-    bound = REQUEST_TIMEOUT_SECONDS + GO_ON_SECONDS * SLOWNESS
+    bound = REQUEST_TIMEOUT_SECONDS + GO_ON_SECONDS * guest.SLOWNESS
     two_connections = recovered(10, "0 1 2 3", "xfs", "--shards 2 --deadline 5", "--deadline 5", longest_seconds=5 + bound)
     return [
         Case("recovered", "RAID 5 of 4, ext4: killed", recovered(5, "0 1 2 3", "ext4"), way="ublk"),
