@@ -99,6 +99,30 @@ stop() {
     ! grep '^    state' /run/examine | grep -qv ', clean' || fail "a volume is not clean: $(cat /run/examine)"
 }
 
+# memory_without_io PID: fails unless each of the server's threads that the write path waits for gets memory without I/O
+# (PF_MEMALLOC_NOIO, 0x80000, among a task's flags). The others are known by name: a new one belongs into one of the two lists.
+# The threads of a ring count as the one that made it. Prints the names of those that were looked at.
+memory_without_io() {
+    looked=
+    for task in /proc/$1/task/*; do
+        # A thread that has ended meanwhile is passed over.
+        name=$(cat $task/comm 2> /dev/null) && stat=$(cat $task/stat 2> /dev/null) || continue
+        flags=$(echo "${stat##*) }" | cut -d ' ' -f 7)
+        case $name in iou-*) name=$(cat /proc/$1/task/${name##*-}/comm 2> /dev/null) || continue ;; esac
+        case $name in
+        shard-* | member-io | notes-* | nbd-tls)
+            looked="$looked $name"
+            [ $((flags & 0x80000)) -ne 0 ] || fail "the kernel may wait for I/O to give thread '$name' memory" ;;
+        # This one marks itself before it writes.
+        spare-notes) ;;
+        fullstripe | api | events | announcer | newcomers | drive-watch | watch-* | drive-health | health-* | alerts | \
+            event-hook | ping | offer | nvmet | swap-watch | scrub-keeper | state-keeper | watchdog | signals | end | nbd-tls-accept) ;;
+        *) fail "nobody has said whether the write path waits for thread '$name'" ;;
+        esac
+    done
+    case $looked in *shard-*) echo "$looked" ;; *) fail "the server has no data thread: $(cat /proc/$1/task/*/comm)" ;; esac
+}
+
 # make_fs TYPE DEVICE: without trimming the whole device first, which takes long here.
 make_fs() {
     case $1 in

@@ -1,8 +1,13 @@
 """The block device itself: what it says of itself, what trims and zeroes do to it, and how it is given up."""
+import os
+import pathlib
+import subprocess
+
 from interop.requirement import require
 
 from ..case import Case
 
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../docs/security.md")
 MIB = 1 << 20
 CREATE = """
     create {level} 384m "{drives}"
@@ -179,8 +184,32 @@ def without_permission(kind, words):
     return run
 
 
+# A client has its thread before it has proved its identity.
+CLIENT_WITH_TLS = """
+    cp -r /host/tls /run
+    create 5 384m "0 1 2 3"
+    serve "0 1 2 3" --nbd tcp:127.0.0.1:10810 --tls /run/tls
+    (sleep 8 | nc 127.0.0.1 10810 > /dev/null 2>&1) &
+    client=$!
+    sleep 2
+    memory_without_io $(pidof fullstripe) | tee /run/looked
+    grep -q nbd-tls /run/looked || fail "the client has no thread"
+    wait $client || :
+    stop
+    rm -r /run/tls"""
+
+
+def client_with_tls(bench):
+    """The thread between a client with TLS and its shard is on the write path, as far as memory goes."""
+    lines = pathlib.Path(PAGE).read_text().split("\n```sh\n")[1].split("\n```")[0]
+    subprocess.run(["sh", "-ec", lines], cwd=bench.share, check=True, capture_output=True, timeout=60)
+    bench.run(CLIENT_WITH_TLS)
+    return "its thread is marked"
+
+
 def cases():
     return [
+        Case("orders", "memory for a client with TLS", client_with_tls),
         Case("orders", "attach by a server that is not root's", without_permission(
             "ublk", "ublk devices need root: /dev/ublk-control cannot be opened (Permission denied"), way="ublk"),
         Case("orders", "attach by a server that is not root's", without_permission(

@@ -31,7 +31,8 @@ END""" + COLDPLUG + """
     systemctl daemon-reload
     systemctl start """ + SERVICE + """
     systemctl is-active """ + SERVICE
-# {what} is what stands in fstab: a link, or the file system's UUID. While the array waits for a drive, systemd goes on.
+# {what} is what stands in fstab: a link, or the file system's UUID. A service that still waits for drives counts as started, so the
+# device may come later.
 MOUNTED = """
     tries=0
     until [ -b {device} ]; do
@@ -114,29 +115,6 @@ IDENTIFIED = """
     [ "$(lsblk -dno ROTA {device} | tr -d ' ')" = 0 ] || fail "the device is said to be rotational" """.format(device=DEVICE)
 
 
-# Threads that the write path waits for get memory without I/O (PF_MEMALLOC_NOIO, 0x80000, is among a task's flags). The
-# others are known by name: a new one belongs into one of the two lists. A ring's threads count as the one that made it.
-WITHOUT_IO = """
-    process=/proc/$(systemctl show -P MainPID {service}) looked=0
-    for task in $process/task/*; do
-        # A thread that has ended meanwhile is passed over.
-        name=$(cat $task/comm 2> /dev/null) && stat=$(cat $task/stat 2> /dev/null) || continue
-        flags=$(echo "${{stat##*) }}" | cut -d ' ' -f 7)
-        case $name in iou-*) name=$(cat $process/task/${{name##*-}}/comm 2> /dev/null) || continue ;; esac
-        case $name in
-        shard-* | member-io | notes-* | nbd-tls)
-            looked=$((looked + 1))
-            [ $((flags & 0x80000)) -ne 0 ] || fail "the kernel may wait for I/O to give thread '$name' memory" ;;
-        # This one marks itself before it writes.
-        spare-notes) ;;
-        fullstripe | api | events | announcer | newcomers | drive-watch | watch-* | drive-health | health-* | alerts | \
-            event-hook | ping | offer | nvmet | swap-watch | scrub-keeper | state-keeper | watchdog | signals | end) ;;
-        *) fail "nobody has said whether the write path waits for thread '$name'" ;;
-        esac
-    done
-    [ $looked -gt 0 ] || fail "the server has no data thread: $(cat $process/task/*/comm)" """.format(service=SERVICE)
-
-
 def reboot(what):
     """The file system is mounted at boot, and the array was stopped in order before. The machine does not hibernate meanwhile."""
     def run(bench):
@@ -147,7 +125,7 @@ def reboot(what):
             bench.run(HERE + THERE.format(service=SERVICE) + "\nhealthy", 150)
             for words in ("resync", "corrected parity"):
                 has(bench, words, there=False)
-        bench.run(IDENTIFIED + WITHOUT_IO + NOT_HIBERNATED)
+        bench.run(IDENTIFIED + f"\nmemory_without_io $(systemctl show -P MainPID {SERVICE})" + NOT_HIBERNATED)
         return "mounted and clean after two reboots"
     return run
 
