@@ -12,8 +12,8 @@
 # With TEST_COUNT_FILE set, the counts are also written there as two numbers, passed and failed.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# Prints -p and the name of each crate whose documentation has an example that is a test. To look for them in a crate that has
-# none costs a second or two.
+# Prints -p and the name of each crate whose documentation has an example that is a test. Cargo would have the documentation of
+# every other crate read for nothing.
 with_examples() {
     cd "$root" && find crates/*/src -name '*.rs' -exec awk '
         FNR == 1 { is_inside = 0 }

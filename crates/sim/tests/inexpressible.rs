@@ -102,8 +102,8 @@ fn history(shape: VolumeShape, shards: u8, update: Update, count: u8, ending: Ou
     }
 }
 
-/// Runs a history of each shape. Returns how many records were refused. `turn` says which ending the first shape gets:
-/// one for each shape is enough where the next update gives it the next one.
+/// Runs a history of each shape. Returns how many records were refused. `turn` chooses the ending of the first shape; each
+/// shape after it has the next ending. Callers give each update another turn, so that every shape has every ending.
 fn whole(update: Update, count: u8, turn: usize) -> u64 {
     const ENDINGS: [(Outage, u8); 3] =
         [(Outage::Crash, 3), (Outage::PowerCut, 1), (Outage::Stop, 2)];
