@@ -11,6 +11,9 @@
 
 attach_options="--nbd unix:/run/nbd.sock"
 
+# By its path: the busybox of Debian 13 has an nbd-client of its own, which knows few of its options and comes before PATH.
+nbd_client=/sbin/nbd-client
+
 attach_init() { modprobe nbd nbds_max=4 max_part=8; }
 
 uri() { echo "nbd+unix:///$1?socket=/run/nbd.sock"; }
@@ -28,17 +31,17 @@ device_of() { echo "/dev/nbd$1"; }
 # nbd-client does not ask the server for its block size.
 attach() {
     device=$(device_of "$2")
-    nbd-client -unix /run/nbd.sock "$device" -name "$1" -block-size "$(promised "$1" | sed -n 's/^block //p')" \
+    "$nbd_client" -unix /run/nbd.sock "$device" -name "$1" -block-size "$(promised "$1" | sed -n 's/^block //p')" \
         > /run/attach.log 2>&1 || fail "$1 does not become a block device: $(cat /run/attach.log)"
 }
 
 abandon() {
-    nbd-client -d "$(device_of "$1")" > /run/detach.log 2>&1 || fail "$(device_of "$1") is not given up: $(cat /run/detach.log)"
+    "$nbd_client" -d "$(device_of "$1")" > /run/detach.log 2>&1 || fail "$(device_of "$1") is not given up: $(cat /run/detach.log)"
 }
 
 gone() {
     tries=0
-    while nbd-client -c "$(device_of "$1")" > /dev/null; do
+    while "$nbd_client" -c "$(device_of "$1")" > /dev/null; do
         tries=$((tries + 1))
         [ $tries -lt 100 ] || fail "$(device_of "$1") is still attached after 10 s"
         sleep 0.1
