@@ -172,7 +172,7 @@ fn what_is_not_modelled_says_so() {
 #[test]
 fn any_number_of_threads_gives_the_same() {
     let mut wanted = Wanted::new();
-    for demand in [20_000, 40_000, 60_000] {
+    for demand in [5_000, 10_000, 15_000] {
         let load = format!("op = \"randread\", threads = 2, qd = 8, demand_iops = {demand}");
         let metrics =
             BTreeSet::from([Metric::Iops, Metric::Latency(Statistic::P99), Metric::Watts]);
