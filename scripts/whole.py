@@ -5,7 +5,7 @@ usage: scripts/whole.py [LANE...]     (without a lane: their names and commands)
 
 Continuous integration runs a bounded part of most lanes (.ci/run). A whole lane takes from minutes to hours and is run by
 name, before a release and after a change of what it tests. Lanes that take hours are divided into parts with rows of their own,
-so that a part can be run in an hour or so. Mutants take longer than a day, and have a page of their own (docs/mutants.md).
+so that a part can be run in an hour or so. All mutants take many hours, and have a page of their own (docs/mutants.md).
 
 Each run writes its lane's row, also where it fails: the commit, the date, how long it took, and the last line that the lane
 printed. A tree with uncommitted changes is refused.
