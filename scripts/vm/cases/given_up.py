@@ -77,6 +77,7 @@ def cases():
     name = "RAID 5 of 4, ext4: given up"
     return [
         Case("recovered", name, given_up(), way="ublk"),
-        Case("recovered", name + " where a server ended while it took it over", given_up(TAKEN_OVER_IN_PART), way="ublk"),
+        Case("recovered", name + " where a server ended while it took it over", given_up(TAKEN_OVER_IN_PART), way="ublk",
+             needs_ublk=True),
         Case("recovered", name, given_up(), way="kernel_nbd"),
     ]

@@ -1,7 +1,7 @@
-"""A mounted ublk device whose next server cannot take it over as it should: its memory does not suffice, it is killed meanwhile,
+"""A mounted device whose next server cannot take it over as it should: its memory does not suffice, it is killed meanwhile,
 again and again, the device's node is missing, or there is no room for its name.
 
-A server that asks the kernel to let a device be taken over and then serves no queue of it cannot ask again on Linux before
+A server that asks the kernel to let a ublk device be taken over and then serves no queue of it cannot ask again on Linux before
 6.15. So what may be missing has to be looked at before, and a server goes on where another one has begun.
 """
 import re
@@ -61,19 +61,19 @@ NO_NODE = """
 NO_ROOM = """
     killed
     mkdir -p /run/fullstripe/devices
-    echo FULLSTRIPE_UUID=another > /run/fullstripe/devices/ublkb0
+    echo FULLSTRIPE_UUID=another > /run/fullstripe/devices/${{before##*/}}
     mkdir /run/kept
     mount -t tmpfs -o size=64k tmpfs /run/kept
     mount --bind /run/kept /run/fullstripe/devices
-    echo FULLSTRIPE_UUID=another > /run/fullstripe/devices/ublkb0
+    echo FULLSTRIPE_UUID=another > /run/fullstripe/devices/${{before##*/}}
     ! dd if=/dev/zero of=/run/kept/filled bs=4k 2> /run/dd.log || fail "there is no end of the room"
     serve "{drives}"
     goes_on
-    grep 'volume vol0 is served as /dev/ublkb0, but without its name' /run/serve.log || fail "it says: $(cat /run/serve.log)"
-    grep -q another /run/fullstripe/devices/ublkb0 || fail "the old file is lost"
+    grep "volume vol0 is served as $before, but without its name" /run/serve.log || fail "it says: $(cat /run/serve.log)"
+    grep -q another /run/fullstripe/devices/${{before##*/}} || fail "the old file is lost"
     rm /run/kept/filled
-    until grep 'volume vol0, /dev/ublkb0, has its name now' /run/serve.log; do sleep 0.5; done
-    grep FULLSTRIPE_NAME=vol0 /run/fullstripe/devices/ublkb0"""
+    until grep "volume vol0, $before, has its name now" /run/serve.log; do sleep 0.5; done
+    grep FULLSTRIPE_NAME=vol0 /run/fullstripe/devices/${{before##*/}}"""
 
 # At any moment between the start of a server and a while after it serves.
 KILLED_AGAIN = """
@@ -118,8 +118,8 @@ def cases():
     name = "RAID 5 of 4, ext4: "
     unmounted = "\n    umount /run/fullstripe/devices /run/kept"
     return [
-        Case("recovered", name + "too little memory, then enough", taken_over(TOO_LITTLE), way="ublk"),
-        Case("recovered", name + "the node is missing, then there", taken_over(NO_NODE), way="ublk"),
+        Case("recovered", name + "too little memory, then enough", taken_over(TOO_LITTLE), way="ublk", needs_ublk=True),
+        Case("recovered", name + "the node is missing, then there", taken_over(NO_NODE), way="ublk", needs_ublk=True),
         Case("recovered", name + f"killed {KILLS} times while it is taken over", killed_again, way="ublk"),
         Case("recovered", name + "no room for the name", taken_over(NO_ROOM, unmounted), way="ublk"),
     ]
