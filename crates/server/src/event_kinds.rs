@@ -53,6 +53,8 @@ pub enum Kind {
     StartNote,
     /// A spare is not taken.
     SpareRefused,
+    /// A spare that the array had when it was served last has not come.
+    SpareMissing,
     /// A drive that has appeared was taken.
     DriveTaken,
     /// A drive of the array has appeared and is not taken.
@@ -111,7 +113,7 @@ struct Facts {
 
 /// In the order of [`Kind`].
 #[rustfmt::skip]
-const FACTS: [Facts; 44] = [
+const FACTS: [Facts; 45] = [
     Facts { kind: Kind::MemberFailed, name: "member-failed", severity: Severity::Critical,
         next: "replace the drive: `fullstripe replace` or `fullstripe add-spare` puts another in its place, and a spare that is there takes it at once" },
     Facts { kind: Kind::CacheTurnedVolatile, name: "cache-turned-volatile", severity: Severity::Warning,
@@ -156,6 +158,8 @@ const FACTS: [Facts; 44] = [
         next: "nothing" },
     Facts { kind: Kind::SpareRefused, name: "spare-refused", severity: Severity::Warning,
         next: "correct the name of the spare, or give another: `fullstripe add-spare DRIVE`" },
+    Facts { kind: Kind::SpareMissing, name: "spare-missing", severity: Severity::Warning,
+        next: "look at the drive, its cable and its slot, or give the array another spare: `fullstripe add-spare DRIVE`" },
     Facts { kind: Kind::DriveTaken, name: "drive-taken", severity: Severity::Info,
         next: "nothing" },
     Facts { kind: Kind::DriveNotTaken, name: "drive-not-taken", severity: Severity::Warning,

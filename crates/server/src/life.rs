@@ -10,6 +10,7 @@ use super::handing_over::HandOver;
 use super::hearer::{Audience, Hearer};
 use super::last_words::LastWords;
 use super::memory;
+use super::newcomers::Missed;
 use super::nvmet::NvmetRequest;
 use super::options::ServeOptions;
 use super::pulse::Pulse;
@@ -178,6 +179,10 @@ impl Prepared {
             spares: spares_named.new,
             tell: tellers.all,
             alerts_folder: remembering.folder.take(),
+            missed: Missed::new(
+                std::mem::take(&mut remembering.spares),
+                remembering.keeper.clone(),
+            ),
             options,
         };
         let server = Server {
@@ -202,6 +207,8 @@ struct Opening {
     tell: Tell,
     /// Where alerts that have not arrived are kept.
     alerts_folder: Option<PathBuf>,
+    /// The spares that are to come.
+    missed: Missed,
     options: ServeOptions,
 }
 
@@ -222,9 +229,10 @@ impl Opening {
         add_spares(options, (&shared, &spares), &self.spares, tell);
         let copies = options.auto_rebuild && !options.read_only;
         drive_health::start(shared.clone(), self.tell.clone(), copies)?;
-        if let Some(newcomers) = &options.newcomers {
-            let (tell, deadline) = (self.tell.clone(), options.member_deadline);
-            newcomers.start(shared.clone(), spares, tell, deadline)?;
+        let (tell, deadline) = (self.tell.clone(), options.member_deadline);
+        match &options.newcomers {
+            Some(known) => known.start(shared.clone(), spares, tell, deadline, self.missed)?,
+            None => self.missed.give_up(&*tell),
         }
         wait_for_status(&shared);
         if let Some(alerter) = &server.alerter {

@@ -11,8 +11,10 @@
 //! An empty drive is taken, or an operator is told how to add it, if it appears where a drive of the array was that has
 //! failed or was removed: [`same_bay`].
 //!
-//! Devices that were there when the array started are left alone: what the start left out, an operator adds.
+//! Devices that were there when the array started are left alone: what the start left out, an operator adds. A spare that the
+//! array had before and that does not appear is told of: [`missed`].
 
+mod missed;
 mod noted;
 mod same_bay;
 
@@ -32,6 +34,7 @@ use drives::spec::Target;
 use engine::control::message::Command;
 use engine::units::MemberId;
 use metadata::imsm::start::StartOptions;
+pub(super) use missed::Missed;
 use same_bay::{BayStep, Bays, Newcomer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,10 +62,13 @@ pub struct Newcomers {
     pub adopts_empty: bool,
     /// Specifications of spares whose device was missing at the start.
     pub spares: Vec<String>,
+    /// How long after the start a spare that the array had before may come. Then an event says that it is missing.
+    pub spares_come_within: Duration,
 }
 
 impl Newcomers {
-    /// Watches for drives as long as the array is served. A member that does not answer for `deadline` is failed.
+    /// Watches for drives as long as the array is served, and for the spares of which `missed` knows. A member that does not answer
+    /// for `deadline` is failed.
     ///
     /// # Errors
     /// The system starts no more threads.
@@ -72,6 +78,7 @@ impl Newcomers {
         spares: Arc<Spares>,
         tell: Tell,
         deadline: Duration,
+        missed: Missed,
     ) -> Result<()> {
         let here = Here {
             uuid: self.uuid.clone(),
@@ -79,6 +86,7 @@ impl Newcomers {
         };
         let mut watch = Watch::new(self.clone(), shared, spares, tell);
         watch.tries_max = tries_max(deadline);
+        watch.missed = missed.coming_within(self.spares_come_within);
         let thread = std::thread::Builder::new().name("newcomers".to_owned());
         let (serving, known) = (watch.shared.clone(), watch.spares.clone());
         // By a thread of its own, because a drive that does not answer keeps no other waiting.
@@ -110,6 +118,8 @@ struct Watch {
     tell: Tell,
     /// Where the array's drives are, or were.
     bays: Bays,
+    /// Spares that have not come.
+    missed: Missed,
     /// The devices that could not be taken yet.
     tried: BTreeMap<Device, Tried>,
     /// How often a device is tried before it is given up.
@@ -157,6 +167,7 @@ impl Watch {
             spares,
             tell,
             bays: Bays::of_this_machine(),
+            missed: Missed::default(),
             tried: BTreeMap::new(),
             tries_max: tries_max(Duration::ZERO),
             answers_within: ANSWERS_WITHIN,
@@ -187,6 +198,8 @@ impl Watch {
             }
         }
         self.look_for_spares();
+        let members = &self.shared.status().members;
+        self.missed.look(members, Instant::now(), &*self.tell);
     }
 
     /// Has a new device read by a thread of its own, unless it is being read.

@@ -8,6 +8,7 @@ use crate::api::EventLog;
 use crate::state_folder::keeper::{Keeper, Remembered};
 use anyhow::Result;
 use container::state_folder;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use words::size;
@@ -24,6 +25,8 @@ pub(super) struct Remembering {
     pub folder: Option<PathBuf>,
     /// The limit of background work that an operator set, for this and later servers.
     pub rate_bytes_per_s: Option<u64>,
+    /// The serial numbers of the spares that the array had when it was served last.
+    pub spares: BTreeSet<String>,
     /// The event that the server starts, to be reported before everything else. People see for themselves that they
     /// have started it.
     pub beginning: Option<Told>,
@@ -54,7 +57,8 @@ impl Remembering {
                 keeper: Some(Arc::new(keeper)),
                 rate_bytes_per_s: remembered.rate_bytes_per_s,
                 beginning: Some(started(&remembered)),
-                notes: remembered.unread_rate.map(not_kept).into_iter().collect(),
+                spares: remembered.spares,
+                notes: remembered.unread.into_iter().map(not_kept).collect(),
             },
             Err(error) => Remembering {
                 beginning: Some(started(&Remembered::default())),
@@ -106,7 +110,8 @@ fn started(remembered: &Remembered) -> Told {
     Told::of_process(Kind::ServerStarted, text, remembered.is_cut_short)
 }
 
-fn not_kept(text: String) -> Told {
+/// The event that something is not kept across restarts; `text` says what.
+pub(super) fn not_kept(text: String) -> Told {
     Told::of_process(Kind::NotRemembered, text, true)
 }
 

@@ -193,6 +193,44 @@ fn an_alert_that_a_killed_server_could_not_send_is_sent_by_the_next() {
     server.stop();
 }
 
+/// Nothing uses a spare, so nobody else would notice that it is gone.
+#[test]
+fn a_spare_that_is_gone_when_the_array_is_served_again_is_told_of_once() {
+    let name = "a_spare_that_is_gone_when_the_array_is_served_again_is_told_of_once";
+    let Some(mut rig) = Rig::new(name) else {
+        return;
+    };
+    rig.settings("degraded_after_s = 0", &rig.notes("calls"));
+    let kept = rig
+        .bed
+        .path(&format!("fullstripe/arrays/{}/settings.json", rig.uuid));
+    let knows_a_spare = |kept: &PathBuf| {
+        let text = fs::read_to_string(kept).unwrap_or_default();
+        let all: Value = serde_json::from_str(&text).unwrap_or_default();
+        all["spares"].as_array().is_some_and(|all| all.len() == 1)
+    };
+    let server = rig.serve().start();
+    server.order(&["add-spare", rig.device(3)]).ok();
+    rig.wait_until("the spare is kept", &server, || knows_a_spare(&kept));
+    server.stop();
+    // It notes whose it is, and is there again.
+    let server = rig.serve().start();
+    server.wait_event("drive-taken", "was a spare of this array before", 10);
+    std::thread::sleep(Duration::from_secs(6));
+    assert!(knows_a_spare(&kept), "{:#?}", server.events());
+    server.stop();
+    drop(rig.loops.pop());
+    let server = rig.serve().start();
+    server.wait_event("spare-missing", "the array has no other spare", 20);
+    rig.wait_until("the alert is sent", &server, || rig.mails().len() == 1);
+    assert!(!knows_a_spare(&kept));
+    server.stop();
+    let server = rig.serve().start();
+    std::thread::sleep(Duration::from_secs(6));
+    server.stop();
+    assert_eq!(rig.noted("calls"), ["spare-missing"]);
+}
+
 #[test]
 fn changed_alerts_count_after_a_reload_and_a_mistake_changes_nothing() {
     let Some(rig) = Rig::new("changed_alerts_count_after_a_reload_and_a_mistake_changes_nothing")

@@ -43,6 +43,7 @@ impl Bench {
             rebuild: true,
             adopts_empty: false,
             spares: Vec::new(),
+            spares_come_within: PATIENCE,
         };
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = told.clone();

@@ -17,6 +17,7 @@ use crate::events::Told;
 use crate::runtime::lock;
 use anyhow::{Context, Result, anyhow};
 use container::state_folder::of_array;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -37,13 +38,21 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// How often it is checked whether the thread has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// An order to store the limit of background work, and where to send the result.
-type KeepRate = (u64, Sender<Result<()>>);
+/// What is to be stored for the next start.
+enum ToKeep {
+    /// The limit of background work, in bytes of each member per second.
+    Rate(u64),
+    /// The serial numbers of the array's spares.
+    Spares(BTreeSet<String>),
+}
+
+/// An order to store something, and where to send the result.
+type Order = (ToKeep, Sender<Result<()>>);
 
 /// The handle of the thread. When dropped, it waits at most a second for the thread to write what is left.
 #[derive(Debug)]
 pub struct Keeper {
-    orders: Mutex<Sender<KeepRate>>,
+    orders: Mutex<Sender<Order>>,
     finishing: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -53,8 +62,10 @@ pub struct Keeper {
 pub struct Remembered {
     /// The limit of background work, if one was ordered: bytes of each member per second, 0 for none.
     pub rate_bytes_per_s: Option<u64>,
-    /// Why the limit could not be read.
-    pub unread_rate: Option<String>,
+    /// The serial numbers of the spares that the array had when it was served last.
+    pub spares: BTreeSet<String>,
+    /// Why the limit or the spares could not be read.
+    pub unread: BTreeSet<String>,
     /// The server before did not end in order.
     pub is_cut_short: bool,
 }
@@ -114,8 +125,20 @@ impl Keeper {
     /// # Errors
     /// One sentence: why it is not stored.
     pub fn keep_rate(&self, bytes_per_s: u64) -> Result<()> {
+        self.keep(ToKeep::Rate(bytes_per_s))
+    }
+
+    /// Stores the serial numbers of the array's spares for the next start.
+    ///
+    /// # Errors
+    /// As [`Keeper::keep_rate`].
+    pub fn keep_spares(&self, serials: BTreeSet<String>) -> Result<()> {
+        self.keep(ToKeep::Spares(serials))
+    }
+
+    fn keep(&self, what: ToKeep) -> Result<()> {
         let (answer, answered) = channel();
-        let sent = lock(&self.orders).send((bytes_per_s, answer));
+        let sent = lock(&self.orders).send((what, answer));
         sent.map_err(|_| anyhow!("the thread that keeps settings has ended"))?;
         if let Some(thread) = &*lock(&self.thread) {
             thread.thread().unpark();
@@ -150,10 +173,15 @@ type Found = (Remembered, super::event_file::Earlier);
 fn open(folder: &Path) -> Result<(EventFile, std::fs::File, Found)> {
     let claimed = claim(folder)?;
     let (file, earlier) = EventFile::open(folder).with_context(|| NAME.to_owned())?;
-    let rate = Settings::within(folder).rate_bytes_per_s();
+    let settings = Settings::within(folder);
+    let (rate, spares) = (settings.rate_bytes_per_s(), settings.spares());
+    let errors = [rate.as_ref().err(), spares.as_ref().err()];
     let remembered = Remembered {
-        rate_bytes_per_s: rate.as_ref().copied().unwrap_or_default(),
-        unread_rate: rate.err().map(|error| format!("{error:#}")),
+        unread: (errors.into_iter().flatten())
+            .map(|error| format!("{error:#}"))
+            .collect(),
+        rate_bytes_per_s: rate.unwrap_or_default(),
+        spares: spares.unwrap_or_default(),
         is_cut_short: earlier.is_cut_short,
     };
     Ok((file, claimed, (remembered, earlier)))
@@ -188,13 +216,17 @@ impl Writing {
         }
     }
 
-    fn run(mut self, orders: &Receiver<KeepRate>, finishing: &AtomicBool) {
+    fn run(mut self, orders: &Receiver<Order>, finishing: &AtomicBool) {
         loop {
             // Read before the orders: an order given before the end must still be carried out.
             let is_last = finishing.load(Ordering::Acquire);
-            for (bytes_per_s, answer) in orders.try_iter() {
+            for (what, answer) in orders.try_iter() {
+                let kept = match what {
+                    ToKeep::Rate(bytes_per_s) => self.settings.keep_rate(bytes_per_s),
+                    ToKeep::Spares(serials) => self.settings.keep_spares(&serials),
+                };
                 // If the receiver is gone, its order has timed out and was answered as unknown.
-                let _ = answer.send(self.settings.keep_rate(bytes_per_s));
+                let _ = answer.send(kept);
             }
             if is_last {
                 while self.write_some() {}

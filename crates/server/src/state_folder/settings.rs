@@ -1,10 +1,12 @@
-//! Settings that an operator has made for later starts too, in a small file: `{"rate_bytes_per_s": 209715200}`.
+//! What later starts are to know besides events, in a small file: the limit of background work that an operator has set, and the
+//! serial numbers of the array's spares, as in `{"rate_bytes_per_s": 209715200, "spares": ["S3X9NX0M404137"]}`.
 //!
 //! The file is replaced by a new one. Fields that a newer version has put into it are kept.
 
 use super::write_whole;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +15,7 @@ pub const NAME: &str = "settings.json";
 /// A longer file was not written by this program.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 const RATE: &str = "rate_bytes_per_s";
+const SPARES: &str = "spares";
 
 /// The file of one array.
 #[derive(Clone, Debug)]
@@ -48,8 +51,33 @@ impl Settings {
     /// # Errors
     /// The file cannot be read, understood or written; then it is left as it was.
     pub fn keep_rate(&self, bytes_per_s: u64) -> Result<()> {
+        self.keep(RATE, bytes_per_s.into())
+    }
+
+    /// The serial numbers of the spares that the array had when they were stored last.
+    ///
+    /// # Errors
+    /// The file cannot be read or understood.
+    pub fn spares(&self) -> Result<BTreeSet<String>> {
+        let Some(spares) = self.read()?.remove(SPARES) else {
+            return Ok(BTreeSet::new());
+        };
+        let shown = self.path.display();
+        serde_json::from_value(spares)
+            .with_context(|| format!("{shown}: {SPARES} is no list of serial numbers"))
+    }
+
+    /// Stores the serial numbers of the array's spares.
+    ///
+    /// # Errors
+    /// The file cannot be read, understood or written; then it is left as it was.
+    pub fn keep_spares(&self, serials: &BTreeSet<String>) -> Result<()> {
+        self.keep(SPARES, serials.iter().cloned().collect())
+    }
+
+    fn keep(&self, name: &str, value: Value) -> Result<()> {
         let mut all = self.read()?;
-        all.insert(RATE.to_owned(), bytes_per_s.into());
+        all.insert(name.to_owned(), value);
         let text = serde_json::to_string_pretty(&all)? + "\n";
         write_whole(&self.path, text.as_bytes())
             .with_context(|| format!("cannot write {}", self.path.display()))
@@ -91,6 +119,26 @@ mod tests {
         let text = std::fs::read_to_string(&settings.path).unwrap();
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["colour"]["of"][0], "doors", "{text}");
+    }
+
+    #[test]
+    fn spares_are_kept_beside_a_rate() {
+        let folder = TempDir::new().unwrap();
+        let settings = Settings::within(folder.path());
+        let serials = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        assert_eq!(settings.spares().unwrap(), serials(&[]));
+        settings.keep_spares(&serials(&["S1", "S2"])).unwrap();
+        settings.keep_rate(7).unwrap();
+        assert_eq!(settings.spares().unwrap(), serials(&["S1", "S2"]));
+        settings.keep_spares(&serials(&[])).unwrap();
+        assert_eq!(settings.spares().unwrap(), serials(&[]));
+        assert_eq!(settings.rate_bytes_per_s().unwrap(), Some(7));
+        std::fs::write(&settings.path, "{\"spares\": [3]}").unwrap();
+        let error = settings.spares().unwrap_err().to_string();
+        assert!(
+            error.ends_with("spares is no list of serial numbers"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -31,6 +31,8 @@ use std::time::{Duration, Instant};
 /// How long an array that cannot start stays so, beyond the time that its members are waited for, until that is told. Enclosures
 /// and drivers that are slow take less than a minute.
 const TOLD_AFTER: Duration = Duration::from_secs(60);
+/// A spare that is there is taken a second or two after the start, also of an array that does not wait for members.
+const SPARES_COME_WITHIN: Duration = Duration::from_secs(5);
 
 /// An array of the settings file.
 pub(super) struct Array {
@@ -289,6 +291,8 @@ impl Array {
             rebuild: settings.auto_rebuild,
             adopts_empty: settings.same_bay == SameBay::Adopt,
             spares: settings.spares.iter().filter(is_missing).cloned().collect(),
+            spares_come_within: SPARES_COME_WITHIN
+                .max(Duration::from_secs(settings.degraded_after_s)),
         }
     }
 

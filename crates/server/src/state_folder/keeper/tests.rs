@@ -175,7 +175,7 @@ fn a_folder_that_cannot_be_had_is_an_error_and_a_bad_rate_is_not() {
     drop(begun);
     std::fs::write(of_array(folder.path(), UUID).join("settings.json"), "{").unwrap();
     let begun = begin(&folder).unwrap();
-    let unread = begun.remembered.unread_rate.clone().unwrap();
+    let unread = begun.remembered.unread.first().unwrap().clone();
     assert!(
         unread.contains("settings.json is no JSON object"),
         "{unread}"
