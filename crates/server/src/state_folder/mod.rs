@@ -4,7 +4,7 @@
 //! ```text
 //! events            what has happened (`event_file`)
 //! alerts.json       alerts that have not arrived yet (`alerting`)
-//! settings.json     what an operator has set for later starts too (`settings`)
+//! settings.json     what an operator has set for later starts too, and the array's spares (`settings`)
 //! ```
 //!
 //! None of it is needed to serve an array, or used to decide what is on the drives: without these files the array is
