@@ -15,7 +15,7 @@ target/mutants/results.json, and with --write in outcomes.json in this folder, s
             the newest commits first: this shows a test that has become weaker (for CI, whose test lane also runs these
             tests without any change; here they are only built then)
 --first     only the fast tests of the mutant's own crate; mutants that they do not notice are printed and stay untried
---seconds N ends this long after the tests have been built, and judges what was tried
+--seconds N ends this long after the tests have been built, and judges what was tried; with --draw, the first is tried all the same
 --shard K/N every N-th mutant of the set, from the K-th on (1/N is the first)
 --crate, --only  mutants of one crate; mutants whose name contains TEXT (whether in the set or not)
 --again     only mutants that survived before or were not tried
@@ -342,7 +342,12 @@ def main():
     if mutants and not arguments.write:
         first = [TESTS[crate][0] for crate in dict.fromkeys(mutant["package"] for mutant in mutants)]
         check_baseline(first, builds_only=arguments.draw)
-        tried = run(mutants, results, time.monotonic() + arguments.seconds, 1 if arguments.first else None)
+        end, rounds = time.monotonic() + arguments.seconds, 1 if arguments.first else None
+        if arguments.draw:
+            # One of them is tried however slow the machine is: with none, the run has shown nothing.
+            tried = run(mutants[:1], results, time.monotonic() + BUILD_SECONDS + TEST_SECONDS, rounds)
+            mutants = mutants[1:]
+        tried |= run(mutants, results, end, rounds)
     if arguments.write:
         clean_tree.require()
         write_down(everything, results)
