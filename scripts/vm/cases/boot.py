@@ -127,7 +127,7 @@ def reboot(what, times):
             for words in ("resync", "corrected parity"):
                 has(bench, words, there=False)
         bench.run(IDENTIFIED + f"\nmemory_without_io $(systemctl show -P MainPID {SERVICE})" + NOT_HIBERNATED)
-        return f"mounted and clean at every boot, {times} of them"
+        return f"mounted and clean after each reboot ({times})"
     return run
 
 

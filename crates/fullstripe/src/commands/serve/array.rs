@@ -31,7 +31,8 @@ use std::time::{Duration, Instant};
 /// How long an array that cannot start stays so, beyond the time that its members are waited for, until that is told. Enclosures
 /// and drivers that are slow take less than a minute.
 const TOLD_AFTER: Duration = Duration::from_secs(60);
-/// A spare that is there is taken a second or two after the start, also of an array that does not wait for members.
+/// Before a spare counts as missing it has at least so long to come: one that is there is taken a second or two after the start, also
+/// where `degraded_after_s` is 0.
 const SPARES_COME_WITHIN: Duration = Duration::from_secs(5);
 
 /// An array of the settings file.

@@ -175,7 +175,9 @@ fn a_folder_that_cannot_be_had_is_an_error_and_a_bad_rate_is_not() {
     drop(begun);
     std::fs::write(of_array(folder.path(), UUID).join("settings.json"), "{").unwrap();
     let begun = begin(&folder).unwrap();
-    let unread = begun.remembered.unread.first().unwrap().clone();
+    let unread = &begun.remembered.unread;
+    assert_eq!(unread.len(), 1, "the file is one, whatever it is asked for");
+    let unread = unread.first().unwrap();
     assert!(
         unread.contains("settings.json is no JSON object"),
         "{unread}"
