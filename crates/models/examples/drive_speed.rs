@@ -5,8 +5,8 @@
 //! ```
 
 // The module holds more loads than this example uses.
-#[allow(dead_code)]
-#[path = "../tests/support/mod.rs"]
+#[allow(dead_code, unused_imports)]
+#[path = "../tests/all/support/mod.rs"]
 mod support;
 
 use models::drive::{Command, Operation, State};

@@ -20,8 +20,8 @@ use virtual_time::timing::{Place, Timing};
 
 const MS: u64 = 1_000_000;
 const CHUNK_BYTES: u64 = 128 << 10;
-const PROFILE: &str = include_str!("../../../profiles/stacks/md-2018.toml");
-const PLATFORM: &str = include_str!("../../../profiles/platforms/s2600wft-8170.toml");
+const PROFILE: &str = include_str!("../../../../profiles/stacks/md-2018.toml");
+const PLATFORM: &str = include_str!("../../../../profiles/platforms/s2600wft-8170.toml");
 
 /// A command to a member: the member, whether it is a write, its first byte, its length in bytes.
 type Command = (usize, bool, u64, u64);

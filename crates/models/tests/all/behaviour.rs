@@ -1,14 +1,10 @@
 //! The model with the P4510's profile: states, sizes, mixes, and in which direction each constant changes a figure.
 
-// No test file uses the whole module.
-#[allow(dead_code)]
-mod support;
-
+use crate::support::{Arrivals, Load, LoadResult, closed_loop, drive_of, family, open_loop};
 use models::drive::{Command, Completion, Drive, Operation, State};
 use models::profile::{Family, Profile};
 use models::tables::Tables;
 use repeatable::random::mix;
-use support::{Arrivals, Load, LoadResult, closed_loop, drive_of, family, open_loop};
 
 fn member(id: &str) -> Profile {
     family()

@@ -17,10 +17,10 @@ use timed::stacks::fullstripe::Fullstripe;
 use timed::stacks::none::NoRaid;
 
 const MS: u64 = 1_000_000;
-const DRIVE: &str = include_str!("../../../profiles/drives/p4510.toml");
-const X16: &str = include_str!("../../../profiles/platforms/s2600wft-6154-x16.toml");
-const X8: &str = include_str!("../../../profiles/platforms/s2600wft-6154-x8.toml");
-const LINUX_4_13: &str = include_str!("../../../profiles/hosts/linux-4.13.toml");
+const DRIVE: &str = include_str!("../../../../profiles/drives/p4510.toml");
+const X16: &str = include_str!("../../../../profiles/platforms/s2600wft-6154-x16.toml");
+const X8: &str = include_str!("../../../../profiles/platforms/s2600wft-6154-x8.toml");
+const LINUX_4_13: &str = include_str!("../../../../profiles/hosts/linux-4.13.toml");
 
 fn graph(text: &str) -> Graph {
     let machine: Machine = toml::from_str(text).expect("a platform");

@@ -1,14 +1,10 @@
 //! The drive model against queueing theory and conservation laws, whose results do not depend on its code.
 
-// No test file uses the whole module.
-#[allow(dead_code)]
-mod support;
-
+use crate::support::{Arrivals, Load, closed_loop, drive_of, family, open_loop};
 use models::drive::{Command, Drive, Operation, State};
 use models::port::Port;
 use models::profile::Profile;
 use models::stalls::Component;
-use support::{Arrivals, Load, closed_loop, drive_of, family, open_loop};
 
 const SERVICE_NS: u64 = 50_000;
 const SEEDS: u64 = 5;

@@ -1,14 +1,10 @@
 //! Platforms and hosts: shared links, sources of numbers, and the messages about wrong numbers.
 
-// No test file uses the whole module.
-#[allow(dead_code)]
-mod support;
-
-#[path = "platform/hosts.rs"]
 mod hosts;
-#[path = "platform/rules.rs"]
 mod rules;
 
+use crate::support::claims::{claims, wrong_rows};
+use crate::support::family;
 use models::host::{Completion, HostFile};
 use models::md::MdFile;
 use models::platform::fabric::CommandWay;
@@ -16,7 +12,6 @@ use models::platform::{Buffers, DriveLink, Graph, Machine, Platform};
 use models::port::Port;
 use models::tables::Tables;
 use std::path::Path;
-use support::claims::{claims, wrong_rows};
 
 const PLATFORMS: [&str; 5] = [
     "s2600wft-6154-x16",
@@ -235,7 +230,7 @@ fn bytes_are_conserved() {
 #[test]
 fn a_drive_behind_the_appliance_is_as_it_is_alone() {
     use models::drive::{Command, Drive, Operation, State};
-    let profile = support::family().member("p4510-8tb").unwrap();
+    let profile = family().member("p4510-8tb").unwrap();
     for (operation, length_bytes) in [
         (Operation::Read, 4096),
         (Operation::Write, 4096),

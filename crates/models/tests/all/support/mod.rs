@@ -3,8 +3,6 @@
 pub mod claims;
 
 use models::drive::{Drive, State};
-// No test file uses all of them.
-#[allow(unused_imports)]
 pub use models::fit::loads::{Arrivals, Load, LoadResult, closed_loop, open_loop};
 use models::profile::{Family, Profile};
 use std::path::Path;

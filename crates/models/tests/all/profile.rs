@@ -1,15 +1,11 @@
 //! The P4510's profile: sources of numbers, counts of constants, and the messages about wrong numbers.
 
-// No test file uses the whole module.
-#[allow(dead_code)]
-mod support;
-
+use crate::support::claims::{claims, wrong_rows};
+use crate::support::{Load, closed_loop, drive_of, family, profile_text};
 use models::profile::{Family, Use};
 use models::tables::Tables;
 use repeatable::random::Stream;
 use std::collections::BTreeMap;
-use support::claims::{claims, wrong_rows};
-use support::{family, profile_text};
 
 /// All figures of a profile that cite a row whose use does not allow that.
 fn wrong_sources(family: &Family, uses: &BTreeMap<String, String>) -> Vec<String> {
@@ -167,9 +163,9 @@ fn any_number_makes_a_drive_or_a_sentence() {
                 .value = value;
             for id in ["p4510-1tb", "p4510-8tb"] {
                 if let Ok(profile) = family.member(id) {
-                    let mut drive = support::drive_of(&profile, models::drive::State::Steady);
-                    let load = support::Load::random(50, 2, 2);
-                    support::closed_loop(&mut drive, load, 0, 1);
+                    let mut drive = drive_of(&profile, models::drive::State::Steady);
+                    let load = Load::random(50, 2, 2);
+                    closed_loop(&mut drive, load, 0, 1);
                     drives += 1;
                 }
             }
@@ -217,9 +213,9 @@ fn changed_files_make_a_drive_or_an_error_and_never_a_panic() {
         parsed += 1;
         for member in &family.members {
             if let Ok(profile) = family.member(&member.id) {
-                let mut drive = support::drive_of(&profile, models::drive::State::Steady);
-                let load = support::Load::random(50, 2, 2);
-                support::closed_loop(&mut drive, load, 0, 1);
+                let mut drive = drive_of(&profile, models::drive::State::Steady);
+                let load = Load::random(50, 2, 2);
+                closed_loop(&mut drive, load, 0, 1);
                 drives += 1;
             }
         }

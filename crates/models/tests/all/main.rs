@@ -1,0 +1,9 @@
+//! The models' tests from outside, in one program, so that shared code is compiled and linked once.
+//!
+//! Run one module's tests with `cargo test -p models --test all NAME::`.
+
+mod behaviour;
+mod oracles;
+mod platform;
+mod profile;
+mod support;
