@@ -211,32 +211,13 @@ impl World for MemoryWorld {
     }
 
     fn xor(&mut self, target: Buffer, length_bytes: u32, sources: impl Iterator<Item = Segment>) {
-        let mut sum = vec![0u8; length_bytes as usize];
         let mut shared = self.shared.borrow_mut();
-        for source in sources {
-            let from = source.buffer.0 as usize;
-            for (into, byte) in sum
-                .iter_mut()
-                .zip(&shared.memory[from..from + length_bytes as usize])
-            {
-                *into ^= byte;
-            }
-        }
+        let sum = sum_of(&shared.memory, length_bytes, sources);
         shared.memory[target.0 as usize..][..length_bytes as usize].copy_from_slice(&sum);
     }
 
     fn xor_is_zero(&mut self, length_bytes: u32, sources: impl Iterator<Item = Segment>) -> bool {
-        let mut sum = vec![0u8; length_bytes as usize];
-        let shared = self.shared.borrow();
-        for source in sources {
-            let from = source.buffer.0 as usize;
-            for (into, byte) in sum
-                .iter_mut()
-                .zip(&shared.memory[from..from + length_bytes as usize])
-            {
-                *into ^= byte;
-            }
-        }
+        let sum = sum_of(&self.shared.borrow().memory, length_bytes, sources);
         sum.iter().all(|&byte| byte == 0)
     }
 
@@ -342,4 +323,22 @@ impl World for MemoryWorld {
     fn submit(&mut self) {}
 
     fn wait(&mut self, _until: Option<Nanos>) {}
+}
+
+/// The exclusive or of the sources' bytes, word by word: byte by byte it takes a third of the time of a flood.
+fn sum_of(memory: &[u8], length_bytes: u32, sources: impl Iterator<Item = Segment>) -> Vec<u8> {
+    let mut sum = vec![0u8; length_bytes as usize];
+    for source in sources {
+        let bytes = &memory[source.buffer.0 as usize..][..length_bytes as usize];
+        let (words, rest) = sum.as_chunks_mut::<8>();
+        let (others, other_rest) = bytes.as_chunks::<8>();
+        for (word, other) in words.iter_mut().zip(others) {
+            *word = (u64::from_ne_bytes(*word) ^ u64::from_ne_bytes(*other)).to_ne_bytes();
+        }
+        assert!(
+            rest.is_empty() && other_rest.is_empty(),
+            "{length_bytes} bytes are not whole words"
+        );
+    }
+    sum
 }
