@@ -8,6 +8,7 @@
 #   - no file names a folder of one particular machine
 #   - no file is larger than 512 KiB
 #   - files of the engine neither import nor call each other in a circle (circles.py)
+#   - every planted bug has a sentence, and a patch that applies (planted/main.py)
 #   - every dependency has its reason in deny.toml; data-path crates do not depend on frameworks
 #
 # Checks the files that git tracks or would add. Prints each finding as 'file:line: what, what to do'.
@@ -165,6 +166,7 @@ use_toolchain
     check_reasons
     check_data_path
     python3 scripts/circles.py
+    python3 scripts/planted/main.py --patches
 } >"$findings"
 
 if [[ -s $findings ]]; then

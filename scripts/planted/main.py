@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants bugs one by one and shows which test of a crate and which history of faults finds each.
 
-usage: scripts/planted.sh [--quick [--build]] [--seeds N] [--most N] [--write FILE] [--renew BUG] [BUG...]
+usage: scripts/planted.sh [--patches] [--quick [--build]] [--seeds N] [--most N] [--write FILE] [--renew BUG] [BUG...]
 
 Each bug is a patch in scripts/planted/patches, and a sentence in scripts/planted/crate. All patches are applied to one
 copy of the source, and one build serves all bugs; an environment variable selects the bug that is active. A patch that
@@ -15,6 +15,8 @@ document's table names for a bug runs first.
 of them without a bug too. If that no longer finds the bug (the test has another name, histories are drawn
 differently), all tests run, and at most N histories. With --build it ends when what it runs is built. What it runs is built
 as `make test` builds it, which has built most of it already: optimising takes longer than so few histories.
+
+--patches only sees that each bug has a sentence and a patch that applies.
 
 Prints the table; the last line is 'N passed, N failed'. The exit code is 1 if a bug is found by nothing.
 """
@@ -365,6 +367,7 @@ def table(rows, rules):
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
+    parser.add_argument("--patches", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--build", action="store_true")
     parser.add_argument("--seeds", type=int, default=240)
@@ -383,6 +386,9 @@ def main():
     without = sorted(set(rules) ^ {patch.stem for patch in PATCHES.glob("*.patch")} - {arguments.renew})
     if without and without != [arguments.renew]:
         sys.exit(f"error: {without[0]} has a sentence or a patch, and not the other")
+    if arguments.patches:
+        with_bugs(list(rules))
+        return 0
     unknown = [bug for bug in [*arguments.bugs, *filter(None, [arguments.renew])] if bug not in rules]
     if unknown:
         sys.exit(f"error: {unknown[0]} is no bug; scripts/planted/crate/src/lib.rs has the list")
