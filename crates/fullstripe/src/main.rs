@@ -71,6 +71,8 @@ enum Command {
     Bench(commands::bench::BenchArgs),
     /// Test the engine in virtual time against every kind of drive failure
     Sim(commands::sim::SimArgs),
+    /// List, show and compare drives that are on sale, with the source of each figure
+    Drive(commands::drive::DriveArgs),
     /// Plan an array: predict its performance on a platform, and what limits it
     Plan(commands::plan::PlanArgs),
     /// Predict the performance of the setups in a file, in virtual time
@@ -179,6 +181,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Metadata(args) => commands::metadata::run(&args),
         Command::Bench(args) => commands::bench::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        Command::Drive(args) => commands::drive::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Predict(args) => commands::predict::run(&args),
         Command::Claims(args) => commands::claims::run(&args),

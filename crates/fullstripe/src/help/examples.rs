@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 42] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 45] = [
     (
         "create",
         &[
@@ -342,6 +342,27 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 42] = [
     (
         "predict",
         &[("fullstripe predict plan.toml", "the points of this file")],
+    ),
+    (
+        "drive list",
+        &[(
+            "fullstripe drive list --class qlc --at-least 15",
+            "drives with four bits a cell and 15 TB or more",
+        )],
+    ),
+    (
+        "drive show",
+        &[(
+            "fullstripe drive show p4510-2tb",
+            "each figure, and the document that gives it",
+        )],
+    ),
+    (
+        "drive compare",
+        &[(
+            "fullstripe drive compare p4510-2tb p4510-8tb",
+            "what four times the flash makes faster",
+        )],
     ),
     (
         "demo",

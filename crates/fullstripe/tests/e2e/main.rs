@@ -8,6 +8,7 @@ mod bitmap;
 mod bundle;
 mod common;
 mod counting;
+mod drive;
 mod faults;
 mod filesystems;
 mod handing_over;

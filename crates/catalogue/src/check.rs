@@ -1,0 +1,199 @@
+//! Refuses a family that cannot be true, and names the figures that contradict each other.
+
+use crate::SCHEMA;
+use crate::sheet::{Class, Drive, Family, Figure, Rating, Source};
+use models::document::Refusal;
+use std::collections::BTreeSet;
+
+/// Bytes that a PCIe lane carries in a second after its line code, in 10⁶, by generation (PCI Express Base Specification:
+/// 2.5 and 5 GT/s with 8b/10b, from 8 GT/s on with 128b/130b).
+const LANE_MB_S: [f64; 5] = [250.0, 500.0, 984.6, 1969.2, 3938.5];
+/// Makers round, and count their random and their sequential loads separately: Optane drives are sold with writes of 4 KiB
+/// that amount to 2.4 % more than their sequential writes.
+const ROUNDING: f64 = 1.05;
+
+/// A latency of 4 KiB reads, in microseconds, below which a figure has another unit or the drive another class: no drive of the
+/// class in the catalogue is as fast.
+fn least_read_us(class: Class) -> f64 {
+    match class {
+        Class::Optane => 5.0,
+        Class::Slc => 20.0,
+        Class::Mlc => 30.0,
+        Class::Tlc => 40.0,
+        Class::Qlc => 60.0,
+    }
+}
+
+/// Checks a family of `file`.
+///
+/// # Errors
+/// What no family can be, or what two of its figures contradict: one sentence with both figures.
+pub fn family(file: &str, family: &Family) -> Result<(), Refusal> {
+    let refuse = |key: &str, rule: String| Err(Refusal::new(file, key, rule));
+    if family.schema != SCHEMA {
+        let rule = format!("is {}; this program knows {SCHEMA}", family.schema);
+        return refuse("schema", rule);
+    }
+    let mut ids = BTreeSet::new();
+    for source in &family.sources {
+        if !ids.insert(source.id.as_str()) {
+            return refuse("source.id", format!("\"{}\" is given twice", source.id));
+        }
+        if let Some((key, rule)) = wrong(source) {
+            return refuse(&format!("source \"{}\".{key}", source.id), rule);
+        }
+    }
+    if family.drives.is_empty() {
+        return refuse("drive", "is missing: a family has at least one".to_string());
+    }
+    let mut cited = BTreeSet::new();
+    for (key, figure) in figures(family) {
+        for (_, source) in figure.said() {
+            if !ids.contains(source) {
+                return refuse(
+                    &key,
+                    format!("names the source \"{source}\", which is not in the file"),
+                );
+            }
+            cited.insert(source);
+        }
+    }
+    if let Some(unused) = ids.difference(&cited).next() {
+        return refuse(
+            "source",
+            format!("\"{unused}\" is the source of no figure: remove it"),
+        );
+    }
+    let link_mb_s = link(file, family)?;
+    for drive in &family.drives {
+        if let Some((key, rule)) = contradiction(family.class, link_mb_s, drive) {
+            return refuse(&format!("drive \"{}\".{key}", drive.id), rule);
+        }
+    }
+    Ok(())
+}
+
+/// Every figure of a family with its key.
+fn figures(family: &Family) -> impl Iterator<Item = (String, &Figure)> {
+    let link = [
+        ("generation".to_string(), &family.generation),
+        ("lanes".to_string(), &family.lanes),
+    ];
+    let drives = family.drives.iter().flat_map(|drive| {
+        let ratings = drive.ratings.iter();
+        ratings.map(|(rating, figure)| (format!("drive \"{}\".{rating}", drive.id), figure))
+    });
+    link.into_iter().chain(drives)
+}
+
+/// What is wrong with a source: the key, and the rest of a sentence.
+fn wrong(source: &Source) -> Option<(&'static str, String)> {
+    if source.title.trim().is_empty() {
+        return Some(("title", "is empty".to_string()));
+    }
+    if !source.address.starts_with("https://") && !source.address.starts_with("http://") {
+        return Some((
+            "address",
+            format!("is \"{}\", not an http or https address", source.address),
+        ));
+    }
+    let is_known = source.date != "unknown";
+    if is_known && !is_date(&source.date) {
+        let rule = format!(
+            "is \"{}\": give YYYY, YYYY-MM, YYYY-MM-DD or \"unknown\"",
+            source.date
+        );
+        return Some(("date", rule));
+    }
+    None
+}
+
+/// Whether a text is a year, a month or a day.
+fn is_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_number = |part: &str, digits: usize, range: std::ops::RangeInclusive<u32>| {
+        part.len() == digits && part.parse().is_ok_and(|number| range.contains(&number))
+    };
+    let [year, rest @ ..] = parts.as_slice() else {
+        return false;
+    };
+    let ranges = [1..=12, 1..=31];
+    is_number(year, 4, 1990..=2100)
+        && rest.len() <= ranges.len()
+        && rest
+            .iter()
+            .zip(ranges)
+            .all(|(part, range)| is_number(part, 2, range))
+}
+
+/// What the link carries in a second, in 10⁶ bytes.
+fn link(file: &str, family: &Family) -> Result<f64, Refusal> {
+    let generation = family.generation.high();
+    let lane_mb_s = LANE_MB_S
+        .iter()
+        .zip(1u8..)
+        .find(|(_, known)| f64::from(*known) == generation);
+    let Some((lane_mb_s, _)) = lane_mb_s else {
+        let rule = format!("is {generation}; drives have 1 to {}", LANE_MB_S.len());
+        return Err(Refusal::new(file, "generation", rule));
+    };
+    let lanes = family.lanes.high();
+    if ![1.0, 2.0, 4.0, 8.0, 16.0].contains(&lanes) {
+        let rule = format!("is {lanes}; drives have 1, 2, 4, 8 or 16");
+        return Err(Refusal::new(file, "lanes", rule));
+    }
+    Ok(lane_mb_s * lanes)
+}
+
+/// The first contradiction within a drive's figures: the key, and the rest of a sentence.
+fn contradiction(class: Class, link_mb_s: f64, drive: &Drive) -> Option<(Rating, String)> {
+    let low = |rating| drive.ratings.get(&rating).map(Figure::low);
+    if low(Rating::CapacityGb).is_none() {
+        return Some((Rating::CapacityGb, "is missing".to_string()));
+    }
+    for (random, sequential) in [
+        (Rating::ReadKiops, Rating::ReadMbS),
+        (Rating::WriteKiops, Rating::WriteMbS),
+    ] {
+        let random_mb_s = low(random).map(|kiops| (kiops, kiops * 4.096));
+        let most = drive.ratings.get(&sequential).map(Figure::high);
+        if let (Some((kiops, mb_s)), Some(most)) = (random_mb_s, most)
+            && mb_s > most * ROUNDING
+        {
+            let rule = format!(
+                "is {kiops}, which with 4 KiB each is {mb_s:.0} MB/s; but {sequential} is {most}"
+            );
+            return Some((random, rule));
+        }
+        if let Some((kiops, mb_s)) = random_mb_s
+            && mb_s > link_mb_s
+        {
+            let rule = format!(
+                "is {kiops}, which with 4 KiB each is {mb_s:.0} MB/s; but the link carries {link_mb_s:.0}"
+            );
+            return Some((random, rule));
+        }
+        if let Some(mb_s) = low(sequential)
+            && mb_s > link_mb_s
+        {
+            let rule = format!("is {mb_s}; but the link carries {link_mb_s:.0}");
+            return Some((sequential, rule));
+        }
+    }
+    if let Some(us) = low(Rating::ReadUs)
+        && us < least_read_us(class)
+    {
+        let rule = format!(
+            "is {us}; but class is {class}, and the fastest such drives take more than {}",
+            least_read_us(class)
+        );
+        return Some((Rating::ReadUs, rule));
+    }
+    if let (Some(idle), Some(active)) = (low(Rating::IdleW), drive.ratings.get(&Rating::ActiveW))
+        && idle > active.high()
+    {
+        let rule = format!("is {idle}; but {} is {}", Rating::ActiveW, active.high());
+        return Some((Rating::IdleW, rule));
+    }
+    None
+}

@@ -1,0 +1,61 @@
+//! `drive`: the drives of the catalogue ([`catalogue`]), what their sources say, and how they compare.
+
+mod compare;
+mod list;
+mod report;
+mod show;
+
+use anyhow::Result;
+use catalogue::sheet::{Class, Purpose};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use std::process::ExitCode;
+
+/// Arguments of `drive`.
+#[derive(Args, Debug)]
+pub struct DriveArgs {
+    #[command(subcommand)]
+    command: DriveCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum DriveCommand {
+    /// List the drives of the catalogue
+    List(list::ListArgs),
+    /// Show what is known of drives, with the source of each figure
+    Show(show::ShowArgs),
+    /// Show the figures of several drives side by side
+    Compare(compare::CompareArgs),
+}
+
+/// Runs `drive`.
+///
+/// # Errors
+/// There is no such drive, or standard output cannot be written.
+pub fn run(args: &DriveArgs) -> Result<ExitCode> {
+    match &args.command {
+        DriveCommand::List(args) => list::run(args)?,
+        DriveCommand::Show(args) => show::run(args)?,
+        DriveCommand::Compare(args) => compare::run(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn classes() -> impl TypedValueParser<Value = Class> {
+    one_of(Class::ALL)
+}
+
+fn purposes() -> impl TypedValueParser<Value = Purpose> {
+    one_of(Purpose::ALL)
+}
+
+/// The value whose word is given.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [(T, &'static str)],
+) -> impl TypedValueParser<Value = T> {
+    let words = all.iter().map(|(_, word)| *word);
+    PossibleValuesParser::new(words).map(|word| {
+        let found = all.iter().find(|(_, known)| *known == word);
+        found.expect("one of the possible values").0
+    })
+}

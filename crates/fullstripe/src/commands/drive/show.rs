@@ -1,0 +1,121 @@
+//! `drive show`: every figure of a drive with its source.
+
+use super::report::{self, DrivesReport};
+use crate::terminal::Paper;
+use crate::terminal::print::{print_json, print_text};
+use crate::terminal::table::{Give, table};
+use anyhow::Result;
+use catalogue::sheet::{Figure, Rating, Source};
+use catalogue::{Catalogue, Entry};
+use clap::Args;
+use std::fmt::Write as _;
+
+/// Arguments of `drive show`.
+#[derive(Args, Debug)]
+pub struct ShowArgs {
+    /// Drives, as `drive list` names them.
+    #[arg(value_name = "ID", required = true)]
+    ids: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `drive show`.
+///
+/// # Errors
+/// There is no such drive, or standard output cannot be written.
+pub fn run(args: &ShowArgs) -> Result<()> {
+    let catalogue = Catalogue::built_in();
+    let ids = args.ids.iter();
+    let entries: Vec<Entry> = ids
+        .map(|id| catalogue.with_id(id))
+        .collect::<Result<_, _>>()?;
+    if args.json {
+        return print_json(&DrivesReport::of(entries));
+    }
+    let columns = Paper::output().columns;
+    let texts: Vec<String> = entries.iter().map(|entry| text(*entry, columns)).collect();
+    print_text(&texts.join("\n"))
+}
+
+fn text(entry: Entry, columns: Option<usize>) -> String {
+    let Entry { family, drive } = entry;
+    let mut text = format!(
+        "{}: {}, {}, {}, PCIe {}, {}\n",
+        drive.id,
+        family.name,
+        report::capacity(entry),
+        family.class,
+        report::link(entry),
+        family.purpose
+    );
+    let mut rows = vec![["FIGURE", "VALUE", "SOURCE"].map(str::to_owned).to_vec()];
+    for (rating, figure) in &drive.ratings {
+        rows.extend(lines(*rating, figure));
+    }
+    text += &table(2, &rows, &[], columns);
+    let ratings = Rating::ALL.iter();
+    let absent: Vec<&str> = ratings
+        .filter(|(rating, _)| !drive.ratings.contains_key(rating))
+        .map(|(_, word)| *word)
+        .collect();
+    if !absent.is_empty() {
+        let _ = writeln!(text, "  no source gives {}", words::and(&absent));
+    }
+    let note = report::note_on_bursts([entry]);
+    if !note.is_empty() {
+        let _ = write!(text, "  {note}");
+    }
+    text.push_str("Sources:\n");
+    text += &table(
+        2,
+        &sources(entry),
+        &[Give::Stay, Give::Stay, Give::Stay, Give::Fold, Give::Stay],
+        columns,
+    );
+    let plan = if report::has_profile(entry) {
+        format!("fullstripe plan --drive {} plans arrays of it.\n", drive.id)
+    } else {
+        "It has no profile, so `plan` does not know it.\n".to_owned()
+    };
+    text + &plan
+}
+
+/// A line for each value of a figure.
+fn lines(rating: Rating, figure: &Figure) -> Vec<Vec<String>> {
+    let mark = if figure.is_burst { "*" } else { "" };
+    let line = |(value, source): (f64, &str)| {
+        vec![
+            rating.word().to_owned(),
+            format!("{}{mark}", report::number(value)),
+            source.to_owned(),
+        ]
+    };
+    figure.said().map(line).collect()
+}
+
+/// The sources that the drive's figures cite, in the order of the file.
+fn sources(entry: Entry) -> Vec<Vec<String>> {
+    let Entry { family, drive } = entry;
+    let mut rows = vec![
+        ["SOURCE", "KIND", "DATE", "TITLE", "ADDRESS"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    let is_cited = |source: &&Source| {
+        let figures = drive.ratings.values();
+        let mut figures = figures.chain([&family.generation, &family.lanes]);
+        figures.any(|figure| figure.said().any(|(_, id)| id == source.id))
+    };
+    rows.extend(family.sources.iter().filter(is_cited).map(|source| {
+        vec![
+            source.id.clone(),
+            source.kind.to_string(),
+            source.date.clone(),
+            source.title.clone(),
+            source.address.clone(),
+        ]
+    }));
+    rows
+}
