@@ -7,6 +7,7 @@ use crate::files::{add_drive, add_platform};
 use crate::predict::library::Library;
 use crate::predict::point::STACKS;
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use catalogue::Catalogue;
 use lab::schema::configuration::{Configuration, State};
 use lab::schema::document::{Refusal, check_version, read};
 use lab::schema::nearest::nearest;
@@ -321,6 +322,12 @@ fn is_modelled(question: &Question, library: &Library) -> Result<()> {
     };
     if let Reference::Id(id) = Reference::from(question.drive.clone()) {
         let drives: Vec<&str> = library.drives().collect();
+        ensure!(
+            drives.contains(&id.as_str()) || Catalogue::built_in().with_id(&id).is_err(),
+            "--drive \"{id}\" is in the catalogue (fullstripe drive show {id}) but has no profile, which a plan needs; drives \
+             that have one: {}",
+            drives.join(", ")
+        );
         known("--drive", &id, &drives, &drives)?;
     }
     if let Reference::Id(id) = Reference::from(question.platform.clone()) {

@@ -157,6 +157,17 @@ fn what_makes_no_sense_is_a_sentence() {
 }
 
 #[test]
+fn a_drive_of_the_catalogue_without_a_profile_is_known_as_such() {
+    let words = "plan --drive samsung-pm9a3-3.84tb --platform s2600wft-6154-x8";
+    let refused = asked(&question(words).unwrap(), &mut Library::default());
+    assert_eq!(
+        refused.err().expect("no profile").to_string(),
+        "--drive \"samsung-pm9a3-3.84tb\" is in the catalogue (fullstripe drive show samsung-pm9a3-3.84tb) but has no \
+         profile, which a plan needs; drives that have one: p4510-1tb, p4510-2tb, p4510-4tb, p4510-8tb"
+    );
+}
+
+#[test]
 fn a_sweep_leaves_out_what_a_level_cannot_be_made_of() {
     let sweep = ask("--level 10 --sweep count=1..8,chunk=16k..64k").expect("a sweep");
     let varied: Vec<_> = sweep.cases.iter().map(|case| case.varied.clone()).collect();
