@@ -7,6 +7,7 @@ mod show;
 
 use anyhow::Result;
 use catalogue::sheet::{Class, Purpose};
+use catalogue::{Catalogue, Entry};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
@@ -39,6 +40,15 @@ pub fn run(args: &DriveArgs) -> Result<ExitCode> {
         DriveCommand::Compare(args) => compare::run(args)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The drives with these ids.
+///
+/// # Errors
+/// One of them is not in the catalogue.
+fn entries<'a>(catalogue: &'a Catalogue, ids: &[String]) -> Result<Vec<Entry<'a>>> {
+    let found = ids.iter().map(|id| catalogue.with_id(id));
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 fn classes() -> impl TypedValueParser<Value = Class> {

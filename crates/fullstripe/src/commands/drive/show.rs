@@ -27,10 +27,7 @@ pub struct ShowArgs {
 /// There is no such drive, or standard output cannot be written.
 pub fn run(args: &ShowArgs) -> Result<()> {
     let catalogue = Catalogue::built_in();
-    let ids = args.ids.iter();
-    let entries: Vec<Entry> = ids
-        .map(|id| catalogue.with_id(id))
-        .collect::<Result<_, _>>()?;
+    let entries = super::entries(&catalogue, &args.ids)?;
     if args.json {
         return print_json(&DrivesReport::of(entries));
     }
