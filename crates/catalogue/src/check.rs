@@ -3,11 +3,11 @@
 use crate::SCHEMA;
 use crate::sheet::{Class, Drive, Family, Figure, Rating, Source};
 use models::document::Refusal;
+use models::port::raw_bytes_per_s;
 use std::collections::BTreeSet;
 
-/// Bytes that a PCIe lane carries in a second after its line code, in 10⁶, by generation (PCI Express Base Specification:
-/// 2.5 and 5 GT/s with 8b/10b, from 8 GT/s on with 128b/130b).
-const LANE_MB_S: [f64; 5] = [250.0, 500.0, 984.6, 1969.2, 3938.5];
+/// PCIe generations of NVMe drives.
+const GENERATIONS: [f64; 4] = [3.0, 4.0, 5.0, 6.0];
 /// Makers round, and count their random and their sequential loads separately: Optane drives are sold with writes of 4 KiB
 /// that amount to 2.4 % more than their sequential writes.
 const ROUNDING: f64 = 1.05;
@@ -129,20 +129,16 @@ fn is_date(text: &str) -> bool {
 /// What the link carries in a second, in 10⁶ bytes.
 fn link(file: &str, family: &Family) -> Result<f64, Refusal> {
     let generation = family.generation.high();
-    let lane_mb_s = LANE_MB_S
-        .iter()
-        .zip(1u8..)
-        .find(|(_, known)| f64::from(*known) == generation);
-    let Some((lane_mb_s, _)) = lane_mb_s else {
-        let rule = format!("is {generation}; drives have 1 to {}", LANE_MB_S.len());
+    if !GENERATIONS.contains(&generation) {
+        let rule = format!("is {generation}; drives have 3 to 6");
         return Err(Refusal::new(file, "generation", rule));
-    };
+    }
     let lanes = family.lanes.high();
     if ![1.0, 2.0, 4.0, 8.0, 16.0].contains(&lanes) {
         let rule = format!("is {lanes}; drives have 1, 2, 4, 8 or 16");
         return Err(Refusal::new(file, "lanes", rule));
     }
-    Ok(lane_mb_s * lanes)
+    Ok(raw_bytes_per_s(lanes as u64, generation as u64) as f64 / 1e6)
 }
 
 /// The first contradiction within a drive's figures: the key, and the rest of a sentence.

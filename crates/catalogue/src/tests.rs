@@ -128,7 +128,7 @@ fn a_sheet_that_contradicts_itself_names_both_figures() {
         (
             "generation = { value = 4",
             "generation = { value = 7",
-            "generation is 7; drives have 1 to 5",
+            "generation is 7; drives have 3 to 6",
         ),
         (
             "lanes = { value = 4",
