@@ -46,7 +46,7 @@ def chosen(options, kind):
 def asked_for(options):
     if options.story:
         return [case for case in all_cases() if case.group == "story"]
-    cases = all_cases() if options.long else short_cases()
+    cases = all_cases() if options.long else short_cases(options.turn)
     words = options.only.split(",") if options.only else []
     cases = [case for case in cases if not case.by_name or any(case.group in word for word in words)]
     if options.system:
@@ -107,6 +107,7 @@ def parser_of_options():
     parser = argparse.ArgumentParser(prog="vm", description=__doc__.splitlines()[0])
     parser.add_argument("--binary", help="the fullstripe program to test, if not the one that scripts/build.sh makes for this machine type")
     parser.add_argument("--long", action="store_true", help="all cases")
+    parser.add_argument("--turn", type=int, help="of the cases that run without --long, only those of every time and those of this turn")
     parser.add_argument("--only", help="cases whose group and name contain all of these comma-separated words")
     parser.add_argument("--system", choices=["small", "debian"],
                         help="only cases on machines of this kind: with nothing but what a case needs, or a Debian with systemd")
