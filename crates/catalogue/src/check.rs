@@ -1,11 +1,14 @@
 //! Refuses a family that cannot be true, and names the figures that contradict each other.
 
 use crate::SCHEMA;
+use crate::prior;
 use crate::sheet::{Class, Drive, Family, Figure, Rating, Source};
 use models::document::Refusal;
 use models::port::raw_bytes_per_s;
 use std::collections::BTreeSet;
 
+/// Stands for an address or a date that a source does not have.
+pub const UNKNOWN: &str = "unknown";
 /// PCIe generations of NVMe drives.
 const GENERATIONS: [f64; 4] = [3.0, 4.0, 5.0, 6.0];
 /// Makers round, and count their random and their sequential loads separately: Optane drives are sold with writes of 4 KiB
@@ -64,6 +67,7 @@ pub fn family(file: &str, family: &Family) -> Result<(), Refusal> {
             format!("\"{unused}\" is the source of no figure: remove it"),
         );
     }
+    prior::check(file, &family.priors)?;
     let link_mb_s = link(file, family)?;
     for drive in &family.drives {
         if let Some((key, rule)) = contradiction(family.class, link_mb_s, drive) {
@@ -91,16 +95,19 @@ fn wrong(source: &Source) -> Option<(&'static str, String)> {
     if source.title.trim().is_empty() {
         return Some(("title", "is empty".to_string()));
     }
-    if !source.address.starts_with("https://") && !source.address.starts_with("http://") {
-        return Some((
-            "address",
-            format!("is \"{}\", not an http or https address", source.address),
-        ));
-    }
-    let is_known = source.date != "unknown";
-    if is_known && !is_date(&source.date) {
+    let is_address = ["https://", "http://"]
+        .iter()
+        .any(|scheme| source.address.starts_with(scheme));
+    if !is_address && source.address != UNKNOWN {
         let rule = format!(
-            "is \"{}\": give YYYY, YYYY-MM, YYYY-MM-DD or \"unknown\"",
+            "is \"{}\": give an http or https address, or \"{UNKNOWN}\"",
+            source.address
+        );
+        return Some(("address", rule));
+    }
+    if source.date != UNKNOWN && !is_date(&source.date) {
+        let rule = format!(
+            "is \"{}\": give YYYY, YYYY-MM, YYYY-MM-DD or \"{UNKNOWN}\"",
             source.date
         );
         return Some(("date", rule));

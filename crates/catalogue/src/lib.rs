@@ -2,18 +2,29 @@
 //!
 //! A file of `profiles/catalogue` describes a family of drives ([`sheet`]). Each figure names its source, and each source is
 //! the maker's document ("sheet") or the press's, a seller's or another's ("reported"), with title, address and date. Nothing
-//! is computed or fitted here: what no source says is absent, sources that disagree make a range, and a figure that holds
+//! is computed or fitted in the files: what no source says is absent, sources that disagree make a range, and a figure that holds
 //! for a while only is marked as a burst.
 //!
-//! [`check`] refuses a family that contradicts itself, [`Catalogue`] finds drives, and [`filter`] chooses among them. How a
-//! drive behaves beyond its sheet is the matter of the profiles in [`models::library`].
+//! [`check`] refuses a family that contradicts itself, [`Catalogue`] finds drives, and [`filter`] chooses among them.
+//!
+//! How a drive behaves beyond its sheet is known of those that have a profile in [`models::library`]. For the others, [`prior`] has
+//! what is usual of such drives, [`draw`] draws from it, and [`profile`] makes a profile of a sheet and a draw. A drive that is
+//! not in the catalogue is [`given`] by a user and [`written`] as a file of the same form.
 
 pub mod check;
+pub mod draw;
 pub mod filter;
+pub mod given;
+pub mod prior;
+pub mod profile;
 pub mod sheet;
+pub mod written;
 
 use models::document::{Refusal, read};
+use models::library::{path_and_id, which};
 use models::nearest::nearest;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use sheet::{Drive, Family};
 use std::collections::BTreeMap;
 
@@ -119,6 +130,35 @@ impl Catalogue {
             Refusal::new("profiles/catalogue", format!("\"{id}\""), rule)
         })
     }
+}
+
+/// The family that a user's file describes, and the place of the drive that `name` (`PATH`, or `PATH#ID`) means; `text` is the
+/// content of the file.
+///
+/// # Errors
+/// The text is not a family, contradicts itself, or does not say which drive is meant: one sentence with file and key.
+pub fn in_file(name: &str, text: &str) -> Result<(Family, usize), Refusal> {
+    let (file, id) = path_and_id(name);
+    let family: Family = read(file, text)?;
+    check::family(file, &family)?;
+    let ids: Vec<&str> = family
+        .drives
+        .iter()
+        .map(|drive| drive.id.as_str())
+        .collect();
+    let place = which(file, "drive", id, &ids)?;
+    Ok((family, place))
+}
+
+/// Whether a user's file of a drive is a data sheet; otherwise it is a profile ([`models::profile`]).
+#[must_use]
+pub fn is_sheet(text: &str) -> bool {
+    /// The list that only a data sheet has.
+    #[derive(Deserialize)]
+    struct Outline {
+        drive: Option<IgnoredAny>,
+    }
+    read::<Outline>("", text).is_ok_and(|outline| outline.drive.is_some())
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@
 //! write_mb_s = { value = 5000, source = "brief", burst = true }
 //! ```
 
+use crate::prior::{Prior, Range};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,6 +54,9 @@ pub struct Family {
     /// The drives.
     #[serde(rename = "drive")]
     pub drives: Vec<Drive>,
+    /// What is usual of these drives, where it is known better than of all drives of their kind.
+    #[serde(default)]
+    pub priors: BTreeMap<Prior, Range>,
 }
 
 impl Family {
@@ -73,7 +77,7 @@ pub struct Source {
     pub kind: Kind,
     /// Its title.
     pub title: String,
-    /// Where it was found: an http or https address.
+    /// Where it was found: an http or https address; "unknown" only outside of the catalogue.
     pub address: String,
     /// Its date, `YYYY`, `YYYY-MM` or `YYYY-MM-DD`; "unknown" if it states none.
     pub date: String,
@@ -137,6 +141,7 @@ macro_rules! words_of {
         })+
     };
 }
+pub(crate) use words_of;
 
 words_of! {
     Kind { Sheet => "sheet", Reported => "reported" }
@@ -217,6 +222,15 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// What one source says.
+    #[must_use]
+    pub fn one(value: f64, source: &str, is_burst: bool) -> Figure {
+        Figure {
+            said: vec![(value, source.to_owned())],
+            is_burst,
+        }
+    }
+
     /// The values and the id of the source of each.
     pub fn said(&self) -> impl Iterator<Item = (f64, &str)> {
         self.said

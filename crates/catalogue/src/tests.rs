@@ -84,7 +84,7 @@ fn a_number_without_a_source_is_refused() {
         (
             "address = \"https://example.com/e1.pdf\"",
             "address = \"my shelf\"",
-            "e1.toml: source \"brief\".address is \"my shelf\", not an http or https address",
+            "e1.toml: source \"brief\".address is \"my shelf\": give an http or https address, or \"unknown\"",
         ),
         (
             "\"2023-08\"",
@@ -231,6 +231,9 @@ fn the_catalogue_has_what_it_promises() {
         };
         assert!(id.chars().all(is_plain), "{id}");
         assert!(!family.name.is_empty() && !family.maker.is_empty(), "{id}");
+        for source in &family.sources {
+            assert_ne!(source.address, check::UNKNOWN, "{id}: {}", source.id);
+        }
     }
 }
 

@@ -71,24 +71,39 @@ pub fn with_id(id: &str) -> Result<Profile, Refusal> {
 pub fn in_file(name: &str, text: &str) -> Result<Profile, Refusal> {
     let (file, id) = path_and_id(name);
     let family: Family = read(file, text)?;
-    let ids = || family.members.iter().map(|member| member.id.as_str());
-    let id = match (id, family.members.as_slice()) {
-        (Some(id), _) if ids().any(|known| known == id) => id,
-        (Some(id), _) => {
-            let rule = format!("has no \"{id}\"; nearest: {}", nearest(id, ids()));
-            return Err(Refusal::new(file, "member", rule));
-        }
-        (None, [only]) => only.id.as_str(),
+    let ids: Vec<&str> = family
+        .members
+        .iter()
+        .map(|member| member.id.as_str())
+        .collect();
+    let id = ids[which(file, "member", id, &ids)?];
+    checked(file, &family, id)
+}
+
+/// The place of the drive that is meant among the `ids` of a file's list `key`: the one called `id`, or the only one.
+///
+/// # Errors
+///
+/// If there is no such drive, or several and no id.
+pub fn which(file: &str, key: &str, id: Option<&str>, ids: &[&str]) -> Result<usize, Refusal> {
+    match (id, ids) {
+        (Some(id), _) => ids.iter().position(|known| *known == id).ok_or_else(|| {
+            let rule = format!(
+                "has no \"{id}\"; nearest: {}",
+                nearest(id, ids.iter().copied())
+            );
+            Refusal::new(file, key, rule)
+        }),
+        (None, [_]) => Ok(0),
         (None, several) => {
             let rule = format!(
                 "describes {} drives: name one, like \"{file}#{}\"",
                 several.len(),
-                ids().next().unwrap_or("ID")
+                several.first().unwrap_or(&"ID")
             );
-            return Err(Refusal::new(file, "member", rule));
+            Err(Refusal::new(file, key, rule))
         }
-    };
-    checked(file, &family, id)
+    }
 }
 
 fn checked(file: &str, family: &Family, id: &str) -> Result<Profile, Refusal> {

@@ -1,25 +1,49 @@
 //! Drives and platforms that a configuration names by file path.
 
 use crate::predict::library::Library;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use catalogue::Catalogue;
 use lab::schema::configuration::Configuration;
 use lab::schema::setup::Reference;
 use models::library::path_and_id;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Adds a drive if it is named by file; the path is relative to `folder`.
+/// Adds a drive if it is named by file, or by an id of the catalogue without a profile; the path is relative to `folder`.
 ///
 /// # Errors
-/// If the file cannot be read, or describes no such drive.
+/// If the file cannot be read, describes no such drive, or lacks figures that a plan needs.
 pub fn add_drive(library: &mut Library, folder: &Path, drive: &Reference) -> Result<()> {
-    let Reference::File(reference) = drive else {
-        return Ok(());
+    let reference = match drive {
+        Reference::File(reference) => reference,
+        Reference::Id(id) if library.drives().any(|known| known == id) => return Ok(()),
+        Reference::Id(id) => return add_from_catalogue(library, id),
     };
     let path = folder.join(path_and_id(reference).0);
     let text = std::fs::read_to_string(&path);
     let text = text.with_context(|| format!("cannot read the drive {}", path.display()))?;
     library.add_file(reference, &text)?;
+    Ok(())
+}
+
+/// Adds a drive of the catalogue by its data sheet, in place of a profile; nothing if the catalogue does not have it.
+///
+/// # Errors
+/// The sheet lacks figures that a plan needs.
+pub fn add_from_catalogue(library: &mut Library, id: &str) -> Result<()> {
+    let catalogue = Catalogue::built_in();
+    let Ok(entry) = catalogue.with_id(id) else {
+        return Ok(());
+    };
+    let missing = catalogue::profile::missing(entry.drive);
+    let words: Vec<&str> = missing.iter().map(|rating| rating.word()).collect();
+    ensure!(
+        missing.is_empty(),
+        "the catalogue has no {} of {id}, which a plan needs: \"fullstripe drive new\" with \"--like {id}\" and what is missing \
+         makes a file for --drive",
+        words::and(&words)
+    );
+    library.add_sheet(id, "profiles/catalogue", entry)?;
     Ok(())
 }
 

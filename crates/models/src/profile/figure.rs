@@ -8,11 +8,27 @@ use serde::{Deserialize, Serialize};
 pub enum Use {
     /// A specification, or computed from specifications alone.
     S,
+    /// What the press, a seller or another than the maker says.
+    #[serde(rename = "reported")]
+    Reported,
     /// Fitted to published results that may be used for fitting; it counts as a fitted constant.
     C,
     /// The usual value of such a drive, taken from another source and never fitted.
     #[serde(rename = "prior")]
     Prior,
+}
+
+impl Use {
+    /// The word for it in lists of figures.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Use::S => "sheet",
+            Use::Reported => "reported",
+            Use::C => "fitted",
+            Use::Prior => "prior",
+        }
+    }
 }
 
 /// One number of a profile. Its unit is the last word of its key.

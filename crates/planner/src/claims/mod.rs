@@ -8,7 +8,9 @@ pub mod orderings;
 pub mod report;
 mod rules;
 
+use crate::files::add_from_catalogue;
 use crate::predict::Virtual;
+use crate::predict::library::Library;
 use crate::predict::limits::Depth;
 use crate::predict::many::{Answered, Wanted};
 use crate::work::{Watch, Work};
@@ -35,6 +37,8 @@ pub struct Choice {
     pub mechanisms: bool,
     /// Whether to run long enough for the 99.999th percentile.
     pub deep: bool,
+    /// Whether drives that have a profile are predicted from their data sheets in the catalogue instead.
+    pub from_sheets: bool,
 }
 
 /// The publications that are scored; all if the choice names none.
@@ -74,6 +78,15 @@ fn by_point(questions: &Questions, answered: &Answered) -> Answers {
     answer_all(questions, &mut look_up)
 }
 
+/// Puts the usual drive of each data sheet in the place of the profiles.
+fn use_sheets(library: &mut Library) -> Result<()> {
+    let drives: Vec<String> = library.drives().map(str::to_owned).collect();
+    for drive in drives {
+        add_from_catalogue(library, &drive)?;
+    }
+    Ok(())
+}
+
 /// Scores the claims.
 ///
 /// # Errors
@@ -84,11 +97,14 @@ pub fn scored(choice: &Choice, work: Work, watch: &dyn Watch) -> Result<ScoreRep
     let uses = choice.only.map_or(all.to_vec(), |only| vec![only]);
     let book = whole.only(&seeds(choice, &questions)?, &uses);
     let questions = book.needed(&questions);
-    let predictor = Virtual {
+    let mut predictor = Virtual {
         deep: choice.deep,
         limits: Depth::First,
         ..Virtual::default()
     };
+    if choice.from_sheets {
+        use_sheets(&mut predictor.library)?;
+    }
     let answered = work.answer(&predictor, &wanted(&questions), watch).0;
     let answers = by_point(&questions, &answered);
     let calculated = answer_all(&questions, &mut Calculator::of_claims(&whole));

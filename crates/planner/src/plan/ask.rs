@@ -3,7 +3,7 @@
 
 use super::left_out::{LeftOut, USUAL_LEVELS, reasons, sorted_out};
 use super::sweep::{Sweep, Variation};
-use crate::files::{add_drive, add_platform};
+use crate::files::{add_drive, add_from_catalogue, add_platform};
 use crate::predict::library::Library;
 use crate::predict::point::STACKS;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -27,6 +27,8 @@ const REBUILD_RATES_MB_S: [u32; 4] = [50, 200, 500, 0];
 pub struct Question {
     /// The drives, all alike: an id, or a profile (PATH or PATH#ID).
     pub drive: String,
+    /// Whether the plan is made from the drive's data sheet in the catalogue although there is a profile of it.
+    pub from_sheet: bool,
     /// Number of drives.
     pub count: u32,
     /// RAID levels; if empty, those of the usual levels that are possible with so many drives.
@@ -59,6 +61,8 @@ pub struct Question {
     pub compare: Option<PathBuf>,
     /// What a sweep varies.
     pub sweep: Option<Sweep>,
+    /// Whether the report lists the figures that it was computed from, with their sources.
+    pub provenance: bool,
 }
 
 /// The loads that are asked for: a file of loads, one load, or a small suite.
@@ -301,10 +305,10 @@ fn others(path: &Path, library: &mut Library) -> Result<Vec<(String, Setup)>> {
     check_version(&file, setups.schema)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     for (name, setup) in &setups.setup {
+        add_drive(library, folder, &setup.drive)?;
         setup.check(&library.catalogue()).map_err(|broken| {
             Refusal::new(&file, format!("setup.{name}.{}", broken.key), broken.rule)
         })?;
-        add_drive(library, folder, &setup.drive)?;
         add_platform(library, folder, &setup.platform)?;
     }
     Ok(setups.setup.into_iter().collect())
@@ -322,12 +326,6 @@ fn is_modelled(question: &Question, library: &Library) -> Result<()> {
     };
     if let Reference::Id(id) = Reference::from(question.drive.clone()) {
         let drives: Vec<&str> = library.drives().collect();
-        ensure!(
-            drives.contains(&id.as_str()) || Catalogue::built_in().with_id(&id).is_err(),
-            "--drive \"{id}\" is in the catalogue (fullstripe drive show {id}) but has no profile, which a plan needs; drives \
-             that have one: {}",
-            drives.join(", ")
-        );
         known("--drive", &id, &drives, &drives)?;
     }
     if let Reference::Id(id) = Reference::from(question.platform.clone()) {
@@ -366,6 +364,10 @@ fn usual_state(op: Operation) -> State {
 /// If something is unknown, malformed or impossible: one sentence that names the option or file, the key and the rule.
 pub fn asked(question: &Question, library: &mut Library) -> Result<Asked> {
     let here = Path::new("");
+    if question.from_sheet {
+        Catalogue::built_in().with_id(&question.drive)?;
+        add_from_catalogue(library, &question.drive)?;
+    }
     add_drive(library, here, &Reference::from(question.drive.clone()))?;
     add_platform(library, here, &Reference::from(question.platform.clone()))?;
     is_modelled(question, library)?;

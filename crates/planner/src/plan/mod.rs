@@ -3,9 +3,10 @@
 //! [`ask`] turns a question (with a file of loads and a plan to compare with) into configurations. [`crate::predict`]
 //! runs them in virtual time, the engine itself included. [`ideal`] adds the prediction of a plain calculator. `notes`
 //! says where a plan goes beyond what was ever measured, [`left_out`] what is impossible, and [`stripes`] where RAID 5
-//! reads before it writes. [`report`] is the whole plan, and [`sweep`] is for a range of values.
+//! reads before it writes. [`bands`] has the ranges of figures where a drive is known from its data sheet only. [`report`] is the whole plan, and [`sweep`] is for a range of values.
 
 pub mod ask;
+pub mod bands;
 pub mod ideal;
 pub mod left_out;
 mod notes;
@@ -14,11 +15,13 @@ pub mod stripes;
 pub mod sweep;
 
 use crate::predict::Virtual;
+use crate::predict::library::Library;
 use crate::predict::limits::Depth;
 use crate::predict::many::Wanted;
+use crate::provenance::Known;
 use crate::work::{Watch, Work};
 use anyhow::{Result, bail};
-use ask::{Asked, Question, asked};
+use ask::{Asked, Case, Question, asked};
 use lab::schema::metric::{Metric, Statistic};
 use report::PlannedReport;
 use std::collections::BTreeSet;
@@ -54,17 +57,36 @@ pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<Planne
         ..Virtual::default()
     };
     let Asked { cases, left_out } = asked(question, &mut predictor.library)?;
-    let every = cases
-        .iter()
-        .map(|case| (case.configuration.clone(), wanted()));
-    let every: Wanted = every.collect();
+    let every = cases.iter().flat_map(|case| {
+        let drawn = bands::drawn(&case.configuration, &predictor.library);
+        std::iter::once(case.configuration.clone()).chain(drawn)
+    });
+    let every: Wanted = every.map(|one| (one, wanted())).collect();
     let (answered, took_s) = work.answer(&predictor, &every, watch);
-    if let [only] = every.keys().collect::<Vec<_>>().as_slice()
-        && let Some(Err(missing)) = answered.get(only)
+    if let [only] = cases.as_slice()
+        && let Some(Err(missing)) = answered.get(&only.configuration)
     {
         bail!("{}", missing.reason);
     }
     let mut report = PlannedReport::new(&cases, &answered, &predictor.library, took_s);
     report.left_out = left_out;
+    if question.provenance {
+        report.provenance = provenance(&cases, &predictor.library);
+    }
     Ok(report)
+}
+
+/// The figures that all cases are computed from, each once.
+fn provenance(cases: &[Case], library: &Library) -> Vec<Known> {
+    let mut all: Vec<Known> = Vec::new();
+    for case in cases {
+        let figures = library.provenance(&case.configuration.setup);
+        let known: BTreeSet<String> = all.iter().map(|known| known.of.clone()).collect();
+        all.extend(
+            figures
+                .into_iter()
+                .filter(|figure| !known.contains(&figure.of)),
+        );
+    }
+    all
 }

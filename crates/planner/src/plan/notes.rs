@@ -1,6 +1,7 @@
 //! Where a plan goes beyond what was ever measured. The frozen claims say for which configurations results have been
 //! published. The published values are not used here.
 
+use catalogue::draw::DRAWS;
 use lab::claims::book::{Questions, frozen};
 use lab::schema::configuration::Configuration;
 use lab::workload::Workload;
@@ -24,8 +25,9 @@ impl Measured {
             .map(|question| &question.configuration)
     }
 
-    /// In which respects a configuration lies outside of what was measured, as sentences.
-    pub fn extrapolations(&self, configuration: &Configuration) -> Vec<String> {
+    /// In which respects a configuration lies outside of what was measured, as sentences. `is_drawn` says whether its drive is
+    /// known from a data sheet only.
+    pub fn extrapolations(&self, configuration: &Configuration, is_drawn: bool) -> Vec<String> {
         let Configuration {
             setup, workload, ..
         } = configuration;
@@ -52,6 +54,14 @@ impl Measured {
                 "the figures of the host {} are typical values, not measured on this machine",
                 setup.host
             ));
+        }
+        if is_drawn {
+            notes.push(format!(
+                "{drive} is known from its data sheet only: each figure is a range that holds for {} of {DRAWS} drives that the \
+                 sheet may describe (docs/planning.md)",
+                DRAWS - 2
+            ));
+            return notes;
         }
         if same_drive.is_empty() {
             notes.push(format!(

@@ -1,6 +1,7 @@
 //! A plan for programs: every point with its configuration, its figures, its limits and the ideal.
 
 use super::ask::Case;
+use super::bands::{Drawn, band};
 use super::ideal::{Ideal, ideal};
 use super::left_out::LeftOut;
 use super::notes::Measured;
@@ -9,6 +10,7 @@ use crate::predict::CoresByBook;
 use crate::predict::library::Library;
 use crate::predict::limits::Limits;
 use crate::predict::many::Answered;
+use crate::provenance::Known;
 use lab::schema::SCHEMA;
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
@@ -29,6 +31,9 @@ pub struct PlannedReport {
     /// What is not among the points, and why: levels or points of a sweep that are impossible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
+    /// The figures that the plan was computed from, with their sources, if asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provenance: Vec<Known>,
     /// How fast this machine computed the plan, now or when it was first asked for. Only this part depends on the
     /// machine.
     pub simulator: Simulator,
@@ -68,6 +73,9 @@ pub struct PlanPoint {
     pub usable_bytes: u64,
     /// Figures by name.
     pub metrics: BTreeMap<Metric, Value>,
+    /// If the drive is known from its data sheet only, the figures of each draw; those of `metrics` are of the usual drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<Drawn>,
     /// Busy cores, split by client, kernel and RAID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<CoresByBook>,
@@ -101,6 +109,7 @@ pub struct Rebuilding {
 impl PlanPoint {
     fn new(case: &Case, answered: &Answered, library: &Library, measured: &Measured) -> PlanPoint {
         let configuration = &case.configuration;
+        let is_drawn = !library.draws(&configuration.setup.drive).is_empty();
         let mut point = PlanPoint {
             setup: case.setup.clone(),
             load: case.load.clone(),
@@ -110,15 +119,18 @@ impl PlanPoint {
             seeds: Vec::new(),
             usable_bytes: 0,
             metrics: BTreeMap::new(),
+            drawn: None,
             cores: None,
             limits: None,
             ideal: ideal(configuration, library),
             rebuild: None,
             reads_before_writes: None,
-            notes: measured.extrapolations(configuration),
+            notes: measured.extrapolations(configuration, is_drawn),
         };
+        let drawn = Drawn::of(configuration, library, answered);
         match answered.get(configuration) {
-            Some(Ok(answer)) => {
+            Some(Ok(answer)) if drawn.is_ok() => {
+                point.drawn = drawn.unwrap_or_default();
                 point.seeds.clone_from(&answer.seeds);
                 point.usable_bytes = answer.size_bytes;
                 point.metrics.clone_from(&answer.summary);
@@ -133,6 +145,7 @@ impl PlanPoint {
                 });
                 point.notes.extend(answer.notes.iter().cloned());
             }
+            Some(Ok(_)) => point.notes.extend(drawn.err()),
             Some(Err(missing)) => point
                 .notes
                 .push(format!("not modelled: {}", missing.reason)),
@@ -144,6 +157,18 @@ impl PlanPoint {
     /// A figure of it.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
         self.metrics.get(&metric).map(|value| value.value)
+    }
+
+    /// The range of a figure over the draws, with the usual drive's figure; `None` if nothing was drawn.
+    pub fn band(&self, metric: Metric) -> Option<Interval> {
+        let draws = self.drawn.as_ref()?.metrics.get(&metric)?;
+        Some(band(self.figure(metric)?, draws))
+    }
+
+    /// The range of a rebuild's bytes per second over the draws; `None` if nothing was drawn, or there is no rebuild.
+    pub fn rebuild_band(&self) -> Option<Interval> {
+        let draws = &self.drawn.as_ref()?.rebuild_bytes_per_s;
+        Some(band(self.rebuild.as_ref()?.bytes_per_s, draws))
     }
 
     /// Half the width of a figure's 95 % confidence interval, as a share of the figure; `None` if it has no interval.
@@ -178,6 +203,7 @@ impl PlannedReport {
             program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
             points: points.collect(),
             left_out: Vec::new(),
+            provenance: Vec::new(),
             simulator: Simulator {
                 commands,
                 user_cpu_seconds,

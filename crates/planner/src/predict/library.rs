@@ -2,16 +2,19 @@
 //! the user's files.
 
 use super::point::STACKS;
+use crate::provenance::{Known, of_draws, of_drive, of_engine, of_file};
+use catalogue::Entry;
+use catalogue::draw::{DRAWS, Draw};
 use lab::claims::predictor::NotModelled;
 use lab::schema::catalogue::Catalogue;
 use lab::schema::document::{Refusal, read};
 use lab::schema::setup::{self, Reference, Setup};
 use models::export::{Export, ExportFile};
 use models::host::{Host, HostFile};
-use models::library;
+use models::library::{self, path_and_id};
 use models::md::MdFile;
 use models::platform::{Graph, Machine};
-use models::profile::Profile;
+use models::profile::{Family, Member, Profile};
 use std::collections::BTreeMap;
 
 /// Platforms, by file.
@@ -74,42 +77,80 @@ const UBLK: (&str, &str) = (
     include_str!("../../../../profiles/exports/ublk.toml"),
 );
 
+/// Keeps figures by what they are figures of.
+fn keep(known: &mut BTreeMap<String, Vec<Known>>, figures: Vec<Known>) {
+    if let Some(first) = figures.first() {
+        known.insert(first.of.clone(), figures);
+    }
+}
+
+/// Between the name of a drive and the number of its draw.
+const DRAW: &str = ", draw ";
+
+/// The name of a draw's profile.
+fn of_draw(drive: &Reference, number: usize) -> Reference {
+    Reference::Id(format!("{}{DRAW}{number}", drive.text()))
+}
+
 /// Drives and platforms by the name that a configuration uses, an id or a file path. Hosts are named by id only.
 #[derive(Clone, Debug)]
 pub struct Library {
     profiles: BTreeMap<String, Profile>,
+    /// Of drives that are known from a data sheet only, those that may be meant, by [`of_draw`].
+    drawn: BTreeMap<String, Vec<Profile>>,
     platforms: BTreeMap<String, Graph>,
     hosts: BTreeMap<String, Host>,
     nbd: Export,
     ublk: Export,
     /// Linux md.
     pub(super) md: MdFile,
+    /// The figures of drives, platforms and hosts, by what they are figures of.
+    known: BTreeMap<String, Vec<Known>>,
 }
 
 impl Default for Library {
     fn default() -> Library {
+        let mut known = BTreeMap::new();
         let profiles = library::all().into_iter();
+        for (file, text) in library::FAMILIES {
+            let family: Family = read(file, text).expect("a test reads every profile");
+            for Member { id, .. } in &family.members {
+                keep(&mut known, of_drive(id, &family, id));
+            }
+        }
         let platforms = PLATFORMS.map(|(file, text)| {
             let machine: Machine = read(file, text).expect("a test reads every platform");
+            let subject = format!("platform {}", machine.platform);
+            keep(&mut known, of_file(&subject, &machine));
             let graph = machine.graph().expect("a test checks every platform");
             (machine.platform, graph)
         });
         let hosts = HOSTS.map(|(file, text)| {
             let host: HostFile = read(file, text).expect("a test reads every host");
             let checked = host.host().expect("a test checks every host");
+            keep(&mut known, of_file(&format!("host {}", host.host), &host));
             (host.host, checked)
         });
         let [nbd, ublk] = [NBD, UBLK].map(|(file, text)| {
             let export: ExportFile = read(file, text).expect("a test reads every export");
+            keep(
+                &mut known,
+                of_file(&format!("export {}", export.export), &export),
+            );
             export.export().expect("a test checks every export")
         });
+        let md: MdFile = read(MD_2018.0, MD_2018.1).expect("a test reads md's file");
+        keep(&mut known, of_file(&format!("stack {}", md.stack), &md));
+        keep(&mut known, vec![of_engine()]);
         Library {
             profiles: profiles.map(|it| (it.id.clone(), it)).collect(),
+            drawn: BTreeMap::new(),
             platforms: platforms.into(),
             hosts: hosts.into(),
             nbd,
             ublk,
-            md: read(MD_2018.0, MD_2018.1).expect("a test reads md's file"),
+            md,
+            known,
         }
     }
 }
@@ -156,15 +197,65 @@ impl Library {
         catalogue
     }
 
-    /// Adds the drive that configurations call `reference` (`PATH`, or `PATH#ID`). `text` describes its family.
+    /// Adds the drive that configurations call `reference` (`PATH`, or `PATH#ID`). `text` describes its family: by a profile,
+    /// or by a data sheet.
     ///
     /// # Errors
     ///
     /// If that is not a family, has a number that no drive can have, or does not say which drive is meant.
     pub fn add_file(&mut self, reference: &str, text: &str) -> Result<(), Refusal> {
+        if catalogue::is_sheet(text) {
+            let (family, place) = catalogue::in_file(reference, text)?;
+            let drive = &family.drives[place];
+            let entry = Entry {
+                family: &family,
+                drive,
+            };
+            return self.add_sheet(reference, path_and_id(reference).0, entry);
+        }
         let profile = library::in_file(reference, text)?;
+        let family: Family = read(reference, text)?;
+        keep(&mut self.known, of_drive(reference, &family, &profile.id));
         self.profiles.insert(reference.to_owned(), profile);
         Ok(())
+    }
+
+    /// Adds the drive of a data sheet, `file`, that configurations call `name`: the usual such drive by this name, and those of
+    /// all draws by [`Library::draws`].
+    ///
+    /// # Errors
+    ///
+    /// If the sheet lacks a rate, or has a number that no drive can have.
+    pub fn add_sheet(&mut self, name: &str, file: &str, entry: Entry) -> Result<(), Refusal> {
+        let id = &entry.drive.id;
+        let family = |draw| catalogue::profile::family(file, entry, draw);
+        let profile = |family: &Family| family.member(id).expect("it has been checked");
+        let usual = family(Draw::Usual)?;
+        let drawn: Vec<Family> = (0..DRAWS)
+            .map(|number| family(Draw::Number(number)))
+            .collect::<Result<_, _>>()?;
+        keep(&mut self.known, of_draws(name, &usual, &drawn, id));
+        self.drawn
+            .insert(name.to_owned(), drawn.iter().map(profile).collect());
+        self.profiles.insert(name.to_owned(), profile(&usual));
+        Ok(())
+    }
+
+    /// The drives that may be meant by one that is known from a data sheet only, by the names of their profiles; empty for others.
+    pub fn draws(&self, drive: &Reference) -> Vec<Reference> {
+        let drawn = self.drawn.get(drive.text()).map_or(0, Vec::len);
+        (0..drawn).map(|number| of_draw(drive, number)).collect()
+    }
+
+    /// Whether this is the name of a draw, one of [`Library::draws`].
+    #[must_use]
+    pub fn is_draw(&self, drive: &Reference) -> bool {
+        self.draw(drive.text()).is_some()
+    }
+
+    fn draw(&self, name: &str) -> Option<&Profile> {
+        let (drive, number) = name.rsplit_once(DRAW)?;
+        self.drawn.get(drive)?.get(number.parse::<usize>().ok()?)
     }
 
     /// Adds the platform that configurations call `reference`. `text` is the content of the file.
@@ -176,6 +267,10 @@ impl Library {
         let machine: Machine = read(reference, text)?;
         let graph = machine.graph();
         let graph = graph.map_err(|error| Refusal::new(reference, error.key, error.rule))?;
+        keep(
+            &mut self.known,
+            of_file(&format!("platform {reference}"), &machine),
+        );
         self.platforms.insert(reference.to_owned(), graph);
         Ok(())
     }
@@ -193,6 +288,24 @@ impl Library {
         )
     }
 
+    /// The figures that a setup is computed from, with their sources: of drive, platform, host, stack and export.
+    #[must_use]
+    pub fn provenance(&self, setup: &Setup) -> Vec<Known> {
+        let export = setup.export.map(|export| match export {
+            setup::Export::Nbd => "export nbd".to_owned(),
+            setup::Export::Ublk => "export ublk".to_owned(),
+        });
+        let subjects = [
+            format!("drive {}", setup.drive.text()),
+            format!("platform {}", setup.platform.text()),
+            format!("host {}", setup.host),
+            format!("stack {}", setup.stack),
+        ];
+        let subjects = subjects.into_iter().chain(export);
+        let known = subjects.filter_map(|subject| self.known.get(&subject));
+        known.flatten().cloned().collect()
+    }
+
     /// A drive.
     ///
     /// # Errors
@@ -200,7 +313,8 @@ impl Library {
     /// If the library has no profile of it.
     pub fn profile(&self, drive: &Reference) -> Result<&Profile, NotModelled> {
         let name = drive.text();
-        self.profiles.get(name).ok_or_else(|| NotModelled {
+        let profile = self.profiles.get(name).or_else(|| self.draw(name));
+        profile.ok_or_else(|| NotModelled {
             reason: format!("there is no profile of the drive \"{name}\""),
         })
     }

@@ -157,7 +157,9 @@ impl Virtual {
             Some((*metric, Samples::Runs(values?)))
         };
         let is_short = plan.start != Start::AsPut || plan.window.from_ns <= LATE_NS;
-        let depth = if is_short {
+        // What limits the usual drive is told; draws say how far figures may differ from its.
+        let is_draw = self.library.is_draw(&configuration.setup.drive);
+        let depth = if is_short && !is_draw {
             self.limits
         } else {
             Depth::Nothing

@@ -29,6 +29,10 @@ pub struct ClaimsArgs {
     /// each number is when the number is left out of the fit. Takes minutes.
     #[arg(long, conflicts_with = "mechanisms")]
     dof: bool,
+    /// Predict drives that have a profile from their data sheets in the catalogue instead: what would have been known without
+    /// their results.
+    #[arg(long, conflicts_with_all = ["mechanisms", "dof"])]
+    from_sheets: bool,
     #[command(flatten)]
     how: HowArgs,
     /// Print JSON; it contains no times measured on this machine.
@@ -61,6 +65,7 @@ pub fn run(args: &ClaimsArgs) -> Result<ExitCode> {
         seeds: args.seed.clone(),
         mechanisms: args.mechanisms,
         deep: args.how.deep,
+        from_sheets: args.from_sheets,
     };
     let bar = PointsBar::default();
     let report = scored(&choice, args.how.work.work(), &bar)?;

@@ -102,13 +102,14 @@ fn row(entry: Entry) -> Vec<String> {
     ];
     row.extend(RATES.map(|(rating, _)| report::figure(drive.ratings.get(&rating))));
     row.push(report::who(entry).to_owned());
-    row.push(
-        if report::has_profile(entry) {
-            "yes"
-        } else {
-            "-"
-        }
-        .to_owned(),
-    );
+    let plan = match (
+        report::has_profile(entry),
+        catalogue::profile::missing(drive).is_empty(),
+    ) {
+        (true, _) => "figures",
+        (false, true) => "ranges",
+        (false, false) => "-",
+    };
+    row.push(plan.to_owned());
     row
 }

@@ -25,8 +25,10 @@ pub struct DriveReport<'a> {
     pub lanes: Said<'a>,
     /// By key; a figure that no source gives is absent.
     pub ratings: BTreeMap<Rating, Said<'a>>,
-    /// Whether there is a profile with this id, so that `plan --drive` knows the drive.
+    /// Whether there is a profile with this id, so that `plan --drive` gives figures.
     pub has_profile: bool,
+    /// Rates without which `plan --drive` cannot plan from the data sheet; empty if it can.
+    pub missing: Vec<Rating>,
 }
 
 /// A figure with the sources of its values.
@@ -72,11 +74,12 @@ impl<'a> DriveReport<'a> {
                 .map(|(rating, figure)| (*rating, said(entry, figure)))
                 .collect(),
             has_profile: has_profile(entry),
+            missing: catalogue::profile::missing(drive),
         }
     }
 }
 
-/// Whether `plan --drive` knows a drive.
+/// Whether `plan --drive` has a profile of a drive.
 pub fn has_profile(entry: Entry) -> bool {
     models::library::with_id(&entry.drive.id).is_ok()
 }

@@ -71,10 +71,17 @@ fn text(entry: Entry, columns: Option<usize>) -> String {
         &[Give::Stay, Give::Stay, Give::Stay, Give::Fold, Give::Stay],
         columns,
     );
+    let missing = catalogue::profile::missing(drive);
+    let missing: Vec<&str> = missing.iter().map(|rating| rating.word()).collect();
     let plan = if report::has_profile(entry) {
         format!("fullstripe plan --drive {} plans arrays of it.\n", drive.id)
+    } else if missing.is_empty() {
+        format!(
+            "fullstripe plan --drive {} plans arrays of it; figures are ranges, for only its data sheet is known.\n",
+            drive.id
+        )
     } else {
-        "It has no profile, so `plan` does not know it.\n".to_owned()
+        format!("Without {} there is no plan of it.\n", words::and(&missing))
     };
     text + &plan
 }

@@ -19,9 +19,12 @@ const REQUEST_BYTES: RangeInclusive<u64> = 512..=64 << 20;
 /// Arguments of `plan`.
 #[derive(Args, Debug)]
 pub struct PlanArgs {
-    /// The drives, all alike: an id, or a profile of your own (PATH or PATH#ID).
+    /// The drives, all alike: an id, or a profile or data sheet of your own (PATH or PATH#ID).
     #[arg(long)]
     pub drive: String,
+    /// Plan from the drive's data sheet in the catalogue although there is a profile of it.
+    #[arg(long)]
+    pub from_sheet: bool,
     /// Number of drives.
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub count: u32,
@@ -76,6 +79,9 @@ pub struct PlanArgs {
     /// Vary one or two of count, chunk, qd, threads, engine-cores: count=1..24,chunk=16k..256k.
     #[arg(long, value_name = "KEY=A..B")]
     pub sweep: Option<String>,
+    /// List also every figure that the plan is computed from, with its source.
+    #[arg(long)]
+    pub provenance: bool,
     #[command(flatten)]
     pub work: WorkArgs,
     /// Print JSON.
@@ -91,6 +97,7 @@ impl PlanArgs {
     pub fn question(&self) -> anyhow::Result<Question> {
         Ok(Question {
             drive: self.drive.clone(),
+            from_sheet: self.from_sheet,
             count: self.count,
             levels: self.level.clone(),
             platform: self.platform.clone(),
@@ -107,6 +114,7 @@ impl PlanArgs {
             rebuild_rates_mb_s: self.rebuild_rate.clone(),
             compare: self.compare.clone(),
             sweep: self.sweep.as_deref().map(parse_sweep).transpose()?,
+            provenance: self.provenance,
         })
     }
 }

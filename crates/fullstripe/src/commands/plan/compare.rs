@@ -4,6 +4,8 @@ use super::plot::{Bar, drawn};
 use super::text::figure;
 use crate::terminal::rows::folded;
 use lab::schema::metric::{Metric, Statistic};
+use lab::statistics::interval::Interval;
+use planner::plan::bands::band;
 use planner::plan::report::{PlanPoint, PlannedReport};
 use std::fmt::Write as _;
 use words::number;
@@ -26,7 +28,6 @@ pub fn table_of(report: &PlannedReport, columns: Option<usize>) -> String {
         let Some(ours) = same.or(mine.first()) else {
             continue;
         };
-        let ratio = ours.figure(Metric::Iops).zip(other.figure(Metric::Iops));
         let p99 = Metric::Latency(Statistic::P99);
         rows.push(vec![
             other.load.clone(),
@@ -34,10 +35,7 @@ pub fn table_of(report: &PlannedReport, columns: Option<usize>) -> String {
             other.setup.clone(),
             figure(ours, Metric::Iops),
             figure(other, Metric::Iops),
-            ratio.map_or_else(
-                || "-".to_owned(),
-                |(ours, other)| format!("{:.2}", ours / other),
-            ),
+            ratio(ours, other),
             figure(ours, p99),
             figure(other, p99),
         ]);
@@ -46,6 +44,23 @@ pub fn table_of(report: &PlannedReport, columns: Option<usize>) -> String {
         return String::new();
     }
     format!("Compared\n{}\n", folded(2, &rows, &[3, 6], columns))
+}
+
+/// How many times the requests of the other point ours serves. Draws are compared one by one: both points have the same.
+fn ratio(ours: &PlanPoint, other: &PlanPoint) -> String {
+    let figures = ours.figure(Metric::Iops).zip(other.figure(Metric::Iops));
+    let Some((mine, theirs)) = figures else {
+        return "-".to_owned();
+    };
+    let draws = |point: &PlanPoint| point.drawn.as_ref()?.metrics.get(&Metric::Iops).cloned();
+    let ratios: Vec<f64> = match (draws(ours), draws(other)) {
+        (None, None) => return format!("{:.2}", mine / theirs),
+        (Some(ours), Some(others)) => ours.iter().zip(others).map(|(a, b)| a / b).collect(),
+        (Some(ours), None) => ours.iter().map(|a| a / theirs).collect(),
+        (None, Some(others)) => others.iter().map(|b| mine / b).collect(),
+    };
+    let Interval { low, high } = band(mine / theirs, &ratios);
+    format!("{low:.2} – {high:.2}")
 }
 
 /// The metric to draw for a point: requests per second, or bytes per second if requests are large.
@@ -60,6 +75,7 @@ fn rate(point: &PlanPoint) -> Metric {
 fn bar(point: &PlanPoint) -> Bar {
     let metric = rate(point);
     let predicted = point.figure(metric).unwrap_or(0.0);
+    let told = figure(point, metric);
     let ideal = point.ideal.as_ref().map(|ideal| match metric {
         Metric::BytesPerSecond => ideal.bytes_per_s,
         _ => ideal.iops,
@@ -69,8 +85,8 @@ fn bar(point: &PlanPoint) -> Bar {
         predicted,
         ideal: ideal.unwrap_or(0.0),
         figure: match ideal {
-            Some(ideal) => format!("{} of {}", number(predicted), number(ideal)),
-            None => number(predicted),
+            Some(ideal) => format!("{told} of {}", number(ideal)),
+            None => told,
         },
         limit: point.limit(),
     }

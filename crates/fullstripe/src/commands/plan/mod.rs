@@ -1,11 +1,12 @@
 //! `plan`: predicts the performance of a number of drives on a platform, what limits it, and the next limit after that.
 //!
 //! [`args`] turns the command line into a question, [`planner::plan`] answers it; [`text`] prints the answer, with
-//! [`compare`] for two plans and [`plot`] for a sweep.
+//! [`compare`] for two plans, [`plot`] for a sweep, and [`provenance`] for where the figures come from.
 
 mod args;
 mod compare;
 mod plot;
+mod provenance;
 mod sweep;
 mod text;
 
@@ -34,6 +35,10 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
         print_text(&plot::plots(sweep, &report, Paper::output().columns))?;
     } else {
         print_text(&text::text(&report, Paper::output().columns))?;
+    }
+    if !args.json {
+        let columns = Paper::output().columns;
+        print_text(&provenance::text(&report.provenance, columns))?;
     }
     Ok(if report.is_complete() {
         ExitCode::SUCCESS

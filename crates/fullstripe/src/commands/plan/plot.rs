@@ -1,7 +1,7 @@
 //! Plots in the terminal: a bar for the predicted figure, and dots from there up to the ideal figure of a simple
 //! calculation. Draws all plots of a sweep, too.
 
-use super::text::{HANGING, notes};
+use super::text::{HANGING, figure, notes};
 use crate::terminal::fold::fold_within;
 use lab::schema::metric::Metric;
 use planner::plan::report::{PlanPoint, PlannedReport};
@@ -68,7 +68,7 @@ fn plot(sweep: &Sweep, points: &[&PlanPoint], columns: usize) -> String {
             label: what.value(point.varied[0]),
             predicted,
             ideal: point.ideal.as_ref().map_or(0.0, |ideal| ideal.iops),
-            figure: number(predicted),
+            figure: figure(point, Metric::Iops),
             limit: point.limit(),
         }
     });

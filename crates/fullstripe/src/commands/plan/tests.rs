@@ -157,14 +157,33 @@ fn what_makes_no_sense_is_a_sentence() {
 }
 
 #[test]
-fn a_drive_of_the_catalogue_without_a_profile_is_known_as_such() {
+fn a_drive_of_the_catalogue_is_drawn_from_its_data_sheet() {
     let words = "plan --drive samsung-pm9a3-3.84tb --platform s2600wft-6154-x8";
-    let refused = asked(&question(words).unwrap(), &mut Library::default());
-    assert_eq!(
-        refused.err().expect("no profile").to_string(),
-        "--drive \"samsung-pm9a3-3.84tb\" is in the catalogue (fullstripe drive show samsung-pm9a3-3.84tb) but has no \
-         profile, which a plan needs; drives that have one: p4510-1tb, p4510-2tb, p4510-4tb, p4510-8tb"
+    let mut library = Library::default();
+    let cases = asked(&question(words).unwrap(), &mut library).expect("all rates are known");
+    let drive = &cases.cases[0].configuration.setup.drive;
+    let draws = library.draws(drive);
+    assert_eq!(draws.len(), 20);
+    assert!(
+        draws
+            .iter()
+            .all(|draw| library.is_draw(draw) && library.profile(draw).is_ok())
     );
+    assert!(!library.is_draw(drive));
+
+    let known = "plan --drive p4510-2tb --platform s2600wft-6154-x8";
+    let mut library = Library::default();
+    let cases = asked(&question(known).unwrap(), &mut library).expect("it has a profile");
+    let drive = cases.cases[0].configuration.setup.drive.clone();
+    assert_eq!(library.draws(&drive), []);
+    let fitted = library.profile(&drive).expect("it is there").clone();
+    asked(
+        &question(&format!("{known} --from-sheet")).unwrap(),
+        &mut library,
+    )
+    .expect("it has a sheet");
+    assert_eq!(library.draws(&drive).len(), 20);
+    assert_ne!(library.profile(&drive), Ok(&fitted));
 }
 
 #[test]

@@ -6,10 +6,13 @@ use crate::terminal::fold::fold_within;
 use crate::terminal::rows::folded;
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::setup::{Export, Setup};
+use lab::statistics::interval::Interval;
 use lab::workload::Completion;
+use planner::plan::bands::band;
 use planner::plan::report::{PlanPoint, PlannedReport};
 use planner::plan::sweep::Sweep;
 use planner::plan::{left_out, stripes};
+use planner::predict::CoresByBook;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use words::number;
@@ -86,9 +89,37 @@ fn capacity(bytes: u64) -> String {
     }
 }
 
-/// A figure of a point in words.
+/// A figure of a point in words: its range, if the drive is known from its data sheet only.
 pub fn figure(point: &PlanPoint, metric: Metric) -> String {
-    point.figure(metric).map_or_else(|| "-".to_owned(), number)
+    match (point.band(metric), point.figure(metric)) {
+        (Some(band), _) => range(band),
+        (None, Some(figure)) => number(figure),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// A range in words; one number if both ends read alike.
+pub fn range(Interval { low, high }: Interval) -> String {
+    let (low, high) = (number(low), number(high));
+    if low == high {
+        low
+    } else {
+        format!("{low} – {high}")
+    }
+}
+
+/// A figure of the busy cores of a point in words.
+fn cores(point: &PlanPoint, of: impl Fn(&CoresByBook) -> f64) -> String {
+    let Some(cores) = &point.cores else {
+        return "-".to_owned();
+    };
+    match &point.drawn {
+        Some(drawn) => {
+            let draws: Vec<f64> = drawn.cores.iter().map(&of).collect();
+            range(band(of(cores), &draws))
+        }
+        None => number(of(cores)),
+    }
 }
 
 fn points(points: &[&PlanPoint], columns: Option<usize>) -> String {
@@ -97,12 +128,6 @@ fn points(points: &[&PlanPoint], columns: Option<usize>) -> String {
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
     for point in points {
         let latency = |statistic| figure(point, Metric::Latency(statistic));
-        let book = |of: fn(&planner::predict::CoresByBook) -> f64| {
-            point
-                .cores
-                .as_ref()
-                .map_or_else(|| "-".to_owned(), |cores| number(of(cores)))
-        };
         let ideal = point.ideal.as_ref();
         rows.push(vec![
             point.load.clone(),
@@ -112,10 +137,10 @@ fn points(points: &[&PlanPoint], columns: Option<usize>) -> String {
             latency(Statistic::Mean),
             latency(Statistic::P99),
             latency(Statistic::P99_9),
-            book(|cores| cores.client + cores.kernel + cores.raid),
-            book(|cores| cores.client),
-            book(|cores| cores.kernel),
-            book(|cores| cores.raid),
+            cores(point, |cores| cores.client + cores.kernel + cores.raid),
+            cores(point, |cores| cores.client),
+            cores(point, |cores| cores.kernel),
+            cores(point, |cores| cores.raid),
             figure(point, Metric::Watts),
             limits(point),
         ]);
@@ -128,7 +153,10 @@ fn points(points: &[&PlanPoint], columns: Option<usize>) -> String {
 fn iops(point: &PlanPoint) -> String {
     let text = figure(point, Metric::Iops);
     match point.uncertainty(Metric::Iops) {
-        Some(share) if share >= WORTH_TELLING => format!("{text} ±{:.0}%", share * 100.0),
+        // A range of draws is wider, and says enough.
+        Some(share) if point.drawn.is_none() && share >= WORTH_TELLING => {
+            format!("{text} ±{:.0}%", share * 100.0)
+        }
         _ => text,
     }
 }
@@ -158,9 +186,13 @@ fn rebuilds(report: &PlannedReport, columns: Option<usize>) -> String {
         let pace = match &point.rebuild {
             Some(rebuild) => {
                 let whole = rebuild.whole_drive_seconds;
+                let paces = point.rebuild_band();
                 [
-                    number(rebuild.bytes_per_s),
-                    whole.map_or_else(|| "never".to_owned(), duration),
+                    paces.map_or_else(|| number(rebuild.bytes_per_s), range),
+                    whole.map_or_else(
+                        || "never".to_owned(),
+                        |seconds| durations(seconds, rebuild.bytes_per_s, paces),
+                    ),
                 ]
             }
             None => ["-".to_owned(), "-".to_owned()],
@@ -183,6 +215,17 @@ fn rebuilds(report: &PlannedReport, columns: Option<usize>) -> String {
         "Rebuild and clients\n{}\n",
         folded(2, &rows, &[2, 4], columns)
     )
+}
+
+/// How long a rebuild takes, at its rate or over a range of rates.
+fn durations(seconds: f64, bytes_per_s: f64, paces: Option<Interval>) -> String {
+    let at = |pace: f64| duration(seconds * bytes_per_s / pace);
+    match paces {
+        Some(paces) if paces.low > 0.0 && at(paces.low) != at(paces.high) => {
+            format!("{} – {}", at(paces.high), at(paces.low))
+        }
+        _ => duration(seconds),
+    }
 }
 
 fn duration(seconds: f64) -> String {

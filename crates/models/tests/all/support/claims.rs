@@ -54,7 +54,7 @@ pub fn wrong_rows<'a>(
             .map(|(_, r#use)| r#use.as_str())
             .peekable();
         let allowed = |r#use: &str| match figure.r#use {
-            Use::S => r#use == "S",
+            Use::S | Use::Reported => r#use == "S",
             Use::C => r#use == "S" || r#use == "C",
             Use::Prior => r#use == "S" || r#use == "C" || r#use == "F",
         };
