@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 45] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 46] = [
     (
         "create",
         &[
@@ -363,6 +363,19 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 45] = [
             "fullstripe drive compare p4510-2tb p4510-8tb",
             "what four times the flash makes faster",
         )],
+    ),
+    (
+        "drive new",
+        &[
+            (
+                "fullstripe drive new example-4tb -o example.toml",
+                "asks for the figures of its data sheet",
+            ),
+            (
+                "fullstripe drive new mine --like samsung-pm9a3-3.84tb --write-kiops 200",
+                "as another, but faster writes",
+            ),
+        ],
     ),
     (
         "demo",

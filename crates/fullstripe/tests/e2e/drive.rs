@@ -115,3 +115,149 @@ fn a_drive_that_is_not_there_is_answered_with_the_nearest() {
     let said = fullstripe(&["drive", "compare", "p4510-2tb"]);
     assert_eq!(said.status.code(), Some(2), "{said}");
 }
+
+/// A drive that no catalogue has, as options of `drive new`.
+const SHEET: [&str; 14] = [
+    "Example E1 3.84 TB",
+    "--generation",
+    "4",
+    "--capacity",
+    "3.84tb",
+    "--read-kiops",
+    "900",
+    "--write-kiops",
+    "150",
+    "--read-mb-s",
+    "6800",
+    "--write-mb-s",
+    "4000",
+    "--active-w=18",
+];
+
+fn new(more: &[&str]) -> Said {
+    fullstripe(&[["drive", "new"].as_slice(), &SHEET, more].concat())
+}
+
+#[test]
+fn a_drive_from_a_data_sheet_is_planned_in_ranges() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("e1.toml");
+    let file = path.to_str().expect("a name");
+    let said = new(&["--source", "E1 product brief", "--output", file]);
+    assert!(said.status.success(), "{said}");
+    let text = std::fs::read_to_string(&path).expect("it is written");
+    assert!(text.contains("id = \"example-e1-3.84-tb\""), "{text}");
+    assert!(text.contains("title = \"E1 product brief\""), "{text}");
+    assert!(text.contains("\nread_us = { low = 60, "), "{text}");
+
+    // What is there already stays as it is.
+    let again = new(&["--output", file]);
+    assert_eq!(again.status.code(), Some(1), "{again}");
+    assert!(again.err.contains("e1.toml exists already"), "{again}");
+    assert_eq!(std::fs::read_to_string(&path).expect("it is there"), text);
+
+    let one_drive = [
+        "--level=none",
+        "--count=1",
+        "--op=randread",
+        "--threads=1",
+        "--qd=1",
+    ];
+    let plan = [
+        "plan",
+        "--drive",
+        file,
+        "--platform",
+        "s2600wft-8170",
+        "--no-cache",
+        "--provenance",
+    ];
+    let report = json(&[plan.as_slice(), &one_drive].concat());
+    let draws = report["points"][0]["drawn"]["metrics"]["iops"].as_array();
+    let draws: Vec<f64> = draws
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_f64)
+        .collect();
+    assert_eq!(draws.len(), 20, "{report}");
+    let (least, most) = draws
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(least, most), iops| {
+            (least.min(*iops), most.max(*iops))
+        });
+    // The read latency is drawn from 60 to 115 us.
+    assert!(most > 1.4 * least, "{draws:?}");
+    let status = |key: &str| {
+        let all = report["provenance"].as_array().expect("a list").iter();
+        let mut found = all.filter(|known| known["key"] == key);
+        found.next().expect(key)["status"].clone()
+    };
+    assert_eq!(status("ratings.read_kiops"), "sheet");
+    assert_eq!(status("latency.read_us"), "prior");
+}
+
+#[test]
+fn a_sheet_that_contradicts_itself_names_the_two_figures() {
+    for (more, sentence) in [
+        (
+            ["--read-us", "9"].as_slice(),
+            "read_us is 9; but class is tlc, and the fastest such drives take more than 40",
+        ),
+        (
+            &["--lanes", "1"],
+            "read_kiops is 900, which with 4 KiB each is 3686 MB/s; but the link carries 1969",
+        ),
+        (&["--idle-w", "20"], "idle_w is 20; but active_w is 18"),
+    ] {
+        let said = new(more);
+        assert_eq!(said.status.code(), Some(1), "{said}");
+        assert!(said.err.contains(sentence), "{said}");
+        assert_eq!(said.out, "");
+    }
+}
+
+#[test]
+fn figures_that_are_missing_are_named_and_may_come_from_a_like_drive_or_a_file() {
+    let said = fullstripe(&["drive", "new", "E2", "--capacity", "1tb"]);
+    assert_eq!(said.status.code(), Some(1), "{said}");
+    assert!(
+        said.err.contains(
+            "figures are missing: give --generation, --read-kiops, --write-kiops, --read-mb-s and --write-mb-s"
+        ),
+        "{said}"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("figures.toml");
+    let file = path.to_str().expect("a name");
+    std::fs::write(&path, "write_kiops = 100\n").expect("written");
+    let like = ["drive", "new", "B2", "--like", "samsung-bm1743-61.44tb"];
+    let said = fullstripe(&[like.as_slice(), &["--from", file]].concat());
+    assert!(said.status.success(), "{said}");
+    assert!(said.out.contains("read_kiops = { value = 1600, "), "{said}");
+    assert!(
+        said.out
+            .contains("write_kiops = { value = 100, source = \"sheet\" }"),
+        "{said}"
+    );
+    std::fs::write(&path, "writes = 100\n").expect("written");
+    let said = fullstripe(&[like.as_slice(), &["--from", file]].concat());
+    assert!(said.err.contains("figures.toml: writes "), "{said}");
+}
+
+#[test]
+fn a_plan_of_a_drive_whose_sheet_lacks_a_rate_says_how_to_give_it() {
+    let said = fullstripe(&[
+        "plan",
+        "--drive",
+        "samsung-bm1743-61.44tb",
+        "--platform",
+        "s2600wft-8170",
+    ]);
+    assert_eq!(said.status.code(), Some(1), "{said}");
+    assert!(
+        said.err
+            .contains("the catalogue has no write_kiops of samsung-bm1743-61.44tb")
+            && said.err.contains("--like samsung-bm1743-61.44tb"),
+        "{said}"
+    );
+}

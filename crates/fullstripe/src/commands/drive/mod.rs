@@ -2,11 +2,12 @@
 
 mod compare;
 mod list;
+mod new;
 mod report;
 mod show;
 
 use anyhow::Result;
-use catalogue::sheet::{Class, Purpose};
+use catalogue::sheet::{Class, Purpose, Rating};
 use catalogue::{Catalogue, Entry};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -27,6 +28,8 @@ enum DriveCommand {
     Show(show::ShowArgs),
     /// Show the figures of several drives side by side
     Compare(compare::CompareArgs),
+    /// Make a file for `plan --drive` of a drive that is not in the catalogue, from the figures of its data sheet
+    New(Box<new::NewArgs>),
 }
 
 /// Runs `drive`.
@@ -38,6 +41,7 @@ pub fn run(args: &DriveArgs) -> Result<ExitCode> {
         DriveCommand::List(args) => list::run(args)?,
         DriveCommand::Show(args) => show::run(args)?,
         DriveCommand::Compare(args) => compare::run(args)?,
+        DriveCommand::New(args) => new::run(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -57,6 +61,10 @@ fn classes() -> impl TypedValueParser<Value = Class> {
 
 fn purposes() -> impl TypedValueParser<Value = Purpose> {
     one_of(Purpose::ALL)
+}
+
+fn ratings() -> impl TypedValueParser<Value = Rating> {
+    one_of(Rating::ALL)
 }
 
 /// The value whose word is given.
