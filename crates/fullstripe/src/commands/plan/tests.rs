@@ -9,6 +9,7 @@ use lab::schema::results::Value;
 use lab::schema::setup::{Condition, Level};
 use lab::statistics::interval::Interval;
 use planner::plan::ask::{Asked, Question, asked};
+use planner::plan::bands::Drawn;
 use planner::plan::left_out;
 use planner::plan::report::PlannedReport;
 use planner::predict::library::Library;
@@ -376,6 +377,25 @@ fn a_rate_that_is_not_well_known_says_so() {
     assert!(vague.contains(" 300.0 k ±5%  316.0 k "), "{vague}");
     let sure = iops(296e3, 304e3);
     assert!(sure.contains(" 300.0 k  316.0 k "), "{sure}");
+}
+
+#[test]
+fn a_figure_of_draws_is_a_range_or_missing_but_never_one_number_that_looks_certain() {
+    let cases = ask("--level 0 --op randwrite").expect("one load").cases;
+    let mut report = PlannedReport::new(&cases, &BTreeMap::new(), &Library::default(), None);
+    let p99 = Metric::Latency(Statistic::P99);
+    report.points[0].metrics = BTreeMap::from([
+        (Metric::Iops, Value::new(Metric::Iops, 300e3)),
+        (p99, Value::new(p99, 4516.0)),
+    ]);
+    // Some draw had too few requests for the percentile.
+    report.points[0].drawn = Some(Drawn {
+        metrics: BTreeMap::from([(Metric::Iops, vec![100e3, 250e3, 320e3, 900e3])]),
+        ..Drawn::default()
+    });
+    let text = text::text(&report, None);
+    assert!(text.contains(" 250.0 k – 320.0 k "), "{text}");
+    assert!(!text.contains("4516"), "{text}");
 }
 
 /// Predicted points for the snapshots: short and long words, an uncertain rate, a missing figure.

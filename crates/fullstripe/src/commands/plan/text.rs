@@ -89,9 +89,11 @@ fn capacity(bytes: u64) -> String {
     }
 }
 
-/// A figure of a point in words: its range, if the drive is known from its data sheet only.
+/// A figure of a point in words: its range, if the drive is known from its data sheet only. A figure that some draw does not have,
+/// like a percentile of few requests, has no range, and the usual drive's alone would look certain.
 pub fn figure(point: &PlanPoint, metric: Metric) -> String {
-    match (point.band(metric), point.figure(metric)) {
+    let figure = point.figure(metric).filter(|_| point.drawn.is_none());
+    match (point.band(metric), figure) {
         (Some(band), _) => range(band),
         (None, Some(figure)) => number(figure),
         (None, None) => "-".to_owned(),
