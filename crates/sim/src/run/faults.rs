@@ -232,9 +232,7 @@ impl Run<'_> {
     fn affordable(&self, meddling: &[Meddling], stopped: bool) -> Vec<Meddling> {
         let allowed = |what: &&Meddling| match what.bay() {
             None => true,
-            // Not allowed even in modes beyond the budget: if the only record of a failure is lost, the failure
-            // cannot be known.
-            Some(bay) if matches!(what, Meddling::Old(..)) && !self.has_witness_but(bay) => false,
+            Some(_) if self.loses_the_only_record(what) => false,
             Some(bay) => {
                 let member = self.member(bay);
                 self.allows(|state| {
@@ -261,6 +259,12 @@ impl Run<'_> {
             }
         };
         meddling.iter().filter(allowed).copied().collect()
+    }
+
+    /// Whether this takes back the only record of a failure. It is not allowed even in modes beyond the budget: the failure could
+    /// not be known any more.
+    pub(super) fn loses_the_only_record(&self, what: &Meddling) -> bool {
+        matches!(what, Meddling::Old(bay, _) if !self.has_witness_but(*bay))
     }
 
     /// Whether another drive that is current in some slot is present, and so has the newest record.

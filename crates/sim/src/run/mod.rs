@@ -352,8 +352,10 @@ impl<'a> Run<'a> {
         self.take_back_slots();
         self.go_on_turning();
         self.go_on_bringing_back();
-        if let Some(meddling) = self.stopping.take_if(|_| self.stopped) {
+        if let Some(mut meddling) = self.stopping.take_if(|_| self.stopped) {
             self.stopped = false;
+            // A drive may have dropped out since the stop was ordered.
+            meddling.retain(|what| !self.loses_the_only_record(what));
             self.restart(Ending::Process, Outage::Stop, &meddling)?;
         }
         Ok(())
