@@ -71,8 +71,10 @@ enum Command {
     Bench(commands::bench::BenchArgs),
     /// Test the engine in virtual time against every kind of drive failure
     Sim(commands::sim::SimArgs),
-    /// List, show and compare drives that are on sale, with the source of each figure
+    /// List, show and compare drives that are on sale, or describe another by its data sheet
     Drive(commands::drive::DriveArgs),
+    /// List and show the machines that plans know, and how drives are connected in them
+    Platform(commands::platform::PlatformArgs),
     /// Plan an array: predict its performance on a platform, and what limits it
     Plan(commands::plan::PlanArgs),
     /// Predict the performance of the setups in a file, in virtual time
@@ -182,6 +184,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bench(args) => commands::bench::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Drive(args) => commands::drive::run(&args),
+        Command::Platform(args) => commands::platform::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Predict(args) => commands::predict::run(&args),
         Command::Claims(args) => commands::claims::run(&args),

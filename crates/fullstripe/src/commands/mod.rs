@@ -4,7 +4,7 @@
 //! doing it), [`explain`] (the plan of one request), [`metadata`] (saves and restores the records), [`write_hole`] (the
 //! protection against interrupted writes), [`destroy`]. [`sim`] needs no drives: it tests the engine in virtual time.
 //! Nor do [`plan`] and [`predict`], which predict the performance of drives and arrays, and [`claims`], which compares
-//! predictions with published figures; [`drive`] tells what is published of single drives. [`config`] checks and shows the settings file of the machine,
+//! predictions with published figures; [`drive`] tells what is published of single drives, [`platform`] which machines plans know. [`config`] checks and shows the settings file of the machine,
 //! [`boot`] changes it, and [`alert`] tries the alerts that it asks for. [`upgrade`] switches arrays that are served to this
 //! program. [`doctor`] examines the machine, and [`bundle`] collects what it and other commands say into one file.
 //!
@@ -35,6 +35,7 @@ pub mod list;
 pub mod metadata;
 pub mod nvmet_helper;
 pub mod plan;
+pub mod platform;
 pub mod predict;
 mod progress;
 pub mod serve;

@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 46] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 48] = [
     (
         "create",
         &[
@@ -376,6 +376,20 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 46] = [
                 "as another, but faster writes",
             ),
         ],
+    ),
+    (
+        "platform list",
+        &[(
+            "fullstripe platform list --json",
+            "with the source of each figure",
+        )],
+    ),
+    (
+        "platform show",
+        &[(
+            "fullstripe platform show s2600wft-6154-x8",
+            "which drives share a link",
+        )],
     ),
     (
         "demo",

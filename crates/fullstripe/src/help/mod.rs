@@ -37,7 +37,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         "Look",
         &["status", "list", "events", "examine", "explain", "doctor"],
     ),
-    ("Plan", &["plan", "predict", "drive"]),
+    ("Plan", &["plan", "predict", "drive", "platform"]),
     ("Prove", &["demo", "sim", "claims"]),
     ("Develop", &["bench"]),
     ("This program", &["completions", "man", "help"]),
@@ -196,7 +196,8 @@ mod tests {
         Plan:
           plan         Plan an array: predict its performance on a platform, and what limits it
           predict      Predict the performance of the setups in a file, in virtual time
-          drive        List, show and compare drives that are on sale, with the source of each figure
+          drive        List, show and compare drives that are on sale, or describe another by its data sheet
+          platform     List and show the machines that plans know, and how drives are connected in them
 
         Prove:
           demo         Show, on files, that data survives failed drives and crashes, and that speed scales

@@ -77,6 +77,14 @@ const UBLK: (&str, &str) = (
     include_str!("../../../../profiles/exports/ublk.toml"),
 );
 
+/// The platforms that come with the program.
+#[must_use]
+pub fn machines() -> Vec<Machine> {
+    let read_one =
+        |(file, text): &(&str, &str)| read(file, text).expect("a test reads every platform");
+    PLATFORMS.iter().map(read_one).collect()
+}
+
 /// Keeps figures by what they are figures of.
 fn keep(known: &mut BTreeMap<String, Vec<Known>>, figures: Vec<Known>) {
     if let Some(first) = figures.first() {
@@ -118,13 +126,15 @@ impl Default for Library {
                 keep(&mut known, of_drive(id, &family, id));
             }
         }
-        let platforms = PLATFORMS.map(|(file, text)| {
-            let machine: Machine = read(file, text).expect("a test reads every platform");
-            let subject = format!("platform {}", machine.platform);
-            keep(&mut known, of_file(&subject, &machine));
-            let graph = machine.graph().expect("a test checks every platform");
-            (machine.platform, graph)
-        });
+        let platforms: BTreeMap<String, Graph> = machines()
+            .into_iter()
+            .map(|machine| {
+                let subject = format!("platform {}", machine.platform);
+                keep(&mut known, of_file(&subject, &machine));
+                let graph = machine.graph().expect("a test checks every platform");
+                (machine.platform, graph)
+            })
+            .collect();
         let hosts = HOSTS.map(|(file, text)| {
             let host: HostFile = read(file, text).expect("a test reads every host");
             let checked = host.host().expect("a test checks every host");
@@ -145,7 +155,7 @@ impl Default for Library {
         Library {
             profiles: profiles.map(|it| (it.id.clone(), it)).collect(),
             drawn: BTreeMap::new(),
-            platforms: platforms.into(),
+            platforms,
             hosts: hosts.into(),
             nbd,
             ublk,
