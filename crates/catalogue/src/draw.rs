@@ -1,7 +1,7 @@
 //! Draws from the priors: which value of its range each prior takes in which draw.
 //!
 //! All drives and all plans use the same draws (common random numbers). Two setups of a plan therefore see the same drives, and
-//! their ratio is as certain as their difference, not as each of them.
+//! are compared draw by draw.
 //!
 //! Each prior takes each of [`DRAWS`] equal parts of its range once (a Latin hypercube), in an order of its own.
 

@@ -75,7 +75,7 @@ struct Derived<'a> {
     draw: Draw,
 }
 
-/// A number that follows from others.
+/// A number that the sheet does not say: a prior, or what follows from others.
 fn follows(value: f64, source: &str) -> Figure {
     Figure {
         value,
@@ -156,7 +156,7 @@ impl<'a> Derived<'a> {
         self.rating(rating).unwrap_or_else(|| self.prior(prior))
     }
 
-    /// The profile without the figures that the model's own rules decide, which come last.
+    /// The profile. Figures that follow from several others come last.
     fn family(&self) -> Family {
         let mut family = Family {
             schema: SCHEMA,

@@ -61,7 +61,16 @@ pub fn predict(
     let every = points.values().map(|point| (point.clone(), wanted()));
     let answered = work.answer(&predictor, &every.collect::<Wanted>(), watch).0;
     let point = |(name, configuration): (&String, &Configuration)| {
-        result(name, configuration, answered.get(configuration))
+        let mut result = result(name, configuration, answered.get(configuration));
+        let drive = &configuration.setup.drive;
+        if !predictor.library.draws(drive).is_empty() {
+            result.notes.push(format!(
+                "{} is known from its data sheet only: the figures are of a usual such drive, and \"fullstripe plan\" gives their \
+                 ranges",
+                drive.text()
+            ));
+        }
+        result
     };
     Ok(Results {
         schema: SCHEMA,

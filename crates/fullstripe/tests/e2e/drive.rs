@@ -261,3 +261,23 @@ fn a_plan_of_a_drive_whose_sheet_lacks_a_rate_says_how_to_give_it() {
         "{said}"
     );
 }
+
+#[test]
+fn a_prediction_from_a_data_sheet_says_that_it_is_of_a_usual_drive() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sheet = folder.path().join("e1.toml");
+    let said = new(&["--output", sheet.to_str().expect("a name")]);
+    assert!(said.status.success(), "{said}");
+    let points = folder.path().join("points.toml");
+    let text = "schema = 1\n[setup.s]\ndrive = \"./e1.toml\"\ncount = 1\nlevel = \"none\"\nplatform = \"s2600wft-8170\"\n\
+                host = \"linux-6.12\"\nstack = \"none\"\n[points]\np = { setup = \"s\", state = \"steady\", workload = \
+                { op = \"randread\", bs = \"4k\", threads = 1, qd = 1 } }\n";
+    std::fs::write(&points, text).expect("written");
+    let report = json(&["predict", points.to_str().expect("a name"), "--no-cache"]);
+    assert!(
+        report
+            .to_string()
+            .contains("is known from its data sheet only"),
+        "{report}"
+    );
+}

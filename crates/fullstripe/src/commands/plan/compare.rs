@@ -55,7 +55,10 @@ fn ratio(ours: &PlanPoint, other: &PlanPoint) -> String {
     let draws = |point: &PlanPoint| point.drawn.as_ref()?.metrics.get(&Metric::Iops).cloned();
     let ratios: Vec<f64> = match (draws(ours), draws(other)) {
         (None, None) => return format!("{:.2}", mine / theirs),
-        (Some(ours), Some(others)) => ours.iter().zip(others).map(|(a, b)| a / b).collect(),
+        (Some(ours), Some(others)) => {
+            assert_eq!(ours.len(), others.len(), "every drive is drawn as often");
+            ours.iter().zip(others).map(|(a, b)| a / b).collect()
+        }
         (Some(ours), None) => ours.iter().map(|a| a / theirs).collect(),
         (None, Some(others)) => others.iter().map(|b| mine / b).collect(),
     };
