@@ -1,8 +1,8 @@
 //! Block devices that can be members: size, sector size, volatile cache and scheduler, as sysfs shows them to
 //! every user.
 
-use super::files::{Files, last_part, parent};
 use super::finding::Finding;
+use machine::files::{Files, last_part, parent};
 use std::collections::{BTreeMap, BTreeSet};
 use words::size;
 

@@ -1,9 +1,9 @@
 //! The kernel: its version, io_uring, and the modules that turn a volume into a device.
 
 use super::Machine;
-use super::files::Files;
 use super::finding::Finding;
 use drives::ring::RingMode;
+use machine::files::Files;
 
 /// The first version whose rings can wait with a timeout.
 const KERNEL_MIN: (u32, u32) = (5, 11);

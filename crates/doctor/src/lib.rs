@@ -6,14 +6,13 @@
 //!
 //! The order is from the machine to the drives: [`kernel`], [`processor`], [`memory`], [`nvme`] with [`pci`],
 //! [`block`], [`drives`], [`other_programs`] (which take over drives with RAID metadata), [`tools`]. All checks
-//! read files below a root ([`files`]), so that tests can show them machines that are not available.
+//! read files below a root ([`machine::files`]), so that tests can show them machines that are not available.
 
 // `println!` and `eprintln!` panic when nobody reads the output, and a library should not print at all.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod block;
 mod drives;
-mod files;
 pub mod finding;
 mod granted;
 mod health;
@@ -30,9 +29,9 @@ mod tools;
 use ::drives::spec::{MemberSpec, Target};
 use anyhow::{Result, bail};
 use drives::Look;
-use files::Files;
 use finding::Diagnosis;
 use granted::{Granted, Need};
+use machine::files::Files;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

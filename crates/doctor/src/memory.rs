@@ -1,9 +1,10 @@
 //! Memory: how much is free, whether it may be locked, huge pages, where swap lies; and how many files may be open.
 
 use super::Machine;
-use super::files::{Files, parent};
 use super::finding::Finding;
 use super::granted::Need;
+use drives::layers::Layers;
+use machine::files::{Files, parent};
 use words::size;
 
 /// `CAP_IPC_LOCK` of linux/capability.h: no limit on locked memory.
@@ -25,7 +26,7 @@ pub fn check(machine: &Machine) -> Vec<Finding> {
 /// Swap, and the image of hibernation, on devices that a process serves: a process of fullstripe, or another one. The kernel may
 /// need them when that process cannot go on.
 fn swap_on_arrays(files: &Files) -> Vec<Finding> {
-    let layers = files.layers();
+    let layers = Layers::below(files.root());
     let above = layers.swaps().into_iter().chain(layers.image());
     let is_served = |name: &&String| name.starts_with("ublkb") || name.starts_with("nbd");
     let found = above.filter_map(|layer| {

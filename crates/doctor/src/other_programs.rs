@@ -2,9 +2,10 @@
 //! dm-crypt, btrfs, bcache, ZFS. Which drives they use is told with the drives.
 
 use super::drives::ImsmDrive;
-use super::files::Files;
 use super::finding::Finding;
 use container::mdadm_conf::{CONFIGURATIONS, leaves};
+use drives::layers::Layers;
+use machine::files::Files;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The folders in the order in which udev prefers them; a file hides files of the same name in later folders.
@@ -51,7 +52,7 @@ struct Root {
 
 impl Root {
     fn find(files: &Files, arrays: &[MdArray]) -> Root {
-        let below = files.layers().root_file_system();
+        let below = Layers::below(files.root()).root_file_system();
         let below = below.map_or_else(BTreeSet::new, |root| root.devices);
         let containers = arrays
             .iter()

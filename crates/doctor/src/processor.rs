@@ -1,8 +1,8 @@
 //! Processors: the instruction set for parity, cores, NUMA nodes, and frequency limits.
 
 use super::Machine;
-use super::files::{Files, range_count};
 use super::finding::Finding;
+use machine::files::{Files, range_count};
 use std::collections::BTreeMap;
 use words::count;
 

@@ -5,9 +5,9 @@
 
 use super::super::Machine;
 use super::super::drives::{Content, Looked};
-use super::super::files::Files;
 use super::super::granted::{Granted, Need};
 use ::drives::ring::{RingMode, RingReport};
+use machine::files::Files;
 use std::fs;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;

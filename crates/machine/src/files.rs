@@ -3,10 +3,9 @@
 //! Every path is given as on a running machine, like `/sys/class/nvme`. A file that cannot be read counts as absent:
 //! kernels differ in the files they have, and a check that finds none says so or reports nothing.
 
-use drives::layers::Layers;
 use std::cmp::Ordering;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A tree with `sys`, `proc`, `etc`, `usr` and `lib` in it.
 #[derive(Clone, Debug)]
@@ -16,6 +15,7 @@ pub struct Files {
 
 impl Files {
     /// The tree below `root`; `/` is this machine.
+    #[must_use]
     pub fn below(root: impl Into<PathBuf>) -> Files {
         Files { root: root.into() }
     }
@@ -59,10 +59,10 @@ impl Files {
         names
     }
 
-    /// What lies on the block devices of this tree.
+    /// Where the tree is.
     #[must_use]
-    pub fn layers(&self) -> Layers {
-        Layers::below(&self.root)
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The path with all links followed, relative to the root.
