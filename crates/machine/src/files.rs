@@ -27,10 +27,16 @@ impl Files {
     /// The file's text without white space at its ends; `None` when it is empty or cannot be read.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
-        let text = fs::read(self.path(path)).ok()?;
+        let text = self.bytes(path)?;
         let text = String::from_utf8_lossy(&text);
         let text = text.trim();
         (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// The file's bytes; `None` when it cannot be read.
+    #[must_use]
+    pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(self.path(path)).ok()
     }
 
     /// The number in the file; `None` if there is anything else.

@@ -4,7 +4,7 @@ use super::files::{Files, last_part, parent};
 
 /// The folder with a link to each PCI device.
 pub const DEVICES: &str = "/sys/bus/pci/devices";
-const INTEL: &str = "0x8086";
+pub(crate) const INTEL: &str = "0x8086";
 /// Mass storage, non-volatile memory, NVM Express (PCI Code and ID Assignment Specification): the class of NVMe drives.
 pub const NVME_CLASS: &str = "0x010802";
 /// Device IDs of Intel's Volume Management Devices, from the table of Linux's own driver and the PCI ID
