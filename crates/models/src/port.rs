@@ -29,7 +29,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// The port of a link with so many lanes of this PCIe generation (3 or later).
+    /// The port of a link with so many lanes of this PCIe generation.
     #[must_use]
     pub fn of_link(lanes: u64, generation: u64) -> Port {
         let raw = raw_bytes_per_s(lanes, generation);
@@ -110,9 +110,13 @@ impl Way for OwnPort {
     }
 }
 
-/// Raw bytes per second: in generation 3, 8 GT/s per lane with 128b/130b coding; each later generation doubles that.
+/// Raw bytes per second: in generation 3, 8 GT/s per lane with 128b/130b coding; each later generation doubles that. Generations 1
+/// and 2 have 2.5 and 5 GT/s with 8b/10b coding.
 #[must_use]
 pub fn raw_bytes_per_s(lanes: u64, generation: u64) -> u64 {
+    if generation < 3 {
+        return lanes.min(64) * 250_000_000 * generation.max(1);
+    }
     let doublings = u32::try_from(generation.clamp(3, 6) - 3).unwrap_or(0);
     (lanes.min(64) * 984_615_384) << doublings
 }
@@ -128,5 +132,7 @@ mod tests {
         assert_eq!(port.to_host_bytes_per_s / 10_000_000, 321);
         assert_eq!(port.to_drive_bytes_per_s / 10_000_000, 330);
         assert_eq!(raw_bytes_per_s(4, 4), 2 * raw_bytes_per_s(4, 3));
+        assert_eq!(raw_bytes_per_s(2, 2), 1_000_000_000);
+        assert_eq!(raw_bytes_per_s(1, 1), 250_000_000);
     }
 }

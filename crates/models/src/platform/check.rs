@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 pub struct Link {
     /// The node whose link it is.
     pub name: String,
-    /// The kind of that node: a root port or a switch.
+    /// The kind of that node: a root port, a switch or a chipset.
     pub kind: Kind,
     /// Bytes per second towards the host, payload and command overhead together.
     pub to_host_bytes_per_s: u64,
@@ -141,7 +141,7 @@ fn range(key: &str) -> (f64, f64, bool) {
         "line_own_ns" | "line_same_socket_ns" | "line_other_socket_ns" => (0.0, 1e6, false),
         "socket_lanes" => (1.0, 1024.0, true),
         "lanes" => (1.0, 64.0, true),
-        "generation" => (3.0, 6.0, true),
+        "generation" => (1.0, 6.0, true),
         "count" => (1.0, 256.0, true),
         "payload_to_host_bytes" | "payload_to_drive_bytes" => (32.0, 4096.0, true),
         "header_to_host_bytes" | "header_to_drive_bytes" => (8.0, 64.0, true),
@@ -244,10 +244,10 @@ impl<'a> Tree<'a> {
     fn grow(&mut self) -> Result<(), Broken> {
         for node in &self.machine.nodes {
             self.check_name(&node.name)?;
-            if node.kind == Kind::RootPort {
-                self.plant(node)?;
-            } else {
-                self.branch(node)?;
+            match node.kind {
+                Kind::RootPort => self.plant(node)?,
+                Kind::Chipset => self.plant_chipset(node)?,
+                Kind::Vmd | Kind::Retimer | Kind::Switch => self.branch(node)?,
             }
         }
         for bays in &self.machine.bays {
@@ -295,20 +295,53 @@ impl<'a> Tree<'a> {
         Ok(())
     }
 
-    /// Adds a root port, which takes lanes of its socket.
-    fn plant(&mut self, node: &'a super::Node) -> Result<(), Broken> {
+    /// The socket that is the parent of a root port or of a chipset.
+    fn socket_of(&self, node: &super::Node) -> Result<usize, Broken> {
         let sockets = self.socket_lanes_left.len();
         let number = node.parent.strip_prefix("socket-");
         let number = number.and_then(|number| number.parse::<usize>().ok());
-        let Some(socket) = number.filter(|&number| number < sockets) else {
+        number.filter(|&number| number < sockets).ok_or_else(|| {
             let known: Vec<String> = (0..sockets).map(|at| format!("socket-{at}")).collect();
             let rule = format!(
                 "is \"{}\", which is no socket; nearest: {}",
                 node.parent,
                 nearest(&node.parent, known.iter().map(String::as_str))
             );
-            return Err((format!("{}.parent", node.name), rule));
-        };
+            (format!("{}.parent", node.name), rule)
+        })
+    }
+
+    /// Adds a chipset, whose link to its socket is shared by everything behind it.
+    fn plant_chipset(&mut self, node: &'a super::Node) -> Result<(), Broken> {
+        let socket = self.socket_of(node)?;
+        self.share(node);
+        self.places.push(Place {
+            name: &node.name,
+            socket: socket as u64,
+            links: alloc::vec![self.links.len() - 1],
+            latency_ns: node.figures.latency_ns.value as u64,
+            interrupt_ns: node.figures.interrupt_ns.value as u64,
+            lanes_left: None,
+        });
+        Ok(())
+    }
+
+    /// Adds the link of a node towards the processor, which everything behind the node shares.
+    fn share(&mut self, node: &super::Node) {
+        let (lanes, generation) = (node.figures.lanes.value, node.figures.generation.value);
+        let (to_host_bytes_per_s, to_drive_bytes_per_s) =
+            speed(&self.packets, lanes as u64, generation as u64);
+        self.links.push(Link {
+            name: node.name.clone(),
+            kind: node.kind,
+            to_host_bytes_per_s,
+            to_drive_bytes_per_s,
+        });
+    }
+
+    /// Adds a root port, which takes lanes of its socket.
+    fn plant(&mut self, node: &'a super::Node) -> Result<(), Broken> {
+        let socket = self.socket_of(node)?;
         let lanes = node.figures.lanes.value as u64;
         let left = &mut self.socket_lanes_left[socket];
         if lanes > *left {
@@ -349,15 +382,7 @@ impl<'a> Tree<'a> {
             lanes_left: Some(lanes),
         };
         if node.kind == Kind::Switch {
-            let generation = node.figures.generation.value as u64;
-            let (to_host_bytes_per_s, to_drive_bytes_per_s) =
-                speed(&self.packets, lanes, generation);
-            self.links.push(Link {
-                name: node.name.clone(),
-                kind: node.kind,
-                to_host_bytes_per_s,
-                to_drive_bytes_per_s,
-            });
+            self.share(node);
             place.links.push(self.links.len() - 1);
             place.lanes_left = None;
         }

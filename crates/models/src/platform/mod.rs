@@ -146,6 +146,9 @@ pub enum Kind {
     Retimer,
     /// A switch, whose uplink is shared by everything behind it.
     Switch,
+    /// A chipset, which is connected to a socket by a link of its own (Intel's DMI, or lanes that AMD counts apart). Everything
+    /// behind it shares that link, and it takes no lanes of the socket.
+    Chipset,
 }
 
 /// A node of the tree.
@@ -156,7 +159,7 @@ pub struct Node {
     pub name: String,
     /// Its kind.
     pub kind: Kind,
-    /// `socket-0`, `socket-1` and so on for root ports; otherwise a node that is defined earlier in the file.
+    /// `socket-0`, `socket-1` and so on for root ports and chipsets; otherwise a node that is defined earlier in the file.
     pub parent: String,
     /// Its numbers.
     pub figures: NodeFigures,
@@ -172,6 +175,37 @@ pub struct Bays {
     pub parent: String,
     /// Their numbers.
     pub figures: BayFigures,
+}
+
+/// A drive that is installed, as the machine itself shows it. Lanes and generation are missing where the kernel does not show
+/// them, as in a virtual machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Installed {
+    /// The name of its controller: `nvme0`.
+    pub name: String,
+    /// Where it is: a row of bays and its index in the row, such as `bays-1-0`.
+    pub bay: String,
+    /// What it calls itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Its size.
+    pub capacity_gb: f64,
+    /// Lanes of its link now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<u64>,
+    /// PCIe generation of its link now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<u64>,
+    /// Lanes that drive and slot both support.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub possible_lanes: Option<u64>,
+    /// PCIe generation that drive and slot both support.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub possible_generation: Option<u64>,
+    /// Queues for commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<u64>,
 }
 
 /// A machine: one platform file.
@@ -199,6 +233,12 @@ pub struct Machine {
     pub nodes: Vec<Node>,
     /// Its leaves.
     pub bays: Vec<Bays>,
+    /// The drives in them, if the file describes a machine that was looked at. Nothing is computed from these.
+    #[serde(default, rename = "drive", skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<Installed>,
+    /// What could not be seen of such a machine, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_seen: Vec<String>,
 }
 
 impl Machine {

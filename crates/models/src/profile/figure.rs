@@ -16,6 +16,9 @@ pub enum Use {
     /// The usual value of such a drive, taken from another source and never fitted.
     #[serde(rename = "prior")]
     Prior,
+    /// Read from the machine itself, or counted on it.
+    #[serde(rename = "measured")]
+    Measured,
 }
 
 impl Use {
@@ -27,6 +30,7 @@ impl Use {
             Use::Reported => "reported",
             Use::C => "fitted",
             Use::Prior => "prior",
+            Use::Measured => "measured",
         }
     }
 }

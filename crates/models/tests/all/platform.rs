@@ -13,12 +13,16 @@ use models::port::Port;
 use models::tables::Tables;
 use std::path::Path;
 
-const PLATFORMS: [&str; 5] = [
+const PLATFORMS: [&str; 9] = [
     "s2600wft-6154-x16",
     "s2600wft-6154-x8",
     "s2600wft-8170",
     "oakgate",
     "epyc-9554p-24",
+    "sys221h-8592-24",
+    "r7725xd-9575f-24",
+    "wrx90-7965wx-4",
+    "z790-14900k-5",
 ];
 const HOSTS: [&str; 4] = ["linux-3.10-kpti", "linux-4.13", "appliance", "linux-6.12"];
 const X4: DriveLink = DriveLink {
@@ -121,6 +125,37 @@ fn an_uplink_is_saturated_by_four_drives_and_shared_fairly() {
     let mut platform = with_drives(&graph, 1, Buffers::Local);
     let alone = gb_per_s(&moved(&mut platform, 1, &[To::Host], 8, S / 50), S / 50);
     assert!((alone / 3.217 - 1.0).abs() < 0.02, "{alone}");
+}
+
+#[test]
+fn drives_behind_a_chipset_share_its_link_and_take_no_lanes_of_the_socket() {
+    let mut machine = machine("z790-14900k-5");
+    // Two drives on the processor's lanes and three behind the chipset, each four lanes of generation 4 there.
+    let drives = [DriveLink {
+        lanes: 4,
+        generation: 4,
+    }; 5];
+    let rates = |machine: &Machine| {
+        let graph = machine.graph().unwrap_or_else(|error| panic!("{error}"));
+        let mut platform = Platform::new(&graph, &drives, Buffers::Local).unwrap();
+        let bytes = moved(&mut platform, 5, &[To::Host], 8, S / 50);
+        [&bytes[..2], &bytes[2..]].map(|bytes| gb_per_s(bytes, S / 50))
+    };
+    let [own, shared] = rates(&machine);
+    let lane = 1.969_230_768 * (256.0 / 280.0) * 0.97;
+    assert!((own / (8.0 * lane) - 1.0).abs() < 0.02, "{own}");
+    assert!((shared / (8.0 * lane) - 1.0).abs() < 0.02, "{shared}");
+    // Half of the chipset's link halves what is behind it, and nothing else.
+    machine.figure_mut("chipset.lanes").unwrap().value = 4.0;
+    let [still_own, halved] = rates(&machine);
+    assert!((still_own / own - 1.0).abs() < 0.01, "{still_own}");
+    assert!((halved / shared - 0.5).abs() < 0.02, "{halved}");
+    let mut lost = machine.clone();
+    lost.nodes[2].parent = "socket-1".to_string();
+    assert_eq!(
+        lost.graph().unwrap_err().to_string(),
+        "z790-14900k-5: chipset.parent is \"socket-1\", which is no socket; nearest: \"socket-0\""
+    );
 }
 
 #[test]

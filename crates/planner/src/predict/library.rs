@@ -18,7 +18,7 @@ use models::profile::{Family, Member, Profile};
 use std::collections::BTreeMap;
 
 /// Platforms, by file.
-pub(super) const PLATFORMS: [(&str, &str); 5] = [
+pub(super) const PLATFORMS: [(&str, &str); 9] = [
     (
         "profiles/platforms/oakgate.toml",
         include_str!("../../../../profiles/platforms/oakgate.toml"),
@@ -38,6 +38,22 @@ pub(super) const PLATFORMS: [(&str, &str); 5] = [
     (
         "profiles/platforms/epyc-9554p-24.toml",
         include_str!("../../../../profiles/platforms/epyc-9554p-24.toml"),
+    ),
+    (
+        "profiles/platforms/sys221h-8592-24.toml",
+        include_str!("../../../../profiles/platforms/sys221h-8592-24.toml"),
+    ),
+    (
+        "profiles/platforms/r7725xd-9575f-24.toml",
+        include_str!("../../../../profiles/platforms/r7725xd-9575f-24.toml"),
+    ),
+    (
+        "profiles/platforms/wrx90-7965wx-4.toml",
+        include_str!("../../../../profiles/platforms/wrx90-7965wx-4.toml"),
+    ),
+    (
+        "profiles/platforms/z790-14900k-5.toml",
+        include_str!("../../../../profiles/platforms/z790-14900k-5.toml"),
     ),
 ];
 

@@ -134,7 +134,7 @@ fn of_links(graph: &Graph, links: &[usize]) -> String {
         .collect();
     let kind = links.first().map(|at| graph.links[*at].kind);
     let (one, several) = match kind {
-        Some(Kind::Switch) => ("uplink of", "uplinks of"),
+        Some(Kind::Switch | Kind::Chipset) => ("uplink of", "uplinks of"),
         _ => ("root port", "root ports"),
     };
     match names.as_slice() {

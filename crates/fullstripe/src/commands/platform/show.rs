@@ -87,6 +87,7 @@ fn what(node: &Node) -> String {
         Kind::Vmd => "volume management device (VMD)",
         Kind::Retimer => "retimer",
         Kind::Switch => "switch",
+        Kind::Chipset => "chipset",
     };
     format!("{kind}, PCIe {}", link_of(node))
 }

@@ -56,6 +56,7 @@ pub fn wrong_rows<'a>(
         let allowed = |r#use: &str| match figure.r#use {
             Use::S | Use::Reported => r#use == "S",
             Use::C => r#use == "S" || r#use == "C",
+            Use::Measured => false,
             Use::Prior => r#use == "S" || r#use == "C" || r#use == "F",
         };
         parts.peek().is_none() || !parts.all(allowed)
