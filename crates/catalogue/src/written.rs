@@ -2,6 +2,7 @@
 
 use crate::prior::Range;
 use crate::sheet::{Drive, Family, Figure, Source};
+use models::document::quoted;
 use std::fmt::Write as _;
 
 /// The text of a file with this family.
@@ -102,22 +103,6 @@ fn range_text(range: &Range) -> String {
         "{{ low = {low}, usual = {usual}, high = {high}, source = {} }}",
         quoted(source)
     )
-}
-
-/// A text as a string of TOML.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' => quoted += "\\\"",
-            '\\' => quoted += "\\\\",
-            control if control.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(control));
-            }
-            other => quoted.push(other),
-        }
-    }
-    quoted + "\""
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Reads TOML into types, with one sentence if it does not fit.
+//! Reads TOML into types, with one sentence if it does not fit; and texts as TOML writes them.
 
 use crate::nearest::nearest;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
+use core::fmt::{self, Write as _};
 use serde::de::DeserializeOwned;
 
 /// Most characters of a parser's message in a sentence.
@@ -72,6 +72,23 @@ pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Refusal> {
         )
     })?;
     T::deserialize(toml::Value::Table(table)).map_err(|error| refusal(file, &error))
+}
+
+/// A text as a string of TOML, with its quotation marks.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted += "\\\"",
+            '\\' => quoted += "\\\\",
+            control if control.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(control));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted + "\""
 }
 
 /// Turns the parser's message into one of this program's sentences.

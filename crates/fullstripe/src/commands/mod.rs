@@ -4,14 +4,15 @@
 //! doing it), [`explain`] (the plan of one request), [`metadata`] (saves and restores the records), [`write_hole`] (the
 //! protection against interrupted writes), [`destroy`]. [`sim`] needs no drives: it tests the engine in virtual time.
 //! Nor do [`plan`] and [`predict`], which predict the performance of drives and arrays, and [`claims`], which compares
-//! predictions with published figures; [`drive`] tells what is published of single drives, [`platform`] which machines plans know. [`config`] checks and shows the settings file of the machine,
-//! [`boot`] changes it, and [`alert`] tries the alerts that it asks for. [`upgrade`] switches arrays that are served to this
+//! predictions with published figures; [`drive`] tells what is published of single drives, [`platform`] which machines plans know.
+//! [`config`] checks and shows the settings file of the machine, [`boot`] changes it, and [`alert`] tries the alerts that it asks for. [`upgrade`] switches arrays that are served to this
 //! program. [`doctor`] examines the machine, and [`bundle`] collects what it and other commands say into one file.
 //!
 //! All of them keep the rules of [`container`]: drives that somebody else uses or claims are left alone; a command
 //! looks for what it would destroy and names it; it destroys that only with `--force` or `--yes`; and before existing
 //! metadata is changed, it is saved to a file whose path is printed. [`arguments`] parses sizes and levels,
-//! [`exit_codes`] defines how commands end, [`describe`] how a container is described, and [`limited`] runs programs that may hang.
+//! [`exit_codes`] defines how commands end, [`describe`] how a container is described, [`limited`] runs programs that may hang,
+//! and [`new_file`] writes files that must not replace others.
 
 pub mod alert;
 pub mod arguments;
@@ -33,6 +34,7 @@ pub mod explain;
 mod limited;
 pub mod list;
 pub mod metadata;
+pub mod new_file;
 pub mod nvmet_helper;
 pub mod plan;
 pub mod platform;

@@ -7,16 +7,16 @@ mod ask;
 mod figures;
 
 use super::report::{self, DrivesReport};
+use crate::commands::new_file::write_new;
 use crate::terminal::print::{print_json, print_note, print_text};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use catalogue::draw::{DRAWS, Draw};
 use catalogue::sheet::Family;
 use catalogue::{Catalogue, Entry, in_file, written};
 use clap::Args;
 use figures::Figures;
-use std::fs::File;
-use std::io::{ErrorKind, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
+use std::path::PathBuf;
 
 /// Arguments of `drive new`.
 #[derive(Args, Debug)]
@@ -102,21 +102,6 @@ fn check(file: &str, text: &str) -> Result<()> {
         catalogue::profile::family(file, entry, draw)?;
     }
     Ok(())
-}
-
-fn write_new(path: &Path, text: &str) -> Result<()> {
-    let failed = || format!("cannot write {}", path.display());
-    let file = File::create_new(path);
-    if let Err(error) = &file
-        && error.kind() == ErrorKind::AlreadyExists
-    {
-        bail!(
-            "{} exists already: give another name with --output, or remove it",
-            path.display()
-        );
-    }
-    file.and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(failed)
 }
 
 /// What is in the new file, and what to do with it.
