@@ -66,6 +66,7 @@ impl Given {
             sources: Vec::new(),
             drives: vec![Drive {
                 id: id_of(&self.name),
+                models: Vec::new(),
                 ratings,
             }],
             priors: like.map_or_else(BTreeMap::new, |entry| entry.family.priors.clone()),

@@ -118,6 +118,15 @@ impl Catalogue {
         })
     }
 
+    /// The drive that calls itself `model`, as sysfs shows it; `None` if the catalogue does not know.
+    #[must_use]
+    pub fn with_model(&self, model: &str) -> Option<Entry<'_>> {
+        self.entries().find(|entry| {
+            let mut models = entry.drive.models.iter();
+            models.any(|known| model.contains(known.as_str()))
+        })
+    }
+
     /// The drive with this id.
     ///
     /// # Errors

@@ -196,6 +196,10 @@ pub enum Rating {
 pub struct Drive {
     /// The name by which commands know it: lower case, with its capacity.
     pub id: String,
+    /// What drives of this kind call themselves (Identify Controller, model number), or the part of it that no other has; several
+    /// if there are several forms. Empty if it is not known for certain.
+    #[serde(default)]
+    pub models: Vec<String>,
     /// What the sources say of it.
     pub ratings: BTreeMap<Rating, Figure>,
 }

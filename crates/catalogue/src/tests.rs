@@ -257,3 +257,31 @@ fn profiles_and_catalogue_agree() {
     }
     assert!(compared > 0, "no drive has both");
 }
+
+#[test]
+fn drives_are_found_by_what_they_call_themselves() {
+    let catalogue = Catalogue::built_in();
+    let id = |model| {
+        catalogue
+            .with_model(model)
+            .map(|entry| entry.drive.id.as_str())
+    };
+    assert_eq!(id("INTEL SSDPE2KX020T8"), Some("p4510-2tb"));
+    assert_eq!(id("Samsung SSD 980 PRO 1TB"), Some("samsung-980-pro-1tb"));
+    assert_eq!(id("Samsung SSD 980 1TB"), None);
+    // No model is a part of another drive's.
+    let all: Vec<(&str, &str)> = catalogue
+        .entries()
+        .flat_map(|entry| {
+            entry
+                .drive
+                .models
+                .iter()
+                .map(move |model| (entry.drive.id.as_str(), model.as_str()))
+        })
+        .collect();
+    assert!(all.len() >= 29, "{}", all.len());
+    for (drive, model) in &all {
+        assert_eq!(id(model), Some(*drive), "{model}");
+    }
+}

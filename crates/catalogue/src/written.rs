@@ -61,10 +61,12 @@ fn source_text(source: &Source) -> String {
 }
 
 fn drive_text(drive: &Drive) -> String {
-    let mut text = format!(
-        "\n[[drive]]\nid = {}\n\n[drive.ratings]\n",
-        quoted(&drive.id)
-    );
+    let mut text = format!("\n[[drive]]\nid = {}\n", quoted(&drive.id));
+    if !drive.models.is_empty() {
+        let models: Vec<String> = drive.models.iter().map(|model| quoted(model)).collect();
+        let _ = writeln!(text, "models = [{}]", models.join(", "));
+    }
+    text += "\n[drive.ratings]\n";
     for (rating, said) in &drive.ratings {
         let _ = writeln!(text, "{rating} = {}", figure(said));
     }

@@ -245,12 +245,12 @@ fn node_of(files: &Files, folder: &str) -> Option<u32> {
     files.text(&format!("{folder}/numa_node"))?.parse().ok()
 }
 
-/// Whether the port in `folder`, below a host bridge, is one of an Intel chipset. Those are devices 26 to 29 of the first bus, from
-/// the first chipset with PCIe to those of today (data sheets of the chipsets, "PCI devices and functions").
+/// Whether the port in `folder`, below a host bridge, is one of an Intel chipset. Those are devices 26 to 29 of their bus, from
+/// the first chipset with PCIe to those of today (data sheets of the chipsets, "PCI devices and functions"); ports of processors
+/// have lower numbers. The bus is the first one, but for the newest chipsets and behind a volume management device.
 fn is_of_chipset(files: &Files, folder: &str) -> bool {
-    const FIRST_BUS: &str = "0000:00:";
     const DEVICES: std::ops::RangeInclusive<u8> = 0x1a..=0x1d;
-    let place = last_part(folder).strip_prefix(FIRST_BUS);
+    let place = last_part(folder).rsplit_once(':').map(|(_, place)| place);
     let device = place.and_then(|place| u8::from_str_radix(place.split('.').next()?, 16).ok());
     let vendor = files.text(&format!("{folder}/vendor"));
     vendor.as_deref() == Some(super::pci::INTEL)

@@ -47,6 +47,7 @@ fn question(drive: &str, levels: Vec<Level>, count: u32, from_sheet: bool) -> Qu
         count,
         levels,
         platform: "s2600wft-8170".to_owned(),
+        here: None,
         host: "linux-6.12".to_owned(),
         stack: None,
         chunk_kib: None,

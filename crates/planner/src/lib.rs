@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod claims;
+pub mod discovered;
 mod files;
 pub mod plan;
 pub mod points;

@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 48] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 49] = [
     (
         "create",
         &[
@@ -337,6 +337,10 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 48] = [
                 "fullstripe plan --drive p4510-2tb --platform epyc-9554p-24 --sweep qd=1..8",
                 "the effect of the queue depth",
             ),
+            (
+                "fullstripe plan --here --op randread",
+                "the drives of this machine, as arrays",
+            ),
         ],
     ),
     (
@@ -376,6 +380,13 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 48] = [
                 "as another, but faster writes",
             ),
         ],
+    ),
+    (
+        "platform discover",
+        &[(
+            "fullstripe platform discover --output box.toml",
+            "this machine, for plan --platform box.toml",
+        )],
     ),
     (
         "platform list",

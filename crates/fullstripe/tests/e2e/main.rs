@@ -16,6 +16,7 @@ mod limits;
 mod metadata;
 mod pipes;
 mod plan;
+mod platform;
 mod predict;
 mod readme;
 mod real_cuts;

@@ -14,6 +14,7 @@ use lab::schema::nearest::nearest;
 use lab::schema::setup::{Condition, Export, Level, Reference, Setup};
 use lab::workload::size::Size;
 use lab::workload::{Broken, Completion, Operation, Workload};
+use models::platform::Machine;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ pub struct Question {
     pub levels: Vec<Level>,
     /// The machine around the drives: an id, or a file.
     pub platform: String,
+    /// That machine, if it is the one at hand and not of the program.
+    pub here: Option<Machine>,
     /// The operating system and its drivers.
     pub host: String,
     /// The RAID software. By default it is the engine, or none for one drive alone.
@@ -369,7 +372,10 @@ pub fn asked(question: &Question, library: &mut Library) -> Result<Asked> {
         add_from_catalogue(library, &question.drive)?;
     }
     add_drive(library, here, &Reference::from(question.drive.clone()))?;
-    add_platform(library, here, &Reference::from(question.platform.clone()))?;
+    match &question.here {
+        Some(machine) => library.add_machine(&question.platform, machine)?,
+        None => add_platform(library, here, &Reference::from(question.platform.clone()))?,
+    }
     is_modelled(question, library)?;
     let mut loads = loads(&question.load)?;
     for (_, load) in &mut loads {

@@ -43,7 +43,8 @@ impl Measured {
             .any(|one| one.setup.platform.text() == platform)
         {
             notes.push(format!(
-                "the figures of the platform {platform} are specifications and typical values, not measured on such a machine"
+                "no result of the platform {platform} is known here: its figures are specifications and typical values, or what the \
+                 machine shows of itself"
             ));
         }
         if !self

@@ -291,13 +291,22 @@ impl Library {
     /// If that is not a platform, or has a number or a tree of links that no machine can have.
     pub fn add_platform(&mut self, reference: &str, text: &str) -> Result<(), Refusal> {
         let machine: Machine = read(reference, text)?;
+        self.add_machine(reference, &machine)
+    }
+
+    /// Adds the machine that configurations call `name`.
+    ///
+    /// # Errors
+    ///
+    /// If it has a number or a tree of links that no machine can have.
+    pub fn add_machine(&mut self, name: &str, machine: &Machine) -> Result<(), Refusal> {
         let graph = machine.graph();
-        let graph = graph.map_err(|error| Refusal::new(reference, error.key, error.rule))?;
+        let graph = graph.map_err(|error| Refusal::new(name, error.key, error.rule))?;
         keep(
             &mut self.known,
-            of_file(&format!("platform {reference}"), &machine),
+            of_file(&format!("platform {name}"), machine),
         );
-        self.platforms.insert(reference.to_owned(), graph);
+        self.platforms.insert(name.to_owned(), graph);
         Ok(())
     }
 

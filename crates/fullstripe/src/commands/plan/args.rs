@@ -1,5 +1,6 @@
 //! The command line of `plan`.
 
+use super::here;
 use super::sweep::parse_sweep;
 use crate::commands::arguments::{parse_chunk, parse_level, parse_size};
 use crate::commands::progress::WorkArgs;
@@ -8,6 +9,7 @@ use lab::schema::configuration::State;
 use lab::schema::setup::{self, Level};
 use lab::workload::size::Size;
 use lab::workload::{self, Operation};
+use models::platform::Machine;
 use planner::plan::ask::{LoadQuestion, Question};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -19,22 +21,35 @@ const REQUEST_BYTES: RangeInclusive<u64> = 512..=64 << 20;
 /// Arguments of `plan`.
 #[derive(Args, Debug)]
 pub struct PlanArgs {
-    /// The drives, all alike: an id, or a profile or data sheet of your own (PATH or PATH#ID).
-    #[arg(long)]
-    pub drive: String,
+    /// The drives, all alike: an id, or a profile or data sheet of your own (PATH or PATH#ID); with --here, those that are
+    /// here unless given.
+    #[arg(long, required_unless_present = "here")]
+    pub drive: Option<String>,
     /// Plan from the drive's data sheet in the catalogue although there is a profile of it.
     #[arg(long)]
     pub from_sheet: bool,
-    /// Number of drives.
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    pub count: u32,
+    /// Number of drives; unless given, 4, or with --here as many as there are.
+    #[arg(long, value_name = "N")]
+    pub count: Option<u32>,
     /// RAID levels: 0, 1, 5, 10, or none for one drive without RAID; unless given, those of 0, 5 and 10 that are
     /// possible with this number of drives.
     #[arg(long, value_name = "L", value_delimiter = ',', value_parser = level)]
     pub level: Vec<Level>,
     /// The machine around the drives: an id, or a file of your own (PATH).
-    #[arg(long)]
-    pub platform: String,
+    #[arg(long, required_unless_present = "here")]
+    pub platform: Option<String>,
+    /// The machine is this one, as `platform discover` shows it.
+    #[arg(long, conflicts_with = "platform")]
+    pub here: bool,
+    /// With --here, look below this folder, with copies of /sys and /proc of another machine.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        requires = "here",
+        default_value = "/",
+        hide_default_value = true
+    )]
+    pub root: PathBuf,
     /// Operating system and its drivers.
     #[arg(long, default_value = "linux-6.12")]
     pub host: String,
@@ -93,14 +108,21 @@ impl PlanArgs {
     /// The question for the planner.
     ///
     /// # Errors
-    /// `--sweep` does not have its form.
+    /// `--sweep` does not have its form, or the machine at hand has no drives that can be planned.
     pub fn question(&self) -> anyhow::Result<Question> {
+        let Asked {
+            drive,
+            count,
+            platform,
+            here,
+        } = self.asked()?;
         Ok(Question {
-            drive: self.drive.clone(),
+            drive,
             from_sheet: self.from_sheet,
-            count: self.count,
+            count: self.count.unwrap_or(count),
             levels: self.level.clone(),
-            platform: self.platform.clone(),
+            platform,
+            here,
             host: self.host.clone(),
             stack: self.stack.clone(),
             chunk_kib: self.chunk,
@@ -115,6 +137,38 @@ impl PlanArgs {
             compare: self.compare.clone(),
             sweep: self.sweep.as_deref().map(parse_sweep).transpose()?,
             provenance: self.provenance,
+        })
+    }
+}
+
+/// Drives and machine, as options name them or as they are here.
+struct Asked {
+    drive: String,
+    /// The number of drives unless given.
+    count: u32,
+    platform: String,
+    here: Option<Machine>,
+}
+
+impl PlanArgs {
+    fn asked(&self) -> anyhow::Result<Asked> {
+        if !self.here {
+            return Ok(Asked {
+                drive: self.drive.clone().expect("clap requires it without --here"),
+                count: 4,
+                platform: self
+                    .platform
+                    .clone()
+                    .expect("clap requires it without --here"),
+                here: None,
+            });
+        }
+        let (machine, drive) = here::machine(&self.root, self.drive.as_deref())?;
+        Ok(Asked {
+            drive,
+            count: here::places(&machine),
+            platform: machine.platform.clone(),
+            here: Some(machine),
         })
     }
 }

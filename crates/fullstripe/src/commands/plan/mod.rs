@@ -5,6 +5,7 @@
 
 mod args;
 mod compare;
+mod here;
 mod plot;
 mod provenance;
 mod sweep;

@@ -1,12 +1,16 @@
-//! `platform`: the machines that `plan` knows, and how drives are connected in them.
+//! `platform`: the machines that `plan` knows, the one at hand, and how drives are connected in them.
 
+pub mod discover;
 mod list;
 mod show;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use models::document::{Refusal, read};
+use models::library::is_file;
 use models::nearest::nearest;
 use models::platform::{Machine, Node};
+use planner::predict::library::machines;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -19,6 +23,8 @@ pub struct PlatformArgs {
 
 #[derive(Subcommand, Debug)]
 enum PlatformCommand {
+    /// Describe this machine as a platform: processors, memory, PCIe links and drives
+    Discover(discover::DiscoverArgs),
     /// List the platforms that `plan` knows
     List(list::ListArgs),
     /// Show a platform's processors, memory and tree of PCIe links
@@ -28,9 +34,10 @@ enum PlatformCommand {
 /// Runs `platform`.
 ///
 /// # Errors
-/// There is no such platform, or standard output cannot be written.
+/// There is no such platform, the machine at hand makes none, or standard output cannot be written.
 pub fn run(args: &PlatformArgs) -> Result<ExitCode> {
     match &args.command {
+        PlatformCommand::Discover(args) => discover::run(args)?,
         PlatformCommand::List(args) => list::run(args)?,
         PlatformCommand::Show(args) => show::run(args)?,
     }
@@ -54,10 +61,21 @@ impl PlatformsReport {
     }
 }
 
-/// The platform with this id, of `all`.
+/// The platform that comes with the program by this id, or that this file describes.
 ///
 /// # Errors
-/// There is none; the sentence names the nearest ids.
+/// There is none; the sentence names the nearest ids. The file cannot be read, or describes no machine.
+fn named(name: &str) -> Result<Machine> {
+    if !is_file(name) {
+        return with_id(machines(), name);
+    }
+    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+    let machine: Machine = read(name, &text)?;
+    let graph = machine.graph();
+    graph.map_err(|error| Refusal::new(name, error.key, error.rule))?;
+    Ok(machine)
+}
+
 fn with_id(all: Vec<Machine>, id: &str) -> Result<Machine> {
     let offered = nearest(id, all.iter().map(|machine| machine.platform.as_str()));
     let found = all.into_iter().find(|machine| machine.platform == id);

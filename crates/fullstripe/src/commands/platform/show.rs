@@ -4,17 +4,16 @@ use super::{PlatformsReport, link, link_of};
 use crate::terminal::print::{print_json, print_text};
 use anyhow::Result;
 use clap::Args;
-use models::platform::{Bays, Kind, Machine, Node};
+use models::platform::{Bays, Installed, Kind, Machine, Node};
 use models::tables::Tables;
-use planner::predict::library::machines;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Arguments of `platform show`.
 #[derive(Args, Debug)]
 pub struct ShowArgs {
-    /// A platform, as `platform list` names it.
-    #[arg(value_name = "ID")]
+    /// A platform, as `platform list` names it, or a file.
+    #[arg(value_name = "ID|FILE")]
     id: String,
     /// Print JSON, with the source of each figure.
     #[arg(long)]
@@ -26,14 +25,15 @@ pub struct ShowArgs {
 /// # Errors
 /// There is no such platform, or standard output cannot be written.
 pub fn run(args: &ShowArgs) -> Result<()> {
-    let machine = super::with_id(machines(), &args.id)?;
+    let machine = super::named(&args.id)?;
     if args.json {
         return print_json(&PlatformsReport::of(vec![machine]));
     }
     print_text(&text(&machine))
 }
 
-fn text(machine: &Machine) -> String {
+/// The machine as a tree, with the drives that are in it.
+pub fn text(machine: &Machine) -> String {
     let Machine {
         platform,
         title,
@@ -61,8 +61,11 @@ fn text(machine: &Machine) -> String {
         let _ = writeln!(text, "  {name}");
         text += &below(machine, &name, 2);
     }
+    for gap in &machine.not_seen {
+        let _ = writeln!(text, "  not seen: {gap}");
+    }
     text + &format!(
-        "figures: {}; each with its source: fullstripe platform show {platform} --json\n",
+        "figures: {}; --json gives each with its source\n",
         statuses(machine)
     )
 }
@@ -77,6 +80,13 @@ fn below(machine: &Machine, parent: &str, depth: usize) -> String {
     }
     for bays in machine.bays.iter().filter(|bays| bays.parent == parent) {
         let _ = writeln!(text, "{indent}{}: {}", bays.name, row_of_bays(bays));
+        let inside = |drive: &&Installed| {
+            let row = drive.bay.rsplit_once('-').map(|(row, _)| row);
+            row == Some(bays.name.as_str())
+        };
+        for drive in machine.drives.iter().filter(inside) {
+            let _ = writeln!(text, "{indent}  {}", row_of_drive(drive));
+        }
     }
     text
 }
@@ -101,6 +111,32 @@ fn row_of_bays(bays: &Bays) -> String {
     )
 }
 
+/// A drive, and its link if it is less than drive and slot support.
+fn row_of_drive(drive: &Installed) -> String {
+    let model = drive
+        .model
+        .as_deref()
+        .unwrap_or("a drive of an unknown model");
+    let row = format!(
+        "{}: {model}, {}",
+        drive.name,
+        format_args!("{:.0} GB", drive.capacity_gb)
+    );
+    let now = drive.generation.zip(drive.lanes);
+    let possible = drive.possible_generation.zip(drive.possible_lanes);
+    match (now, possible) {
+        (Some(now), Some(possible)) if now != possible => {
+            let said = |(generation, lanes): (u64, u64)| link(generation as f64, lanes as f64);
+            format!(
+                "{row}; its link runs at PCIe {} of {}",
+                said(now),
+                said(possible)
+            )
+        }
+        _ => row,
+    }
+}
+
 /// How many figures have each status.
 fn statuses(machine: &Machine) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -115,6 +151,7 @@ fn statuses(machine: &Machine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use planner::predict::library::machines;
 
     #[test]
     fn every_bay_is_in_the_tree() {

@@ -1,0 +1,70 @@
+//! `plan --here`: the machine at hand, and the drives that are in it.
+
+use crate::commands::platform::discover::machine_below;
+use crate::terminal::print::print_note;
+use anyhow::{Result, bail};
+use catalogue::Catalogue;
+use models::platform::{Installed, Machine};
+use planner::discovered::with_bays_of;
+use std::path::Path;
+
+/// The machine whose `/sys` and `/proc` are below `root`, and the drive to plan with. Unless one is given, that is the one of which
+/// the catalogue knows most drives here, and the machine has the bays of these drives alone.
+///
+/// # Errors
+/// There is no such machine, or the catalogue knows none of its drives and none is given.
+pub fn machine(root: &Path, given: Option<&str>) -> Result<(Machine, String)> {
+    let machine = machine_below(root, None)?;
+    if let Some(drive) = given {
+        return Ok((machine, drive.to_owned()));
+    }
+    let Some((drive, names)) = most_known(&machine.drives) else {
+        let mut models: Vec<&str> = machine
+            .drives
+            .iter()
+            .filter_map(|drive| drive.model.as_deref())
+            .collect();
+        models.dedup();
+        bail!(
+            "the catalogue knows none of the drives here ({}): give one with --drive, or make a file of the data sheet with \
+             \"fullstripe drive new\"",
+            models.join(", ")
+        );
+    };
+    print_note(&format!(
+        "planned with the drives that are here: {}, {drive}",
+        words::and(&names)
+    ));
+    Ok((with_bays_of(&machine, &names), drive))
+}
+
+/// How many drives fit into the machine's bays.
+pub fn places(machine: &Machine) -> u32 {
+    machine
+        .bays
+        .iter()
+        .map(|row| row.figures.count.value as u32)
+        .sum()
+}
+
+/// The id of the catalogue that most of the drives have, and their names.
+fn most_known(drives: &[Installed]) -> Option<(String, Vec<&str>)> {
+    let catalogue = Catalogue::built_in();
+    let mut known: Vec<(String, Vec<&str>)> = Vec::new();
+    for drive in drives {
+        let Some(entry) = drive
+            .model
+            .as_deref()
+            .and_then(|model| catalogue.with_model(model))
+        else {
+            continue;
+        };
+        let id = &entry.drive.id;
+        match known.iter_mut().find(|(of, _)| of == id) {
+            Some((_, names)) => names.push(&drive.name),
+            None => known.push((id.clone(), vec![&drive.name])),
+        }
+    }
+    // Of several with equally many, the first.
+    known.into_iter().rev().max_by_key(|(_, names)| names.len())
+}

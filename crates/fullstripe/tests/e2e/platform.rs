@@ -1,0 +1,123 @@
+//! `platform` and `plan --here`, as a user runs them on machines of public reports.
+
+use crate::common::{Said, run};
+use machine::samples::{Reader, build, facts};
+use serde_json::Value;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The files of a sample machine.
+struct Sample {
+    folder: TempDir,
+}
+
+impl Sample {
+    fn new(name: &str) -> Sample {
+        let folder = tempfile::tempdir().unwrap();
+        build(facts(name), folder.path(), Reader::User);
+        Sample { folder }
+    }
+
+    /// Runs a command that looks at this machine.
+    fn fullstripe(&self, line: &str) -> Said {
+        let root = self.folder.path().to_str().unwrap();
+        let words = line.split(' ').chain(["--root", root]);
+        run(
+            Command::new(env!("CARGO_BIN_EXE_fullstripe")).args(words),
+            120,
+        )
+    }
+}
+
+fn fullstripe(arguments: &[&str]) -> Said {
+    run(
+        Command::new(env!("CARGO_BIN_EXE_fullstripe")).args(arguments),
+        120,
+    )
+}
+
+#[test]
+fn a_machine_is_described_and_its_file_can_be_planned() {
+    let sample = Sample::new("slow_link");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("box.toml");
+    let file = file.to_str().unwrap();
+    let said = sample.fullstripe(&format!("platform discover -o {file}"));
+    assert!(said.status.success(), "{said}");
+    for line in [
+        "root-0000:00: root port, PCIe 4.0 x8",
+        "chipset: chipset, PCIe 3.0 x4",
+        "bays-1: 1 bay, PCIe 3.0 x2 each",
+        "nvme2: INTEL SSDPEKNU020TZ, 2048 GB",
+    ] {
+        assert!(said.out.contains(line), "{said}");
+    }
+    let said = sample.fullstripe(&format!("platform discover -o {file}"));
+    assert!(said.err.contains("exists already"), "{said}");
+    let shown = fullstripe(&["platform", "show", file]);
+    assert!(
+        shown.out.contains("bays-2: 1 bay, PCIe 3.0 x1 each"),
+        "{shown}"
+    );
+    let line = format!(
+        "plan --drive p4510-2tb --count 4 --level 0 --op read --bs 128k --threads 1 --qd 16 --platform {file} --json"
+    );
+    let words: Vec<&str> = line.split(' ').collect();
+    let said = fullstripe(&words);
+    assert!(said.status.success(), "{said}");
+    // Four equal parts, of which one comes through a single lane.
+    let report: Value = serde_json::from_str(&said.out).expect("JSON");
+    let rate = report
+        .pointer("/points/0/metrics/bytes_per_s/value")
+        .and_then(Value::as_f64);
+    let rate = rate.unwrap_or_else(|| panic!("{report}"));
+    assert!((2.5e9..4.0e9).contains(&rate), "{rate}");
+}
+
+#[test]
+fn what_is_read_and_what_is_usual_is_told_in_json() {
+    let said = Sample::new("vmd_on").fullstripe("platform discover --json");
+    let report: Value = serde_json::from_str(&said.out).expect("JSON");
+    let machine = &report["platforms"][0];
+    assert_eq!(machine["processor"]["sockets"]["use"], "measured");
+    assert_eq!(machine["processor"]["two_threads_gain"]["use"], "prior");
+    assert_eq!(machine["drive"].as_array().map(Vec::len), Some(4));
+    assert_eq!(machine["drive"][0]["queues"], 40);
+    assert_eq!(machine["not_seen"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn the_drives_of_a_machine_are_planned_where_they_are() {
+    let sample = Sample::new("far_socket");
+    let line = "plan --here --level 0 --op read --bs 128k --threads 1 --qd 16";
+    let said = sample.fullstripe(line);
+    assert!(said.status.success(), "{said}");
+    assert!(
+        said.err
+            .contains("nvme0, nvme1 and nvme2, intel-p3700-1.6tb"),
+        "{said}"
+    );
+    assert!(
+        said.out
+            .contains("RAID 0: 3 x intel-p3700-1.6tb on this-machine"),
+        "{said}"
+    );
+    let said = sample.fullstripe(&format!("{line} --drive p4510-2tb --count 4"));
+    let refused = "--count must be at most 3, which is what this-machine has bays and lanes for";
+    assert!(said.err.contains(refused), "{said}");
+}
+
+#[test]
+fn a_machine_that_cannot_be_planned_says_so_in_one_sentence() {
+    let said = Sample::new("virtual_machine").fullstripe("plan --here --op read");
+    assert!(said.err.contains("the catalogue knows none of the drives here (Amazon Elastic Block Store, Amazon EC2 NVMe Instance Storage): give one with --drive"), "{said}");
+    let empty = tempfile::tempdir().unwrap();
+    let empty = empty.path().to_str().unwrap();
+    let said = fullstripe(&["platform", "discover", "--root", empty]);
+    assert!(said.err.contains("has no folder \"sys\""), "{said}");
+    let said = Sample::new("epyc_single").fullstripe("platform discover --like epyc");
+    let refused = "--like does not know \"epyc\"; nearest: \"oakgate\", \"epyc-9554p-24\"";
+    assert!(said.err.contains(refused), "{said}");
+    let said = fullstripe(&["platform", "discover", "-o", "box"]);
+    assert!(said.err.contains("ends with .toml"), "{said}");
+}

@@ -1,0 +1,161 @@
+//! The machine at hand as a platform: what its kernel shows ([`machine::seen`]), and usual values where that shows nothing.
+//!
+//! | what | file |
+//! |---|---|
+//! | which platform of the program the usual values come from | this one |
+//! | processors, memory, packets | [`figures`] |
+//! | the tree of links, and the bays | [`tree`] |
+//! | the text of the file | [`written`] |
+//!
+//! A figure that was read is `measured`. What no file of the kernel shows, such as how fast a cache line changes its core, is taken
+//! from the platform of the program that is most like the machine, as a `prior` that names it.
+
+mod figures;
+#[cfg(test)]
+mod tests;
+mod tree;
+pub mod written;
+
+use crate::predict::library::machines;
+use anyhow::{Result, bail, ensure};
+use machine::seen::Seen;
+use models::nearest::nearest;
+use models::platform::{Installed, Machine, SCHEMA};
+use models::profile::{Figure, Use};
+
+/// The machine as a platform called `id`. Usual values come from the platform `like`, or from the one that is most like it.
+///
+/// # Errors
+/// There is no platform `like`, the machine has no NVMe drive on PCIe, or its links make no machine that a plan can use.
+pub fn platform(seen: &Seen, id: &str, like: Option<&str>) -> Result<Machine> {
+    ensure!(
+        !seen.tree.drives.is_empty(),
+        "this machine has no NVMe drive on PCIe, so there is no tree of links to show"
+    );
+    let usual = usual(like.unwrap_or_else(|| most_like(seen)))?;
+    let processor = figures::processor(seen, &usual);
+    let tree = tree::grow(seen, &usual);
+    let machine = Machine {
+        schema: SCHEMA,
+        platform: id.to_owned(),
+        title: title(seen),
+        memory: figures::memory(seen, &usual),
+        interconnect: figures::interconnect(&usual),
+        root: figures::root(&usual, &processor, &tree.nodes),
+        packets: figures::packets(seen, &usual),
+        processor,
+        nodes: tree.nodes,
+        bays: tree.bays,
+        drives: tree.drives,
+        not_seen: seen.not_seen.clone(),
+    };
+    machine.graph()?;
+    Ok(machine)
+}
+
+/// The machine with these of its drives' bays alone, in this order.
+///
+/// # Panics
+/// A drive is not in the machine.
+#[must_use]
+pub fn with_bays_of(machine: &Machine, names: &[&str]) -> Machine {
+    let rows = names.iter().enumerate().map(|(number, name)| {
+        let drive = machine.drives.iter().find(|drive| drive.name == *name);
+        let drive = drive.expect("the machine has the drive");
+        let row = drive
+            .bay
+            .rsplit_once('-')
+            .and_then(|(row, _)| machine.bays.iter().find(|bays| bays.name == row));
+        let mut row = row.expect("the drive's bay is in the machine").clone();
+        row.name = format!("bays-{number}");
+        row.figures.count.value = 1.0;
+        (
+            row,
+            Installed {
+                bay: format!("bays-{number}-0"),
+                ..drive.clone()
+            },
+        )
+    });
+    let (bays, drives) = rows.unzip();
+    Machine {
+        bays,
+        drives,
+        ..machine.clone()
+    }
+}
+
+fn usual(id: &str) -> Result<Machine> {
+    let all = machines();
+    let offered = nearest(id, all.iter().map(|machine| machine.platform.as_str()));
+    match all.into_iter().find(|machine| machine.platform == id) {
+        Some(machine) => Ok(machine),
+        None => bail!("--like does not know \"{id}\"; nearest: {offered}"),
+    }
+}
+
+/// The platform of the program that is most like the machine: by the generation of its links, its maker, and its sockets.
+fn most_like(seen: &Seen) -> &'static str {
+    let model = seen.processors.model.as_deref().unwrap_or_default();
+    let is = |word: &str| model.contains(word);
+    let links = seen.tree.places.iter().filter_map(|place| place.most);
+    let links = links.chain(seen.tree.drives.iter().filter_map(|drive| drive.own));
+    let generation = links.map(|link| link.generation()).max();
+    let is_server = is("Xeon") || is("EPYC") || is("Neoverse") || seen.processors.sockets > 1;
+    match (is("Intel"), is_server, seen.processors.sockets) {
+        (true, true, _) if generation.unwrap_or(3) <= 3 => "s2600wft-6154-x16",
+        (true, true, _) => "sys221h-8592-24",
+        (false, true, 2..) => "r7725xd-9575f-24",
+        (false, true, _) => "epyc-9554p-24",
+        _ if is("Threadripper") => "wrx90-7965wx-4",
+        _ => "z790-14900k-5",
+    }
+}
+
+fn title(seen: &Seen) -> String {
+    let board = [&seen.board.vendor, &seen.board.product]
+        .into_iter()
+        .flatten();
+    let board: Vec<&str> = board.map(String::as_str).collect();
+    let board = if board.is_empty() {
+        "A machine"
+    } else {
+        &board.join(" ")
+    };
+    let model = seen
+        .processors
+        .model
+        .as_deref()
+        .unwrap_or("processor of an unknown model");
+    let drives = words::count(seen.tree.drives.len(), "NVMe drive");
+    match seen.processors.sockets {
+        1 => format!("{board}, {model}, {drives}"),
+        sockets => format!("{board}, {sockets} x {model}, {drives}"),
+    }
+}
+
+/// A figure that the machine itself shows.
+fn measured(value: f64, source: &str) -> Figure {
+    Figure {
+        value,
+        source: source.to_owned(),
+        r#use: Use::Measured,
+    }
+}
+
+/// A usual value.
+fn prior(value: f64, source: String) -> Figure {
+    Figure {
+        value,
+        source,
+        r#use: Use::Prior,
+    }
+}
+
+/// The figure of the platform `usual`, as a usual value.
+fn as_usual(usual: &Machine, figure: &Figure) -> Figure {
+    prior(
+        figure.value,
+        format!("as {}: {}", usual.platform, figure.source),
+    )
+}
