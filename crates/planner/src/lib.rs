@@ -8,6 +8,7 @@
 // `println!` and `eprintln!` panic if the output is closed, and a library has no business printing.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod advice;
 pub mod claims;
 pub mod discovered;
 mod files;

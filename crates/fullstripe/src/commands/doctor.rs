@@ -1,5 +1,7 @@
 //! `doctor`: prints what the crate `doctor` has found out about this machine, and what to change; or puts it into a
-//! file for somebody who helps ([`bundle`]).
+//! file for somebody who helps ([`bundle`]). [`advise`] adds what links, switches and sockets cost.
+
+mod advise;
 
 use super::boot::enable::ALERT_LINES;
 use super::bundle;
@@ -9,6 +11,8 @@ use anyhow::Result;
 use clap::Args;
 use doctor::examine_this_machine;
 use doctor::finding::{Diagnosis, Finding, WORD_COLUMNS};
+use planner::advice::Advice;
+use serde::Serialize;
 use settings::sound::Sound;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,6 +34,22 @@ pub struct DoctorArgs {
     /// The settings file that goes into the bundle
     #[arg(long, value_name = "FILE", requires = "bundle", default_value = settings::PLACE)]
     settings: PathBuf,
+    /// Say also what the links, switches and sockets between drives and engine cost an array, as pairs of plans: this machine
+    /// as it is, and with one thing changed. Takes some seconds.
+    #[arg(long, conflicts_with = "bundle")]
+    advise: bool,
+    /// With --advise, plan as if the drives were these: an id of the catalogue.
+    #[arg(long, value_name = "ID", requires = "advise")]
+    drive: Option<String>,
+    /// With --advise, look for links below this folder, with copies of /sys and /proc of another machine.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        requires = "advise",
+        default_value = "/",
+        hide_default_value = true
+    )]
+    root: PathBuf,
     /// Print JSON; with --bundle, the list of its files and of what could not be collected.
     #[arg(long)]
     json: bool,
@@ -47,7 +67,8 @@ fn parse_bundle(text: &str) -> Result<PathBuf, String> {
 /// Runs `doctor`.
 ///
 /// # Errors
-/// A drive's specification is not understood, the bundle cannot be written, or standard output cannot be written.
+/// A drive's specification is not understood, the bundle cannot be written, nothing can be planned for `--advise`, or standard
+/// output cannot be written.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     if let Some(file) = &args.bundle {
         let manifest = bundle::make(file, &args.drives, &args.settings)?;
@@ -60,13 +81,32 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     }
     let mut findings = examine_this_machine(&args.drives)?.findings;
     findings.extend(nobody_is_told(&args.settings));
-    let report = Diagnosis::new(findings);
+    let mut advice = None;
+    if args.advise {
+        let planned = advise::plan(&args.root, &args.drives, args.drive.as_deref())?;
+        findings.extend(planned.findings());
+        advice = Some(planned.advice);
+    }
+    let report = Report {
+        diagnosis: Diagnosis::new(findings),
+        advice,
+    };
     if args.json {
         print_json(&report)?;
     } else {
-        print_text(&text(&report, Paper::output()))?;
+        print_text(&text(&report.diagnosis, Paper::output()))?;
     }
-    Ok(ExitCode::from(u8::from(!report.can_serve)))
+    Ok(ExitCode::from(u8::from(!report.diagnosis.can_serve)))
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    diagnosis: Diagnosis,
+    /// With `--advise`, the pairs of plans behind its findings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<Vec<Advice>>,
 }
 
 /// That the settings in `file` have arrays started, and name nobody who is told of a drive that fails.

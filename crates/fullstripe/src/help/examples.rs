@@ -324,6 +324,10 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 49] = [
                 "fullstripe doctor --bundle fast.tar.gz",
                 "all that somebody needs who helps",
             ),
+            (
+                "fullstripe doctor --advise",
+                "also what slow links and shared ones cost an array",
+            ),
         ],
     ),
     (

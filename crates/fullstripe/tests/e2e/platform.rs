@@ -110,7 +110,7 @@ fn the_drives_of_a_machine_are_planned_where_they_are() {
 #[test]
 fn a_machine_that_cannot_be_planned_says_so_in_one_sentence() {
     let said = Sample::new("virtual_machine").fullstripe("plan --here --op read");
-    assert!(said.err.contains("the catalogue knows none of the drives here (Amazon Elastic Block Store, Amazon EC2 NVMe Instance Storage): give one with --drive"), "{said}");
+    assert!(said.err.contains("the catalogue knows none of the drives here (Amazon EC2 NVMe Instance Storage, Amazon Elastic Block Store): give one with --drive"), "{said}");
     let empty = tempfile::tempdir().unwrap();
     let empty = empty.path().to_str().unwrap();
     let said = fullstripe(&["platform", "discover", "--root", empty]);
@@ -120,4 +120,29 @@ fn a_machine_that_cannot_be_planned_says_so_in_one_sentence() {
     assert!(said.err.contains(refused), "{said}");
     let said = fullstripe(&["platform", "discover", "-o", "box"]);
     assert!(said.err.contains("ends with .toml"), "{said}");
+}
+
+#[test]
+fn advice_has_the_figures_of_two_plans() {
+    let sample = Sample::new("dual_socket_switch");
+    let said = sample.fullstripe("doctor --advise --drive p4510-2tb");
+    let line = |about: &str| {
+        let found = said.out.lines().find(|line| line.contains(about));
+        found.unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let chipset = line("chipset: ");
+    assert!(chipset.starts_with("warning"), "{chipset}");
+    assert!(chipset.contains("nvme0 and nvme1 share the chipset's link of 3.0 x4: a RAID 0 of 10 x p4510-2tb loses 50 % of its sequential reads of 128 KiB (16.1 instead of 32.0 GB/s)"), "{chipset}");
+    assert!(line("on another socket").starts_with("ok"), "{said}");
+    let said =
+        Sample::new("far_socket").fullstripe("doctor --advise --json /dev/nvme1n1 /dev/nvme2n1");
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!(report["advice"].as_array().map(Vec::len), Some(0), "{said}");
+    let said = Sample::new("virtual_machine").fullstripe("doctor --advise");
+    assert!(
+        said.err
+            .contains("the catalogue knows none of the drives here"),
+        "{said}"
+    );
+    assert!(!said.status.success(), "{said}");
 }

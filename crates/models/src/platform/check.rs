@@ -1,6 +1,6 @@
 //! Turns a platform file into the numbers of one machine, and checks every rule that a real machine keeps.
 
-use super::fabric::DriveLink;
+use super::fabric::{Buffers, DriveLink};
 use super::processor::Cores;
 use super::{Kind, Machine, SCHEMA};
 use crate::nearest::nearest;
@@ -72,6 +72,9 @@ pub struct Graph {
     pub links: Vec<Link>,
     /// Places for drives, in the order in which drives take them.
     pub bays: Vec<Bay>,
+    /// Whose memory holds the buffers of the drives' transfers: that of the drive's socket, unless it is to be found out what
+    /// another socket costs.
+    pub buffers: Buffers,
     /// Factor by which drives' own links are faster than their lanes allow: 1, except to find out what they limit.
     pub drive_links_speed: f64,
 }
@@ -195,6 +198,7 @@ pub(super) fn graph(machine: &Machine) -> Result<Graph, FigureError> {
         packets: tree.packets,
         links: tree.links,
         bays: tree.bays,
+        buffers: Buffers::Local,
         drive_links_speed: 1.0,
     })
 }

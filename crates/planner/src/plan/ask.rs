@@ -143,7 +143,9 @@ fn suite() -> Vec<(String, Workload)> {
     .into()
 }
 
-fn load(op: Operation, bs: Option<Size>, threads: u32, qd: u32) -> Workload {
+/// One load, of clients that keep `qd` requests outstanding each.
+#[must_use]
+pub fn load(op: Operation, bs: Option<Size>, threads: u32, qd: u32) -> Workload {
     Workload {
         op,
         read_pct: None,
@@ -352,7 +354,8 @@ fn is_modelled(question: &Question, library: &Library) -> Result<()> {
 }
 
 /// The state in which reviews prepare drives for a load.
-fn usual_state(op: Operation) -> State {
+#[must_use]
+pub fn usual_state(op: Operation) -> State {
     match op {
         Operation::Read | Operation::Write | Operation::SeqMix => State::Filled,
         Operation::RandRead | Operation::RandWrite | Operation::RandMix | Operation::Act => {

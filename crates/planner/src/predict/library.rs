@@ -13,7 +13,7 @@ use models::export::{Export, ExportFile};
 use models::host::{Host, HostFile};
 use models::library::{self, path_and_id};
 use models::md::MdFile;
-use models::platform::{Graph, Machine};
+use models::platform::{Buffers, Graph, Machine};
 use models::profile::{Family, Member, Profile};
 use std::collections::BTreeMap;
 
@@ -308,6 +308,16 @@ impl Library {
         );
         self.platforms.insert(name.to_owned(), graph);
         Ok(())
+    }
+
+    /// Has the platform `name` keep all buffers in the memory of one socket.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such platform.
+    pub fn keep_buffers_on(&mut self, name: &str, socket: u64) {
+        let graph = self.platforms.get_mut(name);
+        graph.expect("the platform is in the library").buffers = Buffers::On(socket);
     }
 
     /// Everything that the library holds for a setup, with all digits of all numbers.

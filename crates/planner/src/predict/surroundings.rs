@@ -15,7 +15,7 @@ use models::drive::Drive;
 use models::export::Export;
 use models::host::Completion;
 use models::md::{MdCosts, MdFile};
-use models::platform::{Buffers, Graph, Platform};
+use models::platform::{Graph, Platform};
 use models::port::Port;
 use models::profile::Profile;
 use timed::host::Host;
@@ -81,7 +81,7 @@ impl Machine {
     /// Fails unless there are bays for all drives.
     fn has_bays(&self, setup: &Setup, library: &Library) -> Result<(), NotModelled> {
         let links = vec![library.profile(&setup.drive)?.link; setup.count as usize];
-        let platform = Platform::new(&self.graph, &links, Buffers::Local);
+        let platform = Platform::new(&self.graph, &links, self.graph.buffers);
         platform.map(|_| ()).map_err(|error| NotModelled {
             reason: error.to_string(),
         })
@@ -308,7 +308,7 @@ impl Surroundings {
             return Ok((drives.into_iter().map(alone).collect(), None));
         };
         let links = vec![profile.link; drives.len()];
-        let (drives, platform) = machine::drives_in_bays(drives, &links, graph, Buffers::Local)?;
+        let (drives, platform) = machine::drives_in_bays(drives, &links, graph, graph.buffers)?;
         Ok((drives, Some(platform)))
     }
 }

@@ -1,11 +1,12 @@
-//! `plan --here`: the machine at hand, and the drives that are in it.
+//! The machine at hand, and the drives that are in it, for `plan --here` and `doctor --advise`.
 
 use crate::commands::platform::discover::machine_below;
 use crate::terminal::print::print_note;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use catalogue::Catalogue;
 use models::platform::{Installed, Machine};
 use planner::discovered::with_bays_of;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The machine whose `/sys` and `/proc` are below `root`, and the drive to plan with. Unless one is given, that is the one of which
@@ -18,19 +19,7 @@ pub fn machine(root: &Path, given: Option<&str>) -> Result<(Machine, String)> {
     if let Some(drive) = given {
         return Ok((machine, drive.to_owned()));
     }
-    let Some((drive, names)) = most_known(&machine.drives) else {
-        let mut models: Vec<&str> = machine
-            .drives
-            .iter()
-            .filter_map(|drive| drive.model.as_deref())
-            .collect();
-        models.dedup();
-        bail!(
-            "the catalogue knows none of the drives here ({}): give one with --drive, or make a file of the data sheet with \
-             \"fullstripe drive new\"",
-            models.join(", ")
-        );
-    };
+    let (drive, names) = most_known(&machine.drives)?;
     print_note(&format!(
         "planned with the drives that are here: {}, {drive}",
         words::and(&names)
@@ -48,15 +37,15 @@ pub fn places(machine: &Machine) -> u32 {
 }
 
 /// The id of the catalogue that most of the drives have, and their names.
-fn most_known(drives: &[Installed]) -> Option<(String, Vec<&str>)> {
+///
+/// # Errors
+/// The catalogue knows none of them.
+pub fn most_known(drives: &[Installed]) -> Result<(String, Vec<&str>)> {
     let catalogue = Catalogue::built_in();
     let mut known: Vec<(String, Vec<&str>)> = Vec::new();
     for drive in drives {
-        let Some(entry) = drive
-            .model
-            .as_deref()
-            .and_then(|model| catalogue.with_model(model))
-        else {
+        let model = drive.model.as_deref();
+        let Some(entry) = model.and_then(|model| catalogue.with_model(model)) else {
             continue;
         };
         let id = &entry.drive.id;
@@ -66,5 +55,14 @@ fn most_known(drives: &[Installed]) -> Option<(String, Vec<&str>)> {
         }
     }
     // Of several with equally many, the first.
-    known.into_iter().rev().max_by_key(|(_, names)| names.len())
+    let most = known.into_iter().rev().max_by_key(|(_, names)| names.len());
+    most.ok_or_else(|| {
+        let models: BTreeSet<&str> = drives.iter().filter_map(|drive| drive.model.as_deref()).collect();
+        let models: Vec<&str> = models.into_iter().collect();
+        anyhow!(
+            "the catalogue knows none of the drives here ({}): give one with --drive, or make a file of the data sheet with \
+             \"fullstripe drive new\"",
+            models.join(", ")
+        )
+    })
 }

@@ -5,7 +5,7 @@
 
 mod args;
 mod compare;
-mod here;
+pub mod here;
 mod plot;
 mod provenance;
 mod sweep;

@@ -1,0 +1,252 @@
+//! What of a machine may cost its drives their speed, each with the machine in which it is changed.
+//!
+//! A change gives drives ports of their own: root ports with as many lanes as the drive uses. So it takes away one limit and leaves
+//! every other, such as that of the memory, as it is.
+
+use models::platform::{DriveLink, Kind, Machine, Node, NodeFigures};
+use models::port::raw_bytes_per_s;
+use models::profile::{Figure, Use};
+
+/// Something that may cost speed.
+pub struct Change {
+    /// What it is about: drives, or the node that they share.
+    pub about: String,
+    /// What is the matter.
+    pub what: String,
+    /// What is changed.
+    pub change: String,
+    /// The machine with the change.
+    pub then: Machine,
+    /// The socket whose memory has all buffers, in both plans; that of each drive if not given.
+    pub buffers_on: Option<u64>,
+}
+
+impl Change {
+    /// The machine as it is and with the change, each with a name. Plans of the machine as it is are shared by all changes with the
+    /// same buffers.
+    pub fn machines<'a>(&'a self, now: &'a Machine) -> [(String, &'a Machine); 2] {
+        let name = match self.buffers_on {
+            Some(socket) => format!("this machine, buffers on socket {socket}"),
+            None => "this machine".to_owned(),
+        };
+        let then = format!("{name}, {}: {}", self.about, self.change);
+        [(name, now), (then, &self.then)]
+    }
+}
+
+/// Everything that may cost drives with this link something.
+pub fn all(machine: &Machine, link: DriveLink) -> Vec<Change> {
+    let shared = machine
+        .nodes
+        .iter()
+        .filter_map(|node| shared_uplink(machine, link, node));
+    slow_links(machine, link)
+        .into_iter()
+        .chain(shared)
+        .chain(far_drives(machine))
+        .collect()
+}
+
+/// A link: `3.0 x4`.
+fn said(lanes: u64, generation: u64) -> String {
+    format!("{generation}.0 x{lanes}")
+}
+
+/// What drive and bay agree on.
+fn agreed(machine: &Machine, row: usize, link: DriveLink) -> DriveLink {
+    let figures = &machine.bays[row].figures;
+    DriveLink {
+        lanes: link.lanes.min(figures.lanes.value as u64),
+        generation: link.generation.min(figures.generation.value as u64),
+    }
+}
+
+fn bytes_per_s(link: DriveLink) -> u64 {
+    raw_bytes_per_s(link.lanes, link.generation)
+}
+
+/// The names of the drives in rows of bays; each row has one.
+fn names(machine: &Machine, rows: &[usize]) -> String {
+    let names: Vec<&str> = rows
+        .iter()
+        .map(|row| machine.drives[*row].name.as_str())
+        .collect();
+    words::and(&names)
+}
+
+/// Drives whose link has less than they support. All of them are changed at once: the parts of an array are equal, so it is as slow
+/// as the slowest.
+fn slow_links(machine: &Machine, link: DriveLink) -> Option<Change> {
+    let is_slow = |row: &usize| bytes_per_s(agreed(machine, *row, link)) < bytes_per_s(link);
+    let rows: Vec<usize> = (0..machine.bays.len()).filter(is_slow).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let whole = said(link.lanes, link.generation);
+    let each = rows.iter().map(|row| {
+        let has = agreed(machine, *row, link);
+        let drive = &machine.drives[*row];
+        let has = said(has.lanes, has.generation);
+        // What drive and slot both support was not agreed on: something is wrong.
+        let is_less =
+            drive.lanes < drive.possible_lanes || drive.generation < drive.possible_generation;
+        match is_less {
+            true => format!("{} runs at {has} of {whole}", drive.name),
+            false => format!("the slot of {} has {has} of {whole}", drive.name),
+        }
+    });
+    let mut then = machine.clone();
+    for row in &rows {
+        let socket = socket_of(machine, *row);
+        on_a_port_of_its_own(&mut then, *row, socket, link);
+    }
+    Some(Change {
+        about: names(machine, &rows),
+        what: words::and(&each.collect::<Vec<String>>()),
+        change: format!(
+            "PCIe {whole} for {}",
+            if rows.len() == 1 { "it" } else { "each" }
+        ),
+        then,
+        buffers_on: None,
+    })
+}
+
+/// Drives behind a switch or a chipset whose own link is slower than all of theirs.
+fn shared_uplink(machine: &Machine, link: DriveLink, node: &Node) -> Option<Change> {
+    let what = match node.kind {
+        Kind::Switch => "the switch",
+        Kind::Chipset => "the chipset",
+        Kind::RootPort | Kind::Vmd | Kind::Retimer => return None,
+    };
+    let is_behind = |row: &usize| upwards(machine, *row).any(|above| above == node.name);
+    let rows: Vec<usize> = (0..machine.bays.len()).filter(is_behind).collect();
+    let uplink = DriveLink {
+        lanes: node.figures.lanes.value as u64,
+        generation: node.figures.generation.value as u64,
+    };
+    let together: u64 = rows
+        .iter()
+        .map(|row| bytes_per_s(agreed(machine, *row, link)))
+        .sum();
+    if together <= bytes_per_s(uplink) {
+        return None;
+    }
+    let mut then = machine.clone();
+    for row in &rows {
+        on_a_port_of_its_own(
+            &mut then,
+            *row,
+            socket_of(machine, *row),
+            agreed(machine, *row, link),
+        );
+    }
+    let drives = names(machine, &rows);
+    Some(Change {
+        about: node.name.clone(),
+        what: match rows.as_slice() {
+            [_] => format!(
+                "{drives} is behind {what}, whose own link is {}",
+                said(uplink.lanes, uplink.generation)
+            ),
+            _ => format!(
+                "{drives} share {what}'s link of {}",
+                said(uplink.lanes, uplink.generation)
+            ),
+        },
+        change: match rows.len() {
+            1 => "lanes of the processor for it".to_owned(),
+            _ => "lanes of the processor for each".to_owned(),
+        },
+        then,
+        buffers_on: None,
+    })
+}
+
+/// Drives on another socket than most, if the engine's memory is on the socket of most.
+fn far_drives(machine: &Machine) -> Option<Change> {
+    let sockets: Vec<u64> = (0..machine.bays.len())
+        .map(|row| socket_of(machine, row))
+        .collect();
+    let on = |socket: u64| sockets.iter().filter(|one| **one == socket).count();
+    // Of sockets with equally many, the first.
+    let most = sockets
+        .iter()
+        .copied()
+        .rev()
+        .max_by_key(|socket| (on(*socket), u64::MAX - *socket))?;
+    let rows: Vec<usize> = (0..sockets.len())
+        .filter(|row| sockets[*row] != most)
+        .collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let mut then = machine.clone();
+    for row in &rows {
+        let figures = &machine.bays[*row].figures;
+        let link = DriveLink {
+            lanes: figures.lanes.value as u64,
+            generation: figures.generation.value as u64,
+        };
+        on_a_port_of_its_own(&mut then, *row, most, link);
+    }
+    let count = words::count(sockets.len(), "drive");
+    Some(Change {
+        about: names(machine, &rows),
+        what: format!(
+            "{} of {count} on another socket than the rest, with the engine's memory on socket {most}",
+            rows.len()
+        ),
+        change: format!("all of them on socket {most}"),
+        then,
+        buffers_on: Some(most),
+    })
+}
+
+/// The nodes above a row of bays, and the socket at last.
+fn upwards(machine: &Machine, row: usize) -> impl Iterator<Item = &str> {
+    let above = |name: &&str| {
+        let node = machine.nodes.iter().find(|node| node.name == *name);
+        node.map(|node| node.parent.as_str())
+    };
+    std::iter::successors(Some(machine.bays[row].parent.as_str()), above)
+}
+
+fn socket_of(machine: &Machine, row: usize) -> u64 {
+    let socket = upwards(machine, row)
+        .last()
+        .and_then(|name| name.strip_prefix("socket-"));
+    let socket = socket.and_then(|number| number.parse().ok());
+    socket.expect("the machine's tree has been checked")
+}
+
+/// Puts a row of one bay on a root port of its own.
+fn on_a_port_of_its_own(machine: &mut Machine, row: usize, socket: u64, link: DriveLink) {
+    let figure = |value: f64| Figure {
+        value,
+        source: "what is changed for the second plan".to_owned(),
+        r#use: Use::Prior,
+    };
+    let name = format!("port-of-{}", machine.bays[row].name);
+    machine.nodes.push(Node {
+        name: name.clone(),
+        kind: Kind::RootPort,
+        parent: format!("socket-{socket}"),
+        figures: NodeFigures {
+            lanes: figure(link.lanes as f64),
+            generation: figure(link.generation as f64),
+            latency_ns: figure(0.0),
+            interrupt_ns: figure(0.0),
+        },
+    });
+    let bays = &mut machine.bays[row];
+    bays.parent = name;
+    bays.figures.lanes = figure(link.lanes as f64);
+    bays.figures.generation = figure(link.generation as f64);
+    let root = &mut machine.root;
+    root.socket_lanes.value += link.lanes as f64;
+    let gb_per_s = bytes_per_s(link) as f64 / 1e9;
+    for limit in [&mut root.port_to_host_gb_s, &mut root.port_to_drive_gb_s] {
+        limit.value = limit.value.max(gb_per_s);
+    }
+}

@@ -1,0 +1,195 @@
+//! What costs the drives of a machine their speed, each as a pair of plans: the machine as it is, and with one thing changed.
+//!
+//! [`changes`] finds what may cost something: a link below what the drive supports, an uplink that several drives share, drives on
+//! another socket. Whether it does costs, and how much, is left to the plans: three loads on a RAID 0 of these drives, which is
+//! as fast as drives and links allow.
+
+mod changes;
+#[cfg(test)]
+mod tests;
+
+use crate::files::add_from_catalogue;
+use crate::plan::ask::{load, usual_state};
+use crate::predict::Virtual;
+use crate::predict::library::Library;
+use crate::predict::many::{Answered, Wanted};
+use crate::work::{Watch, Work};
+use anyhow::{Result, anyhow};
+use changes::Change;
+use lab::schema::configuration::Configuration;
+use lab::schema::metric::Metric;
+use lab::schema::setup::{Level, Reference, Setup};
+use lab::workload::size::Size;
+use lab::workload::{Operation, Workload};
+use models::platform::Machine;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// A gain of less than this is none: runs with other seeds differ by as much.
+const LEAST_GAIN_PERCENT: f64 = 1.0;
+
+/// Most cores of the engine that plans of advice use.
+const MOST_CORES: usize = 8;
+
+/// One thing that could be changed, and what the array would gain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// What it is about: the names of drives, or of the node that they share.
+    pub about: String,
+    /// What is the matter.
+    pub what: String,
+    /// What was changed in the second plan.
+    pub change: String,
+    /// The array under each load, as it is and with the change.
+    pub loads: Vec<Gain>,
+}
+
+impl Advice {
+    /// The load that gains most.
+    ///
+    /// # Panics
+    /// There is no load, which [`advise`] excludes.
+    #[must_use]
+    pub fn greatest(&self) -> &Gain {
+        let by_gain = |one: &&Gain, other: &&Gain| one.gain_percent.total_cmp(&other.gain_percent);
+        self.loads.iter().max_by(by_gain).expect("there are loads")
+    }
+
+    /// Whether the change would gain anything under one of the loads.
+    #[must_use]
+    pub fn gains(&self) -> bool {
+        self.greatest().gain_percent >= LEAST_GAIN_PERCENT
+    }
+}
+
+/// One load, with two plans.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// The load: `sequential reads of 128 KiB`.
+    pub load: String,
+    /// What the array moves as it is.
+    pub now_bytes_per_s: f64,
+    /// What it moves with the change.
+    pub then_bytes_per_s: f64,
+    /// How much more that is.
+    pub gain_percent: f64,
+}
+
+impl Gain {
+    /// How much less the array moves as it is than with the change.
+    #[must_use]
+    pub fn lost_percent(&self) -> f64 {
+        (1.0 - self.now_bytes_per_s / self.then_bytes_per_s) * 100.0
+    }
+}
+
+/// Compares the machine as it is with each change that may gain something. `drive` is the id of a profile or of the catalogue;
+/// the machine has the bays of the array's drives alone.
+///
+/// # Errors
+/// The drive is not known or its sheet lacks figures, or a plan cannot be computed.
+pub fn advise(
+    machine: &Machine,
+    drive: &str,
+    work: Work,
+    watch: &dyn Watch,
+) -> Result<Vec<Advice>> {
+    let mut library = Library::default();
+    if !library.drives().any(|known| known == drive) {
+        add_from_catalogue(&mut library, drive)?;
+    }
+    let profile = library.profile(&Reference::Id(drive.to_owned()));
+    let link = profile.map_err(|missing| anyhow!(missing.reason))?.link;
+    let changes = changes::all(machine, link);
+    let mut wanted = Wanted::new();
+    for change in &changes {
+        for (name, machine) in change.machines(machine) {
+            library.add_machine(&name, machine)?;
+            if let Some(socket) = change.buffers_on {
+                library.keep_buffers_on(&name, socket);
+            }
+            for (_, workload) in loads(machine) {
+                let one = configuration(drive, machine, &name, workload);
+                wanted.insert(one, BTreeSet::from([Metric::BytesPerSecond]));
+            }
+        }
+    }
+    let predictor = Virtual {
+        quick: true,
+        library,
+        ..Virtual::default()
+    };
+    let (answered, _) = work.answer(&predictor, &wanted, watch);
+    changes
+        .iter()
+        .map(|change| advice(change, machine, drive, &answered))
+        .collect()
+}
+
+fn advice(change: &Change, machine: &Machine, drive: &str, answered: &Answered) -> Result<Advice> {
+    let rate = |name: &str, machine: &Machine, workload: Workload| -> Result<f64> {
+        let answer = answered.get(&configuration(drive, machine, name, workload));
+        let answer = answer.expect("it was wanted").as_ref();
+        let answer = answer.map_err(|missing| anyhow!(missing.reason.clone()))?;
+        let value = answer.summary.get(&Metric::BytesPerSecond);
+        Ok(value.expect("every run moves bytes").value)
+    };
+    let [now, then] = change.machines(machine);
+    let gains = loads(machine).map(|(load, workload)| {
+        let now_bytes_per_s = rate(&now.0, now.1, workload.clone())?;
+        let then_bytes_per_s = rate(&then.0, then.1, workload)?;
+        Ok(Gain {
+            load: load.to_owned(),
+            now_bytes_per_s,
+            then_bytes_per_s,
+            gain_percent: (then_bytes_per_s / now_bytes_per_s - 1.0) * 100.0,
+        })
+    });
+    Ok(Advice {
+        about: change.about.clone(),
+        what: change.what.clone(),
+        change: change.change.clone(),
+        loads: gains.into_iter().collect::<Result<_>>()?,
+    })
+}
+
+/// The loads, with clients for every drive.
+fn loads(machine: &Machine) -> [(&'static str, Workload); 3] {
+    let threads = (machine.bays.len() as u32).max(4);
+    [
+        ("sequential reads of 128 KiB", Operation::Read, 128 << 10),
+        ("sequential writes of 128 KiB", Operation::Write, 128 << 10),
+        ("random reads of 4 KiB", Operation::RandRead, 4 << 10),
+    ]
+    .map(|(name, op, bytes)| (name, load(op, Size::new(bytes), threads, 32)))
+}
+
+fn configuration(
+    drive: &str,
+    machine: &Machine,
+    platform: &str,
+    workload: Workload,
+) -> Configuration {
+    let count = machine.bays.len();
+    let (level, stack) = match count {
+        1 => (Level::Single, "none"),
+        _ => (Level::Raid0, "fullstripe"),
+    };
+    Configuration {
+        setup: Setup {
+            drive: Reference::Id(drive.to_owned()),
+            count: count as u32,
+            level,
+            platform: Reference::Id(platform.to_owned()),
+            host: "linux-6.12".to_owned(),
+            stack: stack.to_owned(),
+            chunk_kib: None,
+            engine_cores: (count > 1).then_some(count.min(MOST_CORES) as u32),
+            export: None,
+            condition: None,
+            rebuild_mb_s: None,
+        },
+        state: usual_state(workload.op),
+        workload,
+    }
+}

@@ -1,0 +1,114 @@
+//! Advice on sample machines.
+
+use super::{Advice, advise};
+use crate::discovered::{platform, with_bays_of};
+use crate::work::{Watch, Work};
+use machine::files::Files;
+use machine::samples::{Reader, build, facts};
+use machine::seen::Seen;
+use models::platform::Machine;
+
+struct Quiet;
+
+impl Watch for Quiet {
+    fn begin(&self, _: u64) {}
+    fn done(&self, _: u64) {}
+    fn end(&self) {}
+    fn note(&self, sentence: &str) {
+        panic!("{sentence}");
+    }
+}
+
+const WORK: Work = Work {
+    jobs: None,
+    remember: false,
+};
+
+/// The machine with these drives alone.
+fn sample(name: &str, drives: &[&str]) -> Machine {
+    let root = tempfile::tempdir().unwrap();
+    build(facts(name), root.path(), Reader::User);
+    let seen = Seen::read(&Files::below(root.path()));
+    with_bays_of(&platform(&seen, name, None).unwrap(), drives)
+}
+
+fn advice(machine: &Machine, drive: &str) -> Vec<Advice> {
+    advise(machine, drive, WORK, &Quiet).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn narrow_slots_cost_every_drive_of_the_array() {
+    let machine = sample("slow_link", &["nvme0", "nvme1", "nvme2", "nvme3"]);
+    let all = advice(&machine, "p4510-2tb");
+    // The chipset's four lanes carry what the three lanes behind it give, so nothing is said of it.
+    let [slots] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(slots.about, "nvme2 and nvme3");
+    assert_eq!(
+        slots.what,
+        "the slot of nvme2 has 3.0 x2 of 3.0 x4 and the slot of nvme3 has 3.0 x1 of 3.0 x4"
+    );
+    // One lane carries 0.8 GB/s, and the array reads four times as much; four drives with four lanes read 12.8.
+    let reads = &slots.loads[0];
+    assert!((3.0e9..3.6e9).contains(&reads.now_bytes_per_s), "{reads:?}");
+    assert!(reads.then_bytes_per_s > 11e9, "{reads:?}");
+    assert!(slots.gains() && slots.greatest().lost_percent() > 60.0);
+}
+
+#[test]
+fn a_drive_that_runs_below_its_slot_is_named_so() {
+    let mut machine = sample("vmd_on", &["nvme0", "nvme1", "nvme2", "nvme3"]);
+    machine.bays[3].figures.lanes.value = 2.0;
+    machine.drives[3].lanes = Some(2);
+    let all = advice(&machine, "p4510-4tb");
+    let [slow] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(slow.what, "nvme3 runs at 3.0 x2 of 3.0 x4");
+    assert_eq!(slow.change, "PCIe 3.0 x4 for it");
+    assert!(slow.gains());
+}
+
+#[test]
+fn drives_that_share_an_uplink_gain_by_lanes_of_their_own() {
+    let machine = sample("dual_socket_switch", &["nvme0", "nvme1"]);
+    let all = advice(&machine, "p4510-2tb");
+    let [shared] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(
+        shared.what,
+        "nvme0 and nvme1 share the chipset's link of 3.0 x4"
+    );
+    let reads = &shared.loads[0];
+    assert!((95.0..105.0).contains(&reads.gain_percent), "{reads:?}");
+}
+
+#[test]
+fn switches_that_are_wide_enough_are_no_matter_and_sockets_are_weighed() {
+    let machine = sample("dual_socket_switch", &["nvme2", "nvme3", "nvme6"]);
+    let all = advice(&machine, "p4510-2tb");
+    let [far] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(far.about, "nvme6");
+    assert_eq!(
+        far.what,
+        "1 of 3 drives on another socket than the rest, with the engine's memory on socket 0"
+    );
+    assert_eq!(far.loads.len(), 3);
+    // One drive's 3.2 GB/s pass between the sockets, which carry 34.
+    assert!(far.greatest().gain_percent < 5.0, "{far:?}");
+}
+
+#[test]
+fn a_machine_without_a_fault_gets_no_advice() {
+    let machine = sample("epyc_single", &["nvme2", "nvme3"]);
+    assert_eq!(advice(&machine, "samsung-pm9a3-3.84tb"), Vec::new());
+    let error = advise(&machine, "p4510-3tb", WORK, &Quiet).unwrap_err();
+    assert!(
+        error.to_string().contains("no profile of the drive"),
+        "{error}"
+    );
+}
