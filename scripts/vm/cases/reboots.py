@@ -38,6 +38,8 @@ What=$(device_of 0)
 Where=/mnt
 Type={kind}
 END
+    # A power cut that comes soon would leave empty files, which systemd takes for masked units.
+    sync -f /etc/systemd/system
     systemctl daemon-reload"""
 # What was synced is noted outside of the machine.
 NOTED = "/host/synced"
