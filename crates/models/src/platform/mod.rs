@@ -208,6 +208,18 @@ pub struct Installed {
     pub queues: Option<u64>,
 }
 
+/// A slot with drives in it, as the firmware of a machine shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slot {
+    /// Its name, as printed on the board.
+    pub name: String,
+    /// Lanes that are wired to it.
+    pub lanes: u64,
+    /// The drives in it, by name.
+    pub drives: Vec<String>,
+}
+
 /// A machine: one platform file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -236,6 +248,9 @@ pub struct Machine {
     /// The drives in them, if the file describes a machine that was looked at. Nothing is computed from these.
     #[serde(default, rename = "drive", skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<Installed>,
+    /// The slots that drives are in, as far as the firmware of such a machine shows them.
+    #[serde(default, rename = "slot", skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<Slot>,
     /// What could not be seen of such a machine, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_seen: Vec<String>,

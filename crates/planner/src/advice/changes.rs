@@ -3,7 +3,7 @@
 //! A change gives drives ports of their own: root ports with as many lanes as the drive uses. So it takes away one limit and leaves
 //! every other, such as that of the memory, as it is.
 
-use models::platform::{DriveLink, Kind, Machine, Node, NodeFigures};
+use models::platform::{DriveLink, Kind, Machine, Node, NodeFigures, Slot};
 use models::port::raw_bytes_per_s;
 use models::profile::{Figure, Use};
 
@@ -40,10 +40,15 @@ pub fn all(machine: &Machine, link: DriveLink) -> Vec<Change> {
         .nodes
         .iter()
         .filter_map(|node| shared_uplink(machine, link, node));
+    let wide = machine
+        .slots
+        .iter()
+        .filter_map(|slot| wide_slot(machine, link, slot));
     slow_links(machine, link)
         .into_iter()
         .chain(shared)
         .chain(far_drives(machine))
+        .chain(wide)
         .collect()
 }
 
@@ -200,6 +205,51 @@ fn far_drives(machine: &Machine) -> Option<Change> {
         change: format!("all of them on socket {most}"),
         then,
         buffers_on: Some(most),
+    })
+}
+
+/// A slot with lanes for several drives that has one. Only the firmware's table of slots proves such wiring: a port may have more
+/// lanes than are wired to its slot.
+fn wide_slot(machine: &Machine, link: DriveLink, slot: &Slot) -> Option<Change> {
+    let [name] = slot.drives.as_slice() else {
+        return None;
+    };
+    let row = machine
+        .drives
+        .iter()
+        .position(|drive| drive.name == *name)?;
+    let fit = slot.lanes / link.lanes.max(1);
+    if fit < 2 {
+        return None;
+    }
+    let mut then = machine.clone();
+    for number in 1..fit {
+        let (mut bays, mut drive) = (machine.bays[row].clone(), machine.drives[row].clone());
+        bays.name = format!("{}-and-{number}", bays.name);
+        drive.name = format!("{name}-and-{number}");
+        drive.bay = format!("{}-0", bays.name);
+        then.bays.push(bays);
+        then.drives.push(drive);
+        let added = then.bays.len() - 1;
+        on_a_port_of_its_own(
+            &mut then,
+            added,
+            socket_of(machine, row),
+            agreed(machine, row, link),
+        );
+    }
+    Some(Change {
+        about: slot.name.clone(),
+        what: format!(
+            "the slot has {} lanes and one drive, {name}, which uses {}",
+            slot.lanes,
+            agreed(machine, row, link).lanes
+        ),
+        change: format!(
+            "a card for {fit} drives in it, and the slot bifurcated in the firmware's setup, if that can do so"
+        ),
+        then,
+        buffers_on: None,
     })
 }
 

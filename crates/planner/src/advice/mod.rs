@@ -1,7 +1,7 @@
 //! What costs the drives of a machine their speed, each as a pair of plans: the machine as it is, and with one thing changed.
 //!
 //! [`changes`] finds what may cost something: a link below what the drive supports, an uplink that several drives share, drives on
-//! another socket. Whether it does costs, and how much, is left to the plans: three loads on a RAID 0 of these drives, which is
+//! another socket, a wide slot with one drive. Whether it does costs, and how much, is left to the plans: three loads on a RAID 0 of these drives, which is
 //! as fast as drives and links allow.
 
 mod changes;
@@ -40,6 +40,8 @@ pub struct Advice {
     pub what: String,
     /// What was changed in the second plan.
     pub change: String,
+    /// Drives that the array has more in the second plan.
+    pub more_drives: usize,
     /// The array under each load, as it is and with the change.
     pub loads: Vec<Gain>,
 }
@@ -135,9 +137,10 @@ fn advice(change: &Change, machine: &Machine, drive: &str, answered: &Answered) 
         Ok(value.expect("every run moves bytes").value)
     };
     let [now, then] = change.machines(machine);
-    let gains = loads(machine).map(|(load, workload)| {
-        let now_bytes_per_s = rate(&now.0, now.1, workload.clone())?;
-        let then_bytes_per_s = rate(&then.0, then.1, workload)?;
+    let pairs = loads(now.1).into_iter().zip(loads(then.1));
+    let gains = pairs.map(|((load, workload), (_, workload_then))| {
+        let now_bytes_per_s = rate(&now.0, now.1, workload)?;
+        let then_bytes_per_s = rate(&then.0, then.1, workload_then)?;
         Ok(Gain {
             load: load.to_owned(),
             now_bytes_per_s,
@@ -149,7 +152,8 @@ fn advice(change: &Change, machine: &Machine, drive: &str, answered: &Answered) 
         about: change.about.clone(),
         what: change.what.clone(),
         change: change.change.clone(),
-        loads: gains.into_iter().collect::<Result<_>>()?,
+        more_drives: then.1.bays.len() - now.1.bays.len(),
+        loads: gains.collect::<Result<_>>()?,
     })
 }
 

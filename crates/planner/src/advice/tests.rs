@@ -103,6 +103,36 @@ fn switches_that_are_wide_enough_are_no_matter_and_sockets_are_weighed() {
 }
 
 #[test]
+fn a_wide_slot_with_one_drive_has_room_for_more() {
+    let root = tempfile::tempdir().unwrap();
+    // The card with four drives is replaced by one drive alone.
+    let removed = ["e2:00.0", "e3:00.0", "e4:00.0"];
+    let is_left = |line: &&str| !removed.iter().any(|address| line.contains(address));
+    let lines: Vec<&str> = facts("epyc_single").lines().filter(is_left).collect();
+    build(&lines.join("\n"), root.path(), Reader::Root);
+    let seen = Seen::read(&Files::below(root.path()));
+    let machine = with_bays_of(&platform(&seen, "box", None).unwrap(), &["nvme0", "nvme1"]);
+    let all = advice(&machine, "p4510-2tb");
+    let [wide] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(wide.about, "PCIE_3");
+    assert_eq!(
+        wide.what,
+        "the slot has 16 lanes and one drive, nvme1, which uses 4"
+    );
+    assert!(
+        wide.change.starts_with("a card for 4 drives in it"),
+        "{}",
+        wide.change
+    );
+    assert_eq!(wide.more_drives, 3);
+    // Five drives instead of two.
+    let reads = &wide.loads[0];
+    assert!((140.0..160.0).contains(&reads.gain_percent), "{reads:?}");
+}
+
+#[test]
 fn a_machine_without_a_fault_gets_no_advice() {
     let machine = sample("epyc_single", &["nvme2", "nvme3"]);
     assert_eq!(advice(&machine, "samsung-pm9a3-3.84tb"), Vec::new());

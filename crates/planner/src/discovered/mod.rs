@@ -19,8 +19,9 @@ pub mod written;
 use crate::predict::library::machines;
 use anyhow::{Result, bail, ensure};
 use machine::seen::Seen;
+use machine::tree::Drive;
 use models::nearest::nearest;
-use models::platform::{Installed, Machine, SCHEMA};
+use models::platform::{Installed, Machine, SCHEMA, Slot};
 use models::profile::{Figure, Use};
 
 /// The machine as a platform called `id`. Usual values come from the platform `like`, or from the one that is most like it.
@@ -47,6 +48,7 @@ pub fn platform(seen: &Seen, id: &str, like: Option<&str>) -> Result<Machine> {
         nodes: tree.nodes,
         bays: tree.bays,
         drives: tree.drives,
+        slots: slots(seen),
         not_seen: seen.not_seen.clone(),
     };
     machine.graph()?;
@@ -78,9 +80,15 @@ pub fn with_bays_of(machine: &Machine, names: &[&str]) -> Machine {
         )
     });
     let (bays, drives) = rows.unzip();
+    let slots = machine.slots.iter().filter(|slot| {
+        slot.drives
+            .iter()
+            .all(|drive| names.contains(&drive.as_str()))
+    });
     Machine {
         bays,
         drives,
+        slots: slots.cloned().collect(),
         ..machine.clone()
     }
 }
@@ -132,6 +140,27 @@ fn title(seen: &Seen) -> String {
         1 => format!("{board}, {model}, {drives}"),
         sockets => format!("{board}, {sockets} x {model}, {drives}"),
     }
+}
+
+/// The slots with drives. The firmware gives each the address of a port, or of the device in it.
+fn slots(seen: &Seen) -> Vec<Slot> {
+    let all = seen.tables.iter().flat_map(|tables| &tables.slots);
+    let slots = all.map(|slot| {
+        let is_inside = |drive: &&Drive| {
+            let mut above = seen.tree.upwards(drive.above);
+            slot.address.as_ref().is_some_and(|address| {
+                drive.address == *address
+                    || above.any(|at| seen.tree.places[at].address == *address)
+            })
+        };
+        let drives = seen.tree.drives.iter().filter(is_inside);
+        Slot {
+            name: slot.name.clone(),
+            lanes: slot.lanes,
+            drives: drives.map(|drive| drive.name.clone()).collect(),
+        }
+    });
+    slots.filter(|slot| !slot.drives.is_empty()).collect()
 }
 
 /// A figure that the machine itself shows.

@@ -56,6 +56,16 @@ pub fn text(machine: &Machine) -> String {
     for drive in &machine.drives {
         text += &of_drive(drive);
     }
+    for slot in &machine.slots {
+        let drives: Vec<String> = slot.drives.iter().map(|name| quoted(name)).collect();
+        let _ = write!(
+            text,
+            "\n[[slot]]\nname = {}\nlanes = {}\ndrives = [{}]\n",
+            quoted(&slot.name),
+            slot.lanes,
+            drives.join(", ")
+        );
+    }
     text
 }
 

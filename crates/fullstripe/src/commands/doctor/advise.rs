@@ -89,6 +89,7 @@ fn finding(advice: &Advice, array: &str) -> Finding {
         about,
         what,
         change,
+        more_drives,
         ..
     } = advice;
     if !advice.gains() {
@@ -97,6 +98,16 @@ fn finding(advice: &Advice, array: &str) -> Finding {
     }
     let most = advice.greatest();
     let gb_per_s = |bytes: f64| words::number(bytes / 1e9);
+    if *more_drives > 0 {
+        let what = format!(
+            "{what}: {} more would raise the {} of {array} from {} to {} GB/s",
+            words::count(*more_drives, "drive"),
+            most.load,
+            gb_per_s(most.now_bytes_per_s),
+            gb_per_s(most.then_bytes_per_s),
+        );
+        return Finding::note(about, what).advise(format!("planned for comparison: {change}"));
+    }
     let what = format!(
         "{what}: {array} loses {:.0} % of its {} ({} instead of {} GB/s)",
         most.lost_percent(),
