@@ -12,6 +12,8 @@ from interop.requirement import Failed, require
 from .guest import Guest
 
 DRIVES = 5
+# Speed and width of each slot, in QEMU's words: a drive in the last two has less than it could use.
+SLOTS = [("16", 4), ("16", 4), ("8", 4), ("8", 2), ("5", 1)]
 DRIVE_BYTES = 512 << 20
 MEMORY = "1536M"
 # What the console says when the emulator is to blame for a boot that failed, before anything of ours has run. Then the guest is
@@ -31,6 +33,12 @@ def drive(number, sector_bytes):
     """QEMU's properties of a drive; its serial number is how the guest finds it again under another name."""
     return {"driver": "nvme", "id": f"drive{number}", "bus": f"slot{number}", "drive": f"file{number}",
             "serial": f"drive{number}", "logical_block_size": sector_bytes, "physical_block_size": max(4096, sector_bytes)}
+
+
+def port(number):
+    """QEMU's words for the root port that is a drive's slot."""
+    speed, width = SLOTS[number]
+    return f"pcie-root-port,id=slot{number},chassis={number},slot={number},x-speed={speed},x-width={width}"
 
 
 def emulator_faults(place):
@@ -71,7 +79,7 @@ class Machine:
             with open(path, "ab") as file:
                 file.truncate(drive_bytes)
             words += ["-blockdev", f"driver=raw,node-name=file{number},discard=unmap,file.driver=file,file.filename={path}",
-                      "-device", f"pcie-root-port,id=slot{number},chassis={number},slot={number}",
+                      "-device", port(number),
                       "-device", ",".join(f"{key}={value}" for key, value in drive(number, sector_bytes).items())]
         return words + more
 

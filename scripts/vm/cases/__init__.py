@@ -5,7 +5,7 @@ from interop.requirement import require
 
 from ..case import Case
 from . import (attach, bays, boot, exerciser, failures, file_systems, given_up, health, hung, kept, killed, layers, memory, nvmet,
-               package, readme, reboots, recovered, root, several, shutdown, stopped, story, suspended, taken_over, two_machines,
+               package, platform, readme, reboots, recovered, root, several, shutdown, stopped, story, suspended, taken_over, two_machines,
                virtual_disk)
 
 # Groups whose cases are the same whatever makes the block device. The others know what becomes of a device whose server ends.
@@ -30,6 +30,7 @@ TURNS = [
     {
         "device: a trim reaches the drives by ublk",
         "recovered: RAID 5 of 4, ext4: killed by ublk",
+        "platform: the emulator's ports by nbd",
         "disk: a guest's ext4 on RAID 5 of 4 by vhost_user",
     },
 ]
@@ -44,7 +45,7 @@ def by(way, case):
 
 def all_cases():
     modules = (attach, file_systems, failures, bays, health, layers, exerciser, killed, recovered, given_up, taken_over, hung, nvmet, virtual_disk, readme, stopped,
-               suspended, reboots, boot, kept, root, shutdown, package, several, story, memory, two_machines)
+               suspended, reboots, boot, kept, root, shutdown, package, platform, several, story, memory, two_machines)
     cases = [case for module in modules for case in module.cases()]
     others = [by("ublk", case) for case in cases if case.group in BOTH_WAYS]
     others += [by("kernel_nbd", case) for case in cases if case.group in EVERY_WAY]

@@ -1,4 +1,4 @@
-//! Machines for tests: trees of `/sys` and `/proc`, made from the facts of public reports.
+//! Machines for tests: trees of `/sys` and `/proc`, made from the facts of public reports, and one of an emulator.
 //!
 //! A file of facts in `crates/machine/samples/` names its report and what was assumed beside it. One line says one thing; below a
 //! `host`, two blanks more mean one level further down. Words are `key=value`, blanks in values are underscores, and a model, which
@@ -30,7 +30,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// The machines: name and facts. The name says what is special.
-pub const ALL: [(&str, &str); 11] = [
+pub const ALL: [(&str, &str); 12] = [
     (
         "dual_socket_switch",
         include_str!("../../samples/dual_socket_switch.txt"),
@@ -60,6 +60,7 @@ pub const ALL: [(&str, &str); 11] = [
     ("vmd_client", include_str!("../../samples/vmd_client.txt")),
     ("slow_link", include_str!("../../samples/slow_link.txt")),
     ("far_socket", include_str!("../../samples/far_socket.txt")),
+    ("emulator", include_str!("../../samples/emulator.txt")),
 ];
 
 /// The facts of the machine with this name.

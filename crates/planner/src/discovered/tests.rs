@@ -23,8 +23,11 @@ fn node<'a>(machine: &'a Machine, name: &str) -> &'a models::platform::Node {
 
 #[test]
 fn every_sample_is_a_platform_that_its_file_gives_back() {
-    for (name, _) in ALL {
-        let machine = discovered(name, Reader::User);
+    let as_root = [("epyc_single", Reader::Root)];
+    let as_user = ALL.map(|(name, _)| (name, Reader::User));
+    for (name, reader) in as_user.into_iter().chain(as_root) {
+        let machine = discovered(name, reader);
+        assert_eq!(machine.slots.is_empty(), reader == Reader::User, "{name}");
         let graph = machine.graph().expect("it has been checked");
         assert_eq!(graph.bays.len(), machine.drives.len(), "{name}");
         for drive in &machine.drives {
