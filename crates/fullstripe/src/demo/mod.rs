@@ -40,7 +40,7 @@ const LOG_LINES: usize = 15;
 /// only that has room; they are removed at the end.
 #[derive(clap::Args, Debug)]
 pub struct DemoArgs {
-    /// Smaller files and fewer points: done in half a minute
+    /// Smaller files and fewer points: done in a minute
     #[arg(long)]
     quick: bool,
     /// Keep the folder with drives, job files and logs; it is in $TMPDIR, or elsewhere if that has no room
@@ -134,7 +134,7 @@ fn play(args: &DemoArgs, guard: &Guard, screen: &mut Screen, seen: &mut Seen) ->
         "removed at the end"
     };
     let time = if args.quick {
-        "half a minute"
+        "a minute"
     } else {
         "a minute and a half"
     };

@@ -410,7 +410,7 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 49] = [
         "demo",
         &[(
             "fullstripe demo --quick",
-            "half a minute, on files that are deleted afterwards",
+            "a minute, on files that are deleted afterwards",
         )],
     ),
     (
