@@ -249,8 +249,7 @@ impl<'a> Tree<'a> {
         for node in &self.machine.nodes {
             self.check_name(&node.name)?;
             match node.kind {
-                Kind::RootPort => self.plant(node)?,
-                Kind::Chipset => self.plant_chipset(node)?,
+                Kind::RootPort | Kind::Chipset => self.plant(node)?,
                 Kind::Vmd | Kind::Retimer | Kind::Switch => self.branch(node)?,
             }
         }
@@ -315,17 +314,22 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Adds a chipset, whose link to its socket is shared by everything behind it.
-    fn plant_chipset(&mut self, node: &'a super::Node) -> Result<(), Broken> {
+    /// Adds a node that is connected to a socket.
+    fn plant(&mut self, node: &'a super::Node) -> Result<(), Broken> {
         let socket = self.socket_of(node)?;
-        self.share(node);
+        let lanes_left = if node.kind == Kind::Chipset {
+            self.share(node);
+            None
+        } else {
+            Some(self.take_of_socket(node, socket)?)
+        };
         self.places.push(Place {
             name: &node.name,
             socket: socket as u64,
             links: alloc::vec![self.links.len() - 1],
             latency_ns: node.figures.latency_ns.value as u64,
             interrupt_ns: node.figures.interrupt_ns.value as u64,
-            lanes_left: None,
+            lanes_left,
         });
         Ok(())
     }
@@ -343,9 +347,8 @@ impl<'a> Tree<'a> {
         });
     }
 
-    /// Adds a root port, which takes lanes of its socket.
-    fn plant(&mut self, node: &'a super::Node) -> Result<(), Broken> {
-        let socket = self.socket_of(node)?;
+    /// Adds the link of a root port, whose lanes are taken of its socket. Returns how many these are.
+    fn take_of_socket(&mut self, node: &super::Node, socket: usize) -> Result<u64, Broken> {
         let lanes = node.figures.lanes.value as u64;
         let left = &mut self.socket_lanes_left[socket];
         if lanes > *left {
@@ -362,15 +365,7 @@ impl<'a> Tree<'a> {
             to_host_bytes_per_s: ((to_host * 1e9) as u64).min(raw),
             to_drive_bytes_per_s: ((to_drive * 1e9) as u64).min(raw),
         });
-        self.places.push(Place {
-            name: &node.name,
-            socket: socket as u64,
-            links: alloc::vec![self.links.len() - 1],
-            latency_ns: node.figures.latency_ns.value as u64,
-            interrupt_ns: node.figures.interrupt_ns.value as u64,
-            lanes_left: Some(lanes),
-        });
-        Ok(())
+        Ok(lanes)
     }
 
     fn branch(&mut self, node: &'a super::Node) -> Result<(), Broken> {

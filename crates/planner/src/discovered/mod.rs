@@ -109,14 +109,23 @@ fn most_like(seen: &Seen) -> &'static str {
     let links = seen.tree.places.iter().filter_map(|place| place.most);
     let links = links.chain(seen.tree.drives.iter().filter_map(|drive| drive.own));
     let generation = links.map(|link| link.generation()).max();
-    let is_server = is("Xeon") || is("EPYC") || is("Neoverse") || seen.processors.sockets > 1;
-    match (is("Intel"), is_server, seen.processors.sockets) {
-        (true, true, _) if generation.unwrap_or(3) <= 3 => "s2600wft-6154-x16",
-        (true, true, _) => "sys221h-8592-24",
-        (false, true, 2..) => "r7725xd-9575f-24",
-        (false, true, _) => "epyc-9554p-24",
-        _ if is("Threadripper") => "wrx90-7965wx-4",
-        _ => "z790-14900k-5",
+    let sockets = seen.processors.sockets;
+    if is("Xeon") || (is("Intel") && sockets > 1) {
+        return match generation {
+            Some(4..) => "sys221h-8592-24",
+            _ => "s2600wft-6154-x16",
+        };
+    }
+    if is("Threadripper") {
+        return "wrx90-7965wx-4";
+    }
+    if is("Intel") || is("Ryzen") {
+        return "z790-14900k-5";
+    }
+    // AMD's EPYC, and whatever is unknown: ARM's servers do not name their processors.
+    match sockets {
+        1 => "epyc-9554p-24",
+        _ => "r7725xd-9575f-24",
     }
 }
 
