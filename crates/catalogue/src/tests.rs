@@ -283,5 +283,7 @@ fn drives_are_found_by_what_they_call_themselves() {
     assert!(all.len() >= 29, "{}", all.len());
     for (drive, model) in &all {
         assert_eq!(id(model), Some(*drive), "{model}");
+        let parts = all.iter().filter(|(_, other)| model.contains(other));
+        assert_eq!(parts.count(), 1, "{model}");
     }
 }

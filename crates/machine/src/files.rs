@@ -113,6 +113,21 @@ pub fn range_count(text: &str) -> Option<u64> {
     })
 }
 
+/// The values of a list of ranges like `0-3,8`; `None` for more than any machine has processors.
+#[must_use]
+pub fn range_values(text: &str) -> Option<Vec<u64>> {
+    const MOST: u64 = 1 << 16;
+    if range_count(text)? > MOST {
+        return None;
+    }
+    let parts = text.split(',').map(|part| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        Some(from.trim().parse::<u64>().ok()?..=to.trim().parse::<u64>().ok()?)
+    });
+    let parts: Option<Vec<_>> = parts.collect();
+    Some(parts?.into_iter().flatten().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,8 +136,11 @@ mod tests {
     fn ranges_are_counted() {
         assert_eq!(range_count("0"), Some(1));
         assert_eq!(range_count("0-3,8"), Some(5));
+        assert_eq!(range_values("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(range_values("0-99999"), None);
         for nonsense in ["", "3-1", "a", "0-18446744073709551615"] {
             assert_eq!(range_count(nonsense), None, "{nonsense}");
+            assert_eq!(range_values(nonsense), None, "{nonsense}");
         }
     }
 

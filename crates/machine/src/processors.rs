@@ -1,6 +1,6 @@
 //! Processors: sockets, cores, clocks, NUMA nodes, and the deepest idle state.
 
-use super::files::Files;
+use super::files::{Files, range_values};
 use std::collections::{BTreeMap, BTreeSet};
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -17,7 +17,8 @@ pub struct IdleState {
     pub exit_us: u64,
 }
 
-/// All processors that are online. Sockets are taken to be alike.
+/// All processors that are online. Sockets are taken to be alike. Of two kinds of cores, only those for performance count, because
+/// the others are far slower. In a virtual machine, sockets are what its maker likes: unless it has NUMA nodes too, they are one.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Processors {
     /// Sockets.
@@ -36,7 +37,7 @@ pub struct Processors {
     pub deepest_idle: Option<IdleState>,
     /// Whether a hypervisor runs this machine.
     pub is_virtual: bool,
-    /// The socket of each NUMA node, by the node's number.
+    /// The socket of each NUMA node whose processors are all of one socket, by the node's number.
     pub socket_of_node: BTreeMap<u32, u64>,
 }
 
@@ -46,7 +47,17 @@ impl Processors {
     pub fn read(files: &Files) -> Processors {
         let info = files.text("/proc/cpuinfo").unwrap_or_default();
         let model = said_of_first(&info, "model name");
-        let topology = Topology::read(files);
+        let is_virtual = said_of_first(&info, "flags")
+            .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+        let nodes = files
+            .list(NODES)
+            .iter()
+            .filter(|name| number_of(name, "node").is_some())
+            .count();
+        let mut topology = Topology::read(files);
+        if is_virtual && topology.sockets.len() > nodes.max(1) {
+            topology.join_sockets();
+        }
         let rated = files.number(&format!("{CPUS}/cpu0/cpufreq/base_frequency"));
         let highest = files.number(&format!("{CPUS}/cpu0/cpufreq/cpuinfo_max_freq"));
         Processors {
@@ -58,8 +69,7 @@ impl Processors {
                 .or_else(|| clock_in(model.as_deref()?)),
             highest_mhz: highest.map(|khz| khz / 1000),
             deepest_idle: deepest_idle(files),
-            is_virtual: said_of_first(&info, "flags")
-                .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
+            is_virtual,
             socket_of_node: topology.socket_of_node(files),
             model,
         }
@@ -104,9 +114,18 @@ impl Topology {
     fn read(files: &Files) -> Topology {
         let mut packages = BTreeMap::new();
         let mut cores = BTreeSet::new();
+        let performance = files.text("/sys/devices/cpu_core/cpus");
+        let performance = performance.and_then(|text| range_values(&text));
         for name in files.list(CPUS) {
-            let number = name.strip_prefix("cpu").map(str::parse::<u64>);
-            let Some(Ok(cpu)) = number else { continue };
+            let Some(cpu) = number_of(&name, "cpu") else {
+                continue;
+            };
+            if performance
+                .as_ref()
+                .is_some_and(|cpus| !cpus.contains(&cpu))
+            {
+                continue;
+            }
             let folder = format!("{CPUS}/{name}/topology");
             let package = files.text(&format!("{folder}/physical_package_id"));
             let Some(package) = package.and_then(|text| text.parse::<i64>().ok()) else {
@@ -129,6 +148,14 @@ impl Topology {
         }
     }
 
+    /// Takes all processors for those of one socket.
+    fn join_sockets(&mut self) {
+        self.sockets.truncate(1);
+        self.socket_of_cpu
+            .values_mut()
+            .for_each(|socket| *socket = 0);
+    }
+
     fn cores_per_socket(&self) -> u64 {
         (self.cores.len() as u64 / self.sockets.len().max(1) as u64).max(1)
     }
@@ -140,13 +167,23 @@ impl Topology {
     fn socket_of_node(&self, files: &Files) -> BTreeMap<u32, u64> {
         let names = files.list(NODES);
         let sockets = names.iter().filter_map(|name| {
-            let node: u32 = name.strip_prefix("node")?.parse().ok()?;
+            let node = u32::try_from(number_of(name, "node")?).ok()?;
             let cpus = files.text(&format!("{NODES}/{name}/cpulist"))?;
-            let first = cpus.split([',', '-']).next()?.parse().ok()?;
-            Some((node, *self.socket_of_cpu.get(&first)?))
+            let cpus = range_values(&cpus)?;
+            let sockets: BTreeSet<u64> = cpus
+                .iter()
+                .filter_map(|cpu| self.socket_of_cpu.get(cpu).copied())
+                .collect();
+            let is_one = sockets.len() == 1;
+            Some((node, sockets.into_iter().next().filter(|_| is_one)?))
         });
         sockets.collect()
     }
+}
+
+/// The number in a name such as `cpu12`; `None` for `cpufreq`.
+fn number_of(name: &str, kind: &str) -> Option<u64> {
+    name.strip_prefix(kind)?.parse().ok()
 }
 
 fn deepest_idle(files: &Files) -> Option<IdleState> {

@@ -48,6 +48,16 @@ impl Seen {
             );
         }
         gaps.extend(self.hidden_of_drives());
+        if self
+            .tree
+            .places
+            .iter()
+            .any(|place| place.kind == Kind::ChipsetPort)
+        {
+            gaps.push(
+                "the link between chipset and processor: no file of the kernel shows it".to_owned(),
+            );
+        }
         gaps.extend(self.unknown_places());
         gaps
     }
@@ -74,7 +84,9 @@ impl Seen {
         }
         let is_lost = |drive: &super::tree::Drive| self.processors.socket_of(drive.node).is_none();
         if let Some(names) = named(&is_lost) {
-            gaps.push(format!("the socket of {names}: the firmware does not say it, so they count as drives of the first"));
+            gaps.push(format!(
+                "the socket of {names}: it is not known, so they count as drives of the first"
+            ));
         }
         gaps
     }

@@ -13,7 +13,7 @@ use super::config_space::Express;
 use super::files::{Files, last_part, parent};
 use super::link::Link;
 use super::nvme::{self, Controller};
-use super::pci::{DEVICES, is_vmd};
+use super::pci::is_vmd;
 
 /// The class of bridges between PCI buses: all others in front of a drive are named as unknown.
 const BRIDGE: &str = "0x0604";
@@ -61,7 +61,9 @@ pub struct Drive {
     pub name: String,
     /// What it calls itself.
     pub model: Option<String>,
-    /// The sizes of its namespaces together.
+    /// Its block devices, by their names in `/dev`. Their number may differ from the controller's.
+    pub namespaces: Vec<String>,
+    /// The sizes of these together.
     pub bytes: u64,
     /// Its PCI address.
     pub address: String,
@@ -94,17 +96,6 @@ impl Drive {
     }
 }
 
-/// A device that shares a switch with drives.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Other {
-    /// Its PCI address.
-    pub address: String,
-    /// Its class, as the kernel shows it: `0x020000` is an Ethernet controller.
-    pub class: String,
-    /// The port of the switch towards the processor, by index.
-    pub switch: usize,
-}
-
 /// The tree, parents before children.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tree {
@@ -112,8 +103,6 @@ pub struct Tree {
     pub places: Vec<Place>,
     /// The drives, in the order of their names.
     pub drives: Vec<Drive>,
-    /// What else is behind switches that lead to drives.
-    pub others: Vec<Other>,
 }
 
 impl Tree {
@@ -126,7 +115,6 @@ impl Tree {
                 tree.add(files, &controller, folder);
             }
         }
-        tree.others = tree.others_behind_switches(files);
         tree
     }
 
@@ -146,6 +134,7 @@ impl Tree {
             blocks.filter_map(|name| files.number(&format!("/sys/class/block/{name}/size")));
         self.drives.push(Drive {
             name: controller.name.clone(),
+            namespaces: controller.namespaces.clone(),
             model: controller.attribute(files, "model"),
             // The kernel counts in blocks of 512 bytes, whatever the drive's own are.
             bytes: blocks.sum::<u64>().saturating_mul(512),
@@ -212,31 +201,6 @@ impl Tree {
             Kind::RootPort | Kind::ChipsetPort | Kind::SwitchDown => Kind::SwitchUp,
             Kind::Vmd | Kind::Unknown => Kind::Unknown,
         }
-    }
-
-    fn others_behind_switches(&self, files: &Files) -> Vec<Other> {
-        let mut others = Vec::new();
-        for address in files.list(DEVICES) {
-            let Some(folder) = files.real(&format!("{DEVICES}/{address}")) else {
-                continue;
-            };
-            let class = files.text(&format!("{folder}/class")).unwrap_or_default();
-            let is_drive = self.drives.iter().any(|drive| drive.address == address);
-            if is_drive || class.starts_with(BRIDGE) {
-                continue;
-            }
-            let on_the_way = folder.rsplit('/').skip(1);
-            let switch = on_the_way.into_iter().find_map(|above| {
-                let is_it = |place: &Place| place.kind == Kind::SwitchUp && place.address == above;
-                self.places.iter().position(is_it)
-            });
-            others.extend(switch.map(|switch| Other {
-                address,
-                class,
-                switch,
-            }));
-        }
-        others
     }
 }
 

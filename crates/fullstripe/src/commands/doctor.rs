@@ -38,10 +38,11 @@ pub struct DoctorArgs {
     /// as it is, and with one thing changed. Takes some seconds.
     #[arg(long, conflicts_with = "bundle")]
     advise: bool,
-    /// With --advise, plan as if the drives were these: an id of the catalogue.
-    #[arg(long, value_name = "ID", requires = "advise")]
+    /// With --advise, plan as if the drives were these: an id or a file, as for `plan`.
+    #[arg(long, value_name = "ID|FILE", requires = "advise")]
     drive: Option<String>,
-    /// With --advise, look for links below this folder, with copies of /sys and /proc of another machine.
+    /// With --advise, look for links below this folder, with copies of /sys and /proc of another machine; all other findings
+    /// are of this one.
     #[arg(
         long,
         value_name = "FOLDER",

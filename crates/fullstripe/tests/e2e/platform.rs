@@ -84,6 +84,7 @@ fn what_is_read_and_what_is_usual_is_told_in_json() {
     assert_eq!(machine["drive"].as_array().map(Vec::len), Some(4));
     assert_eq!(machine["drive"][0]["queues"], 40);
     assert_eq!(machine["not_seen"].as_array().map(Vec::len), Some(2));
+    assert_eq!(machine["drive"][0]["namespaces"][0], "nvme0n1");
 }
 
 #[test]
@@ -110,7 +111,7 @@ fn the_drives_of_a_machine_are_planned_where_they_are() {
 #[test]
 fn a_machine_that_cannot_be_planned_says_so_in_one_sentence() {
     let said = Sample::new("virtual_machine").fullstripe("plan --here --op read");
-    assert!(said.err.contains("the catalogue knows none of the drives here (Amazon EC2 NVMe Instance Storage, Amazon Elastic Block Store): give one with --drive"), "{said}");
+    assert!(said.err.contains("the catalogue knows none of the drives here (Amazon EC2 NVMe Instance Storage, Amazon Elastic Block Store): give one like them with --drive"), "{said}");
     let empty = tempfile::tempdir().unwrap();
     let empty = empty.path().to_str().unwrap();
     let said = fullstripe(&["platform", "discover", "--root", empty]);
@@ -145,4 +146,21 @@ fn advice_has_the_figures_of_two_plans() {
         "{said}"
     );
     assert!(!said.status.success(), "{said}");
+}
+
+#[test]
+fn advice_is_for_the_drives_that_are_named() {
+    let sample = Sample::new("dual_socket_switch");
+    let said = sample.fullstripe("doctor --advise --drive p4510-2tb /dev/nvme2n1 /dev/nvme3n1p1");
+    let links = "no link, switch or socket holds back a RAID 0 of 2 x p4510-2tb";
+    assert!(said.out.contains(links), "{said}");
+    let said = sample.fullstripe("doctor --advise --drive p4510-2tb /dev/nvme2n1 /dev/sda");
+    let refused = "/dev/sda is no NVMe drive on PCIe of this machine";
+    assert!(said.err.contains(refused), "{said}");
+    let said = Sample::new("virtual_machine").fullstripe("doctor --advise --drive p4510-2tb");
+    assert!(
+        said.out
+            .contains("links: the kernel does not show those of nvme0 and nvme1"),
+        "{said}"
+    );
 }

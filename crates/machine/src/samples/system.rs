@@ -16,6 +16,9 @@ pub fn build(out: &Out, lines: &[Line]) {
     if let Some(nodes) = line(lines, "nodes") {
         numa(out, processor, nodes.number("count").expect("count="));
     }
+    if let Some(memory) = line(lines, "memory") {
+        channels(out, memory);
+    }
     if out.reader == Reader::Root {
         tables(out, lines);
     }
@@ -53,6 +56,13 @@ fn processors(out: &Out, processor: &Line, idle: Option<&Line>) {
         "/proc/cpuinfo",
         format!("processor\t: 0\nmodel name\t: {model}\nflags\t\t: {flags}"),
     );
+    // The first of two kinds of cores.
+    if let Some(performance) = processor.number("performance") {
+        out.text(
+            "/sys/devices/cpu_core/cpus",
+            format!("0-{}", performance - 1),
+        );
+    }
     let folder = "/sys/devices/system/cpu/cpu0";
     if let Some(mhz) = processor.number("max_mhz") {
         out.text(&format!("{folder}/cpufreq/cpuinfo_max_freq"), mhz * 1000);
@@ -99,6 +109,22 @@ fn numa(out: &Out, processor: &Line, nodes: u64) {
     }
 }
 
+/// What the kernel's drivers for error correction show, if there are channels: modules in turn on each.
+fn channels(out: &Out, memory: &Line) {
+    let Some(channels) = memory.number("channels") else {
+        return;
+    };
+    for number in 0..memory.number("dimms").expect("dimms=") {
+        let folder = format!("/sys/devices/system/edac/mc/mc0/dimm{number}");
+        let (channel, slot) = (number % channels, number / channels);
+        out.text(
+            &format!("{folder}/dimm_location"),
+            format!("channel {channel} slot {slot}"),
+        );
+        out.text(&format!("{folder}/size"), 1024);
+    }
+}
+
 /// Modules and slots as SMBIOS 3.1 writes them (DSP0134, structures 17 and 9).
 fn tables(out: &Out, lines: &[Line]) {
     let mut tables = Vec::new();
@@ -114,11 +140,6 @@ fn tables(out: &Out, lines: &[Line]) {
         return;
     }
     structure(&mut tables, 127, 0xff00, &[], &[]);
-    let mut entry = b"_SM3_\0\x18\x03\x01\x00\x01\x00".to_vec();
-    entry.extend((tables.len() as u32).to_le_bytes());
-    entry.extend(0u64.to_le_bytes());
-    entry[5] = entry.iter().fold(0u8, |sum, byte| sum.wrapping_sub(*byte));
-    out.bytes("/sys/firmware/dmi/tables/smbios_entry_point", &entry);
     out.bytes("/sys/firmware/dmi/tables/DMI", &tables);
 }
 
@@ -142,10 +163,16 @@ fn module(tables: &mut Vec<u8>, memory: &Line, number: u16) {
     let mib = memory.number("gb").expect("gb=") * 1024;
     let speed = (memory.number("mt_s").expect("mt_s=") as u16).to_le_bytes();
     let mut body = vec![0; 0x28 - 4];
+    body[0x0a - 4] = 64;
     // 32 GiB and more are in the longer field.
     let short = if mib < 0x7fff { mib as u16 } else { 0x7fff };
     body[0x0c - 4..0x0e - 4].copy_from_slice(&short.to_le_bytes());
     body[0x10 - 4] = 1;
+    body[0x12 - 4] = match memory.said("kind") {
+        Some("DDR5") => 0x22,
+        Some("DDR4") => 0x1a,
+        other => panic!("no code for memory of the kind {other:?}"),
+    };
     body[0x15 - 4..0x17 - 4].copy_from_slice(&speed);
     body[0x1c - 4..0x20 - 4].copy_from_slice(&(mib as u32).to_le_bytes());
     body[0x20 - 4..0x22 - 4].copy_from_slice(&speed);

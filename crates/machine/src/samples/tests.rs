@@ -91,27 +91,13 @@ fn the_way_to_each_drive_is_known() {
 }
 
 #[test]
-fn what_shares_a_switch_with_drives_is_named() {
-    let seen = as_user("dual_socket_switch");
-    let others = seen.tree.others.iter();
-    let switches: Vec<&str> = others
-        .filter(|other| other.class == "0x030200")
-        .map(|other| seen.tree.places[other.switch].address.as_str())
-        .collect();
-    // Processors for graphics, some of them behind switches of their own below the first.
-    let (first, second) = (["0000:2c:00.0"; 4], ["0000:4f:00.0"; 2]);
-    let (third, fourth) = (["0000:af:00.0"; 2], ["0000:d8:00.0"; 2]);
-    assert_eq!(switches, [&first[..], &second, &third, &fourth].concat());
-}
-
-#[test]
 fn what_only_root_may_read_is_missed_by_others() {
     let root = seen("far_socket", Reader::Root);
     let tables = root.tables.expect("root reads the tables");
     assert_eq!(tables.modules.len(), 12);
     assert_eq!(
-        (tables.modules[0].mib, tables.modules[0].mt_per_s),
-        (16 * 1024, Some(2666))
+        (tables.modules[0].width_bits, tables.modules[0].mt_per_s),
+        (64, Some(2666))
     );
     assert_eq!(root.not_seen, Vec::<String>::new());
     let user = as_user("far_socket");
@@ -135,7 +121,7 @@ fn what_only_root_may_read_is_missed_by_others() {
 fn modules_of_32_gib_and_slots_are_read() {
     let seen = seen("workstation_x16_carrier", Reader::Root);
     let tables = seen.tables.expect("root reads the tables");
-    assert_eq!(tables.modules[0].mib, 64 * 1024);
+    assert_eq!(tables.modules.len(), 8);
     assert_eq!(tables.slots.len(), 7);
     let slot = &tables.slots[2];
     assert_eq!((slot.name.as_str(), slot.lanes), ("PCIEX16_3", 16));
@@ -165,4 +151,60 @@ fn processors_are_counted() {
         (idle.name.as_str(), idle.exit_us, idle.residency_us),
         ("C6", 133, 600)
     );
+}
+
+/// The sample, with a text in place of another.
+fn changed(name: &str, old: &str, new: &str) -> Seen {
+    let root = tempfile::tempdir().unwrap();
+    let text = facts(name);
+    assert!(text.contains(old), "{name} has no {old}");
+    build(&text.replace(old, new), root.path(), Reader::Root);
+    Seen::read(&Files::below(root.path()))
+}
+
+#[test]
+fn only_cores_for_performance_count() {
+    let processors = &as_user("slow_link").processors;
+    assert_eq!((processors.sockets, processors.cores_per_socket), (1, 2));
+}
+
+#[test]
+fn sockets_of_a_virtual_machine_without_nodes_are_one() {
+    let seen = changed("virtual_machine", "sockets=1 cores=4", "sockets=12 cores=1");
+    assert_eq!(
+        (seen.processors.sockets, seen.processors.cores_per_socket),
+        (1, 12)
+    );
+    assert_eq!(seen.processors.socket_of(None), Some(0));
+}
+
+#[test]
+fn a_node_of_two_sockets_says_nothing_of_the_socket() {
+    let seen = changed("far_socket", "nodes count=2", "nodes count=1");
+    let drives = &seen.tree.drives;
+    assert_eq!(
+        drives
+            .iter()
+            .find_map(|drive| seen.processors.socket_of(drive.node)),
+        None
+    );
+    let gap = "the socket of nvme0, nvme1, nvme2: it is not known";
+    assert!(
+        seen.not_seen.iter().any(|one| one.starts_with(gap)),
+        "{:?}",
+        seen.not_seen
+    );
+}
+
+#[test]
+fn retimers_and_channels_are_counted() {
+    let seen = changed("epyc_single", "2646:5019 now", "2646:5019 retimers=2 now");
+    let retimers = seen
+        .tree
+        .drives
+        .iter()
+        .map(|drive| drive.express.map(|express| express.retimers));
+    assert_eq!(retimers.collect::<Vec<_>>(), [0, 0, 0, 2, 0].map(Some));
+    let seen = changed("far_socket", "dimms=12", "dimms=12 channels=6");
+    assert_eq!(seen.memory_channels, Some(6));
 }

@@ -130,7 +130,7 @@ pub(super) fn speed(packets: &PacketCosts, lanes: u64, generation: u64) -> (u64,
 /// Smallest and largest value of a key, and whether it must be a whole number.
 fn range(key: &str) -> (f64, f64, bool) {
     match key {
-        "sockets" => (1.0, 8.0, true),
+        "sockets" => (1.0, 32.0, true),
         "cores_per_socket" => (1.0, 1024.0, true),
         "clock_ghz" => (0.1, 10.0, false),
         "instructions_per_clock" => (0.05, 10.0, false),
@@ -167,7 +167,8 @@ pub(super) fn graph(machine: &Machine) -> Result<Graph, FigureError> {
         bays: Vec::new(),
         socket_lanes_left: alloc::vec![machine.root.socket_lanes.value as u64; sockets as usize],
     };
-    tree.grow().map_err(|(key, rule)| FigureError {
+    let checked = tree.grow().and_then(|()| tree.check_installed());
+    checked.map_err(|(key, rule)| FigureError {
         name: name.clone(),
         key,
         rule,
@@ -280,6 +281,33 @@ impl<'a> Tree<'a> {
                 interrupt_ns: 0,
                 lanes_left: Some(0),
             });
+        }
+        Ok(())
+    }
+
+    /// Installed drives are in bays of the tree, one in each, and slots have installed drives.
+    fn check_installed(&self) -> Result<(), Broken> {
+        let drives = &self.machine.drives;
+        for (number, drive) in drives.iter().enumerate() {
+            let refuse = |rule: String| Err((format!("drive.{}.bay", drive.name), rule));
+            if !self.bays.iter().any(|bay| bay.name == drive.bay) {
+                let known = self.bays.iter().map(|bay| bay.name.as_str());
+                return refuse(format!(
+                    "is \"{}\", which is no bay; nearest: {}",
+                    drive.bay,
+                    nearest(&drive.bay, known)
+                ));
+            }
+            if let Some(other) = drives[..number].iter().find(|other| other.bay == drive.bay) {
+                return refuse(format!("is \"{}\", where {} is", drive.bay, other.name));
+            }
+        }
+        for slot in &self.machine.slots {
+            let is_lost = |name: &&String| !drives.iter().any(|drive| drive.name == **name);
+            if let Some(lost) = slot.drives.iter().find(is_lost) {
+                let rule = format!("has \"{lost}\", which is no drive of the file");
+                return Err((format!("slot.{}.drives", slot.name), rule));
+            }
         }
         Ok(())
     }

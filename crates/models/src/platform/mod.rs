@@ -184,6 +184,9 @@ pub struct Bays {
 pub struct Installed {
     /// The name of its controller: `nvme0`.
     pub name: String,
+    /// Its block devices: `nvme0n1`. Their number may differ from the controller's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
     /// Where it is: a row of bays and its index in the row, such as `bays-1-0`.
     pub bay: String,
     /// What it calls itself.

@@ -1,11 +1,14 @@
 //! What of a machine may cost its drives their speed, each with the machine in which it is changed.
 //!
-//! A change gives drives ports of their own: root ports with as many lanes as the drive uses. So it takes away one limit and leaves
-//! every other, such as that of the memory, as it is.
+//! A change takes away one limit and leaves every other as it is: a wider link of a drive stays behind its switch, and drives on another
+//! socket stay behind theirs. Root ports and VMDs, which are as wide as what is behind them, become wider with it.
 
 use models::platform::{DriveLink, Kind, Machine, Node, NodeFigures, Slot};
 use models::port::raw_bytes_per_s;
 use models::profile::{Figure, Use};
+
+/// Most drives of an array, in whose plans the advice is given.
+pub const MOST_DRIVES: u64 = 64;
 
 /// Something that may cost speed.
 pub struct Change {
@@ -22,14 +25,14 @@ pub struct Change {
 }
 
 impl Change {
-    /// The machine as it is and with the change, each with a name. Plans of the machine as it is are shared by all changes with the
-    /// same buffers.
-    pub fn machines<'a>(&'a self, now: &'a Machine) -> [(String, &'a Machine); 2] {
+    /// The machine as it is and with the change, which is one of several by its `number`, each with a name. Plans of the machine as
+    /// it is are shared by all changes with the same buffers.
+    pub fn machines<'a>(&'a self, number: usize, now: &'a Machine) -> [(String, &'a Machine); 2] {
         let name = match self.buffers_on {
             Some(socket) => format!("this machine, buffers on socket {socket}"),
             None => "this machine".to_owned(),
         };
-        let then = format!("{name}, {}: {}", self.about, self.change);
+        let then = format!("{name}, change {number}");
         [(name, now), (then, &self.then)]
     }
 }
@@ -66,6 +69,13 @@ fn agreed(machine: &Machine, row: usize, link: DriveLink) -> DriveLink {
     }
 }
 
+fn link_of(node: &Node) -> DriveLink {
+    DriveLink {
+        lanes: node.figures.lanes.value as u64,
+        generation: node.figures.generation.value as u64,
+    }
+}
+
 fn bytes_per_s(link: DriveLink) -> u64 {
     raw_bytes_per_s(link.lanes, link.generation)
 }
@@ -79,10 +89,13 @@ fn names(machine: &Machine, rows: &[usize]) -> String {
     words::and(&names)
 }
 
-/// Drives whose link has less than they support. All of them are changed at once: the parts of an array are equal, so it is as slow
+/// Drives whose link is known and has less than they support. All of them are changed at once: the parts of an array are equal, so it is as slow
 /// as the slowest.
 fn slow_links(machine: &Machine, link: DriveLink) -> Option<Change> {
-    let is_slow = |row: &usize| bytes_per_s(agreed(machine, *row, link)) < bytes_per_s(link);
+    let is_slow = |row: &usize| {
+        let is_known = machine.drives[*row].lanes.is_some();
+        is_known && bytes_per_s(agreed(machine, *row, link)) < bytes_per_s(link)
+    };
     let rows: Vec<usize> = (0..machine.bays.len()).filter(is_slow).collect();
     if rows.is_empty() {
         return None;
@@ -102,8 +115,7 @@ fn slow_links(machine: &Machine, link: DriveLink) -> Option<Change> {
     });
     let mut then = machine.clone();
     for row in &rows {
-        let socket = socket_of(machine, *row);
-        on_a_port_of_its_own(&mut then, *row, socket, link);
+        set_link(&mut then, *row, link);
     }
     Some(Change {
         about: names(machine, &rows),
@@ -126,10 +138,7 @@ fn shared_uplink(machine: &Machine, link: DriveLink, node: &Node) -> Option<Chan
     };
     let is_behind = |row: &usize| upwards(machine, *row).any(|above| above == node.name);
     let rows: Vec<usize> = (0..machine.bays.len()).filter(is_behind).collect();
-    let uplink = DriveLink {
-        lanes: node.figures.lanes.value as u64,
-        generation: node.figures.generation.value as u64,
-    };
+    let uplink = link_of(node);
     let together: u64 = rows
         .iter()
         .map(|row| bytes_per_s(agreed(machine, *row, link)))
@@ -187,14 +196,14 @@ fn far_drives(machine: &Machine) -> Option<Change> {
         return None;
     }
     let mut then = machine.clone();
-    for row in &rows {
-        let figures = &machine.bays[*row].figures;
-        let link = DriveLink {
-            lanes: figures.lanes.value as u64,
-            generation: figures.generation.value as u64,
-        };
-        on_a_port_of_its_own(&mut then, *row, most, link);
+    let there = format!("socket-{most}");
+    for node in &mut then.nodes {
+        if node.parent.starts_with("socket-") {
+            node.parent.clone_from(&there);
+        }
     }
+    // As many lanes as both had.
+    then.root.socket_lanes.value *= machine.processor.sockets.value;
     let count = words::count(sockets.len(), "drive");
     Some(Change {
         about: names(machine, &rows),
@@ -218,7 +227,8 @@ fn wide_slot(machine: &Machine, link: DriveLink, slot: &Slot) -> Option<Change> 
         .drives
         .iter()
         .position(|drive| drive.name == *name)?;
-    let fit = slot.lanes / link.lanes.max(1);
+    let room = MOST_DRIVES - machine.bays.len() as u64 + 1;
+    let fit = (slot.lanes / link.lanes.max(1)).min(room);
     if fit < 2 {
         return None;
     }
@@ -231,12 +241,8 @@ fn wide_slot(machine: &Machine, link: DriveLink, slot: &Slot) -> Option<Change> 
         then.bays.push(bays);
         then.drives.push(drive);
         let added = then.bays.len() - 1;
-        on_a_port_of_its_own(
-            &mut then,
-            added,
-            socket_of(machine, row),
-            agreed(machine, row, link),
-        );
+        let lanes = then.bays[added].figures.lanes.value;
+        add_lanes(&mut then, added, lanes);
     }
     Some(Change {
         about: slot.name.clone(),
@@ -270,29 +276,74 @@ fn socket_of(machine: &Machine, row: usize) -> u64 {
     socket.expect("the machine's tree has been checked")
 }
 
-/// Puts a row of one bay on a root port of its own.
-fn on_a_port_of_its_own(machine: &mut Machine, row: usize, socket: u64, link: DriveLink) {
-    let figure = |value: f64| Figure {
-        value,
+/// Gives the drive of a row of one bay this link where it is. Links that are shared stay as they are.
+fn set_link(machine: &mut Machine, row: usize, link: DriveLink) {
+    let figures = &mut machine.bays[row].figures;
+    let more = link.lanes as f64 - figures.lanes.value;
+    if more > 0.0 {
+        figures.lanes = planned(link.lanes);
+    }
+    let faster = link.generation as f64 > figures.generation.value;
+    if faster {
+        figures.generation = planned(link.generation);
+    }
+    add_lanes(machine, row, more.max(0.0));
+}
+
+/// Adds lanes to root port and VMD above a row, up to the first shared link, and has them as fast as the row.
+fn add_lanes(machine: &mut Machine, row: usize, more: f64) {
+    let generation = machine.bays[row].figures.generation.value;
+    let above: Vec<String> = upwards(machine, row).map(str::to_owned).collect();
+    for name in above {
+        let Some(node) = machine.nodes.iter_mut().find(|node| node.name == name) else {
+            // The socket.
+            machine.root.socket_lanes.value += more;
+            return;
+        };
+        match node.kind {
+            Kind::Switch | Kind::Chipset => return,
+            Kind::RootPort | Kind::Vmd | Kind::Retimer => {
+                let before = bytes_per_s(link_of(node));
+                node.figures.lanes.value += more;
+                node.figures.generation.value = node.figures.generation.value.max(generation);
+                let gain = bytes_per_s(link_of(node)) as f64 / before as f64;
+                if node.kind == Kind::RootPort && gain > 1.0 {
+                    // It moves the same share of more.
+                    machine.root.port_to_host_gb_s.value *= gain;
+                    machine.root.port_to_drive_gb_s.value *= gain;
+                }
+            }
+        }
+    }
+}
+
+/// A figure of the second plan.
+fn planned(value: u64) -> Figure {
+    Figure {
+        value: value as f64,
         source: "what is changed for the second plan".to_owned(),
         r#use: Use::Prior,
-    };
+    }
+}
+
+/// Puts a row of one bay on a root port of its own, with the link that drive and bay have agreed on.
+fn on_a_port_of_its_own(machine: &mut Machine, row: usize, socket: u64, link: DriveLink) {
     let name = format!("port-of-{}", machine.bays[row].name);
     machine.nodes.push(Node {
         name: name.clone(),
         kind: Kind::RootPort,
         parent: format!("socket-{socket}"),
         figures: NodeFigures {
-            lanes: figure(link.lanes as f64),
-            generation: figure(link.generation as f64),
-            latency_ns: figure(0.0),
-            interrupt_ns: figure(0.0),
+            lanes: planned(link.lanes),
+            generation: planned(link.generation),
+            latency_ns: planned(0),
+            interrupt_ns: planned(0),
         },
     });
     let bays = &mut machine.bays[row];
     bays.parent = name;
-    bays.figures.lanes = figure(link.lanes as f64);
-    bays.figures.generation = figure(link.generation as f64);
+    bays.figures.lanes = planned(link.lanes);
+    bays.figures.generation = planned(link.generation);
     let root = &mut machine.root;
     root.socket_lanes.value += link.lanes as f64;
     let gb_per_s = bytes_per_s(link) as f64 / 1e9;

@@ -1,21 +1,21 @@
 //! What costs the drives of a machine their speed, each as a pair of plans: the machine as it is, and with one thing changed.
 //!
 //! [`changes`] finds what may cost something: a link below what the drive supports, an uplink that several drives share, drives on
-//! another socket, a wide slot with one drive. Whether it does costs, and how much, is left to the plans: three loads on a RAID 0 of these drives, which is
-//! as fast as drives and links allow.
+//! another socket, a wide slot with one drive. Whether it costs anything, and how much, is left to the plans: three loads on a RAID 0
+//! of these drives, which is as fast as drives and links allow.
 
 mod changes;
 #[cfg(test)]
 mod tests;
 
-use crate::files::add_from_catalogue;
+use crate::files::add_drive;
 use crate::plan::ask::{load, usual_state};
 use crate::predict::Virtual;
 use crate::predict::library::Library;
 use crate::predict::many::{Answered, Wanted};
 use crate::work::{Watch, Work};
-use anyhow::{Result, anyhow};
-use changes::Change;
+use anyhow::{Result, anyhow, ensure};
+use changes::{Change, MOST_DRIVES};
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
 use lab::schema::setup::{Level, Reference, Setup};
@@ -24,6 +24,7 @@ use lab::workload::{Operation, Workload};
 use models::platform::Machine;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// A gain of less than this is none: runs with other seeds differ by as much.
 const LEAST_GAIN_PERCENT: f64 = 1.0;
@@ -85,27 +86,31 @@ impl Gain {
     }
 }
 
-/// Compares the machine as it is with each change that may gain something. `drive` is the id of a profile or of the catalogue;
+/// Compares the machine as it is with each change that may gain something. `drive` is an id or a file, as `plan` takes them;
 /// the machine has the bays of the array's drives alone.
 ///
 /// # Errors
-/// The drive is not known or its sheet lacks figures, or a plan cannot be computed.
+/// There are too many drives for one array. The drive is not known or its sheet lacks figures, or a plan cannot be computed.
 pub fn advise(
     machine: &Machine,
     drive: &str,
     work: Work,
     watch: &dyn Watch,
 ) -> Result<Vec<Advice>> {
+    ensure!(
+        machine.bays.len() as u64 <= MOST_DRIVES,
+        "there are {} drives, and an array has at most {MOST_DRIVES}: name those of one array",
+        machine.bays.len()
+    );
     let mut library = Library::default();
-    if !library.drives().any(|known| known == drive) {
-        add_from_catalogue(&mut library, drive)?;
-    }
-    let profile = library.profile(&Reference::Id(drive.to_owned()));
+    let reference = Reference::from(drive.to_owned());
+    add_drive(&mut library, Path::new(""), &reference)?;
+    let profile = library.profile(&reference);
     let link = profile.map_err(|missing| anyhow!(missing.reason))?.link;
     let changes = changes::all(machine, link);
     let mut wanted = Wanted::new();
-    for change in &changes {
-        for (name, machine) in change.machines(machine) {
+    for (number, change) in changes.iter().enumerate() {
+        for (name, machine) in change.machines(number, machine) {
             library.add_machine(&name, machine)?;
             if let Some(socket) = change.buffers_on {
                 library.keep_buffers_on(&name, socket);
@@ -124,11 +129,17 @@ pub fn advise(
     let (answered, _) = work.answer(&predictor, &wanted, watch);
     changes
         .iter()
+        .enumerate()
         .map(|change| advice(change, machine, drive, &answered))
         .collect()
 }
 
-fn advice(change: &Change, machine: &Machine, drive: &str, answered: &Answered) -> Result<Advice> {
+fn advice(
+    (number, change): (usize, &Change),
+    machine: &Machine,
+    drive: &str,
+    answered: &Answered,
+) -> Result<Advice> {
     let rate = |name: &str, machine: &Machine, workload: Workload| -> Result<f64> {
         let answer = answered.get(&configuration(drive, machine, name, workload));
         let answer = answer.expect("it was wanted").as_ref();
@@ -136,7 +147,7 @@ fn advice(change: &Change, machine: &Machine, drive: &str, answered: &Answered) 
         let value = answer.summary.get(&Metric::BytesPerSecond);
         Ok(value.expect("every run moves bytes").value)
     };
-    let [now, then] = change.machines(machine);
+    let [now, then] = change.machines(number, machine);
     let pairs = loads(now.1).into_iter().zip(loads(then.1));
     let gains = pairs.map(|((load, workload), (_, workload_then))| {
         let now_bytes_per_s = rate(&now.0, now.1, workload)?;
@@ -181,7 +192,7 @@ fn configuration(
     };
     Configuration {
         setup: Setup {
-            drive: Reference::Id(drive.to_owned()),
+            drive: Reference::from(drive.to_owned()),
             count: count as u32,
             level,
             platform: Reference::Id(platform.to_owned()),

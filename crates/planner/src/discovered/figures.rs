@@ -102,12 +102,14 @@ pub fn memory(seen: &Seen, usual: &Machine) -> Memory {
 fn stream(seen: &Seen) -> Option<Figure> {
     let modules = &seen.tables.as_ref()?.modules;
     let speed = modules.iter().filter_map(|module| module.mt_per_s).min()?;
+    let width_bits = modules.iter().map(|module| module.width_bits).min()?;
     let count = modules.len() as u64;
     let channels = seen
         .memory_channels
         .map_or(count, |channels| channels.min(count));
-    let per_socket = channels as f64 / seen.processors.sockets as f64;
-    let gb_s = (per_socket * speed as f64 * 8.0 / 1000.0 * STREAM_SHARE * 10.0).round() / 10.0;
+    let bytes_per_transfer = (channels * width_bits) as f64 / 8.0;
+    let gb_s = bytes_per_transfer * speed as f64 / 1000.0 / seen.processors.sockets as f64;
+    let gb_s = (gb_s * STREAM_SHARE * 10.0).round() / 10.0;
     let known = match seen.memory_channels {
         Some(channels) => format!("{channels} channels"),
         None => "each on a channel of its own".to_owned(),
@@ -115,7 +117,9 @@ fn stream(seen: &Seen) -> Option<Figure> {
     (gb_s > 0.0).then(|| {
         prior(
             gb_s,
-            format!("{count} modules of {speed} MT/s in the firmware's tables, {known}; streams reach five sixths of eight bytes a transfer"),
+            format!(
+                "{count} modules of {speed} MT/s and {width_bits} bits in the firmware's tables, {known}; streams reach five sixths of that"
+            ),
         )
     })
 }
@@ -166,9 +170,9 @@ pub fn root(usual: &Machine, processor: &Processor, nodes: &[Node]) -> Root {
         )
     };
     Root {
-        socket_lanes: measured(
+        socket_lanes: prior(
             lanes,
-            "lanes of the ports that lead to drives; the processor may have more",
+            "lanes that lead to drives; the processor may have more".to_owned(),
         ),
         port_to_host_gb_s: moves(&usual.root.port_to_host_gb_s),
         port_to_drive_gb_s: moves(&usual.root.port_to_drive_gb_s),

@@ -106,8 +106,8 @@ fn usual(id: &str) -> Result<Machine> {
 fn most_like(seen: &Seen) -> &'static str {
     let model = seen.processors.model.as_deref().unwrap_or_default();
     let is = |word: &str| model.contains(word);
+    // What drives support says nothing of the machine.
     let links = seen.tree.places.iter().filter_map(|place| place.most);
-    let links = links.chain(seen.tree.drives.iter().filter_map(|drive| drive.own));
     let generation = links.map(|link| link.generation()).max();
     let sockets = seen.processors.sockets;
     if is("Xeon") || (is("Intel") && sockets > 1) {

@@ -61,10 +61,10 @@ fn a_switch_shares_its_uplink_and_a_gap_is_told() {
     let chipset = &node(&machine, "chipset").figures;
     assert_eq!((chipset.lanes.value, chipset.generation.value), (4.0, 3.0));
     assert_eq!(chipset.lanes.r#use, Use::Prior);
-    assert_eq!(machine.not_seen.len(), 2);
+    assert_eq!(machine.not_seen.len(), 3);
     assert_eq!(
         discovered("dual_socket_switch", Reader::Root).not_seen,
-        Vec::<String>::new()
+        ["the link between chipset and processor: no file of the kernel shows it"]
     );
 }
 
@@ -131,6 +131,8 @@ fn what_a_virtual_machine_does_not_show_is_usual() {
     let machine = discovered("virtual_machine", Reader::User);
     let row = &machine.bays[0].figures;
     assert_eq!((row.lanes.value, row.lanes.r#use), (4.0, Use::Prior));
+    let root = &node(&machine, "root-0000:00").figures;
+    assert_eq!((root.lanes.value, root.lanes.r#use), (8.0, Use::Prior));
     let links = "the links of nvme0, nvme1: ";
     assert!(
         machine.not_seen.iter().any(|gap| gap.starts_with(links)),
@@ -183,4 +185,64 @@ fn a_machine_without_drives_and_an_unknown_likeness_are_told() {
         error.starts_with("--like does not know \"epyc\"; nearest: \""),
         "{error}"
     );
+}
+
+/// The sample, with a text in place of another.
+fn changed(name: &str, old: &str, new: &str) -> Machine {
+    let root = tempfile::tempdir().unwrap();
+    let text = facts(name);
+    assert!(text.contains(old), "{name} has no {old}");
+    build(&text.replace(old, new), root.path(), Reader::Root);
+    platform(&Seen::read(&Files::below(root.path())), "box", None).unwrap()
+}
+
+#[test]
+fn retimers_tunnels_and_channels_are_in_the_platform() {
+    let machine = changed("epyc_single", "2646:5019 now", "2646:5019 retimers=1 now");
+    let retimer = node(&machine, "retimer-nvme3");
+    assert_eq!(
+        (retimer.kind, retimer.parent.as_str()),
+        (Kind::Retimer, "root-0000:e0")
+    );
+    assert!(machine.bays.iter().any(|row| row.parent == "retimer-nvme3"));
+    let machine = discovered("laptop_thunderbolt", Reader::User);
+    let tunnel = &node(&machine, "switch-0000:06:00.0").figures;
+    assert_eq!((tunnel.lanes.value, tunnel.generation.value), (4.0, 3.0));
+    assert_eq!(tunnel.lanes.r#use, Use::Prior);
+    // Twelve modules of DDR4-2666 in two sockets: 106.6 GB/s, and half of that on six channels.
+    assert_eq!(
+        discovered("far_socket", Reader::Root)
+            .memory
+            .socket_gb_s
+            .value,
+        106.6
+    );
+    let machine = changed("far_socket", "dimms=12", "dimms=12 channels=6");
+    assert_eq!(machine.memory.socket_gb_s.value, 53.3);
+}
+
+#[test]
+fn many_drives_of_one_bus_have_roots_of_their_own() {
+    let lines: Vec<String> = (0x40..0x54)
+        .map(|number| {
+            format!(
+                "  nvme 0000:00:{number:02x}.0 1d0f:8061 gb=100 model=Amazon Elastic Block Store"
+            )
+        })
+        .collect();
+    let machine = changed(
+        "virtual_machine",
+        "  device 0000:00:05.0",
+        &format!("{}\n  device 0000:00:05.0", lines.join("\n")),
+    );
+    assert_eq!(machine.drives.len(), 22);
+    assert_eq!(machine.nodes.len(), 22);
+    assert_eq!(node(&machine, "root-0000:00:4a.0").figures.lanes.value, 4.0);
+}
+
+#[test]
+fn the_generation_of_the_drives_is_not_the_machines() {
+    let machine = changed("far_socket", "max=8.0x4 gb", "max=16.0x4 gb");
+    let source = &machine.processor.instructions_per_clock.source;
+    assert!(source.starts_with("as s2600wft-6154-x16: "), "{source}");
 }

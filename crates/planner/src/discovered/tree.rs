@@ -7,14 +7,16 @@
 //! - Ports of a chipset are one chipset. Its link to the socket is not in sysfs.
 //! - The ports of a switch towards devices share its link towards the processor, and nothing else.
 //!
-//! A bay has the link of its slot. If drive and slot have agreed on less than both support, it has that: somebody has to look why.
+//! A bay has the link of its slot. If drive and slot have agreed on less than both support, the bay has the link that they agreed
+//! on, because a plan is of the machine as it is.
 
 use super::{as_usual, measured, prior};
 use machine::link::Link;
 use machine::seen::Seen;
 use machine::tree::{Drive, Kind as Seat, Place};
 use models::platform::{BayFigures, Bays, Installed, Kind, Machine, Node, NodeFigures};
-use models::profile::Figure;
+use models::profile::{Figure, Use};
+use std::collections::BTreeSet;
 
 /// Most lanes of a link of the model ([`models::platform::check`]).
 const MOST_LANES: u64 = 64;
@@ -83,7 +85,7 @@ impl Growing<'_> {
             .collect();
         way.reverse();
         let socket = self.seen.processors.socket_of(drive.node).unwrap_or(0);
-        let mut parent = self.root(&way, socket);
+        let mut parent = self.root(drive, &way, socket);
         for place in way {
             match place.kind {
                 Seat::Vmd => {
@@ -111,7 +113,7 @@ impl Growing<'_> {
     }
 
     /// The root port, or the chipset, at which a drive's way begins.
-    fn root(&mut self, way: &[&Place], socket: u64) -> String {
+    fn root(&mut self, drive: &Drive, way: &[&Place], socket: u64) -> String {
         let socket = format!("socket-{socket}");
         if way.iter().any(|place| place.kind == Seat::ChipsetPort) {
             let figures = self.chipset();
@@ -119,9 +121,10 @@ impl Growing<'_> {
         }
         let host = way.first().map_or("", |place| place.address.as_str());
         let port = way.iter().find(|place| place.kind == Seat::RootPort);
-        let address = match port {
-            Some(port) if self.lanes_of(host) > MOST_LANES => port.address.as_str(),
-            _ => host,
+        let address = if self.lanes_of(host) <= MOST_LANES {
+            host
+        } else {
+            port.map_or(drive.address.as_str(), |port| port.address.as_str())
         };
         let figures = NodeFigures {
             // Widened when all that is behind it is known.
@@ -139,18 +142,31 @@ impl Growing<'_> {
         self.node(format!("root-{address}"), Kind::RootPort, socket, figures)
     }
 
-    /// The lanes of a host bridge's ports that lead to drives.
+    /// The lanes of everything below a host bridge that leads to drives: of bays, and of switches instead of what is behind them.
     fn lanes_of(&self, host: &str) -> u64 {
-        let places = &self.seen.tree.places;
-        let below = places.iter().filter(|place| place.kind == Seat::RootPort);
-        let below = below.filter(|place| {
-            place
-                .above
-                .is_some_and(|above| places[above].address == host)
+        let tree = &self.seen.tree;
+        let mut switches = BTreeSet::new();
+        let lanes = tree.drives.iter().map(|drive| {
+            let way: Vec<usize> = tree.upwards(drive.above).collect();
+            let is_below = way
+                .last()
+                .is_some_and(|top| tree.places[*top].address == host);
+            let is_of_chipset = way
+                .iter()
+                .any(|at| tree.places[*at].kind == Seat::ChipsetPort);
+            // The first switch from above.
+            let switch = way
+                .iter()
+                .rev()
+                .find(|at| tree.places[**at].kind == Seat::SwitchUp);
+            match switch {
+                _ if !is_below || is_of_chipset => 0,
+                Some(at) if !switches.insert(*at) => 0,
+                Some(at) => self.switch(&tree.places[*at]).lanes.value as u64,
+                None => bay_link(drive).lanes.value as u64,
+            }
         });
-        below
-            .map(|place| place.most.map_or(4, |link| u64::from(link.lanes)))
-            .sum()
+        lanes.sum()
     }
 
     fn node(&mut self, name: String, kind: Kind, parent: String, figures: NodeFigures) -> String {
@@ -192,7 +208,8 @@ impl Growing<'_> {
         bay
     }
 
-    /// Gives each root port and VMD the lanes and the generation of what is behind it; parents come before children.
+    /// Gives each root port and VMD the lanes and the generation of what is behind it; parents come before children. What is usual of
+    /// a part is usual of the whole.
     fn widen(&mut self) {
         for at in (0..self.grown.nodes.len()).rev() {
             let node = &self.grown.nodes[at];
@@ -200,28 +217,35 @@ impl Growing<'_> {
                 continue;
             }
             let name = &node.name;
-            let bays = self
-                .grown
-                .bays
-                .iter()
-                .filter(|row| row.parent == *name)
-                .map(|row| {
-                    let figures = &row.figures;
-                    (
-                        figures.lanes.value * figures.count.value,
-                        figures.generation.value,
-                    )
-                });
+            let bays = self.grown.bays.iter().filter(|row| row.parent == *name);
+            let bays = bays.map(|row| {
+                (
+                    &row.figures.lanes,
+                    &row.figures.generation,
+                    row.figures.count.value,
+                )
+            });
             let nodes = self.grown.nodes.iter().filter(|node| node.parent == *name);
-            let nodes = nodes.map(|node| (node.figures.lanes.value, node.figures.generation.value));
-            let (mut lanes, mut generation) = (0.0, 1.0f64);
-            for (of_one, its_generation) in bays.chain(nodes) {
-                lanes += of_one;
-                generation = generation.max(its_generation);
+            let nodes = nodes.map(|node| (&node.figures.lanes, &node.figures.generation, 1.0));
+            let (mut lanes, mut generation, mut is_read) = (0.0, 1.0f64, true);
+            for (of_one, its_generation, count) in bays.chain(nodes) {
+                lanes += of_one.value * count;
+                generation = generation.max(its_generation.value);
+                is_read &= of_one.r#use == Use::Measured && its_generation.r#use == Use::Measured;
             }
             let figures = &mut self.grown.nodes[at].figures;
-            figures.lanes.value = lanes;
-            figures.generation.value = generation;
+            for (figure, value) in [
+                (&mut figures.lanes, lanes),
+                (&mut figures.generation, generation),
+            ] {
+                figure.value = value;
+                if !is_read {
+                    *figure = prior(
+                        value,
+                        "of what is behind it, of which sysfs does not show every link".to_owned(),
+                    );
+                }
+            }
         }
     }
 
@@ -362,6 +386,7 @@ fn installed(drive: &Drive, bay: String) -> Installed {
     let possible = drive.possible();
     Installed {
         name: drive.name.clone(),
+        namespaces: drive.namespaces.clone(),
         bay,
         model: drive.model.clone(),
         capacity_gb: drive.bytes as f64 / 1e9,

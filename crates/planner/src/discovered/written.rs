@@ -57,13 +57,12 @@ pub fn text(machine: &Machine) -> String {
         text += &of_drive(drive);
     }
     for slot in &machine.slots {
-        let drives: Vec<String> = slot.drives.iter().map(|name| quoted(name)).collect();
         let _ = write!(
             text,
             "\n[[slot]]\nname = {}\nlanes = {}\ndrives = [{}]\n",
             quoted(&slot.name),
             slot.lanes,
-            drives.join(", ")
+            list(&slot.drives)
         );
     }
     text
@@ -90,6 +89,7 @@ fn table(name: &str, figures: &dyn Figures) -> String {
 fn of_drive(drive: &Installed) -> String {
     let Installed {
         name,
+        namespaces,
         bay,
         model,
         capacity_gb,
@@ -104,6 +104,9 @@ fn of_drive(drive: &Installed) -> String {
         quoted(name),
         quoted(bay)
     );
+    if !namespaces.is_empty() {
+        let _ = writeln!(text, "namespaces = [{}]", list(namespaces));
+    }
     if let Some(model) = model {
         let _ = writeln!(text, "model = {}", quoted(model));
     }
@@ -121,6 +124,12 @@ fn of_drive(drive: &Installed) -> String {
         }
     }
     text
+}
+
+/// Texts as a list's content.
+fn list(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+    texts.join(", ")
 }
 
 /// The word that files have for one of a few things.

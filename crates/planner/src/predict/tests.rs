@@ -332,7 +332,7 @@ fn a_file_describes_a_platform() {
         (
             "sockets = { value = 2",
             "sockets = { value = 0",
-            "is 0, but has to be from 1 to 8",
+            "is 0, but has to be from 1 to 32",
         ),
         ("[memory]", "[memories]", "memories"),
     ] {

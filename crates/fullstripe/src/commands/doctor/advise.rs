@@ -3,8 +3,9 @@
 use crate::commands::plan::here::most_known;
 use crate::commands::platform::discover::machine_below;
 use crate::commands::progress::PointsBar;
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 use doctor::finding::Finding;
+use drives::spec::{MemberSpec, Target};
 use models::platform::{Installed, Machine};
 use planner::advice::{Advice, advise};
 use planner::discovered::with_bays_of;
@@ -18,6 +19,8 @@ const WARNING_PERCENT: f64 = 5.0;
 pub struct Planned {
     /// The number of its drives.
     count: usize,
+    /// Drives whose link the kernel does not show.
+    unknown: Vec<String>,
     /// The drive that they are planned as.
     drive: String,
     /// The pairs.
@@ -44,24 +47,57 @@ pub fn plan(root: &Path, specs: &[String], drive: Option<&str>) -> Result<Planne
         jobs: None,
         remember: true,
     };
+    let unknown = machine.drives.iter().filter(|drive| drive.lanes.is_none());
     Ok(Planned {
         count: names.len(),
+        unknown: unknown.map(|drive| drive.name.clone()).collect(),
         advice: advise(&machine, &drive, work, &PointsBar::default())?,
         drive,
     })
 }
 
+/// The drives that `specs` name by their block devices, or all.
 fn chosen(machine: &Machine, specs: &[String]) -> Result<Vec<Installed>> {
-    let is_named = |drive: &&Installed| {
-        let node = format!("/dev/{}n", drive.name);
-        specs.is_empty() || specs.iter().any(|spec| spec.starts_with(&node))
-    };
-    let chosen: Vec<Installed> = machine.drives.iter().filter(is_named).cloned().collect();
-    ensure!(
-        !chosen.is_empty(),
-        "none of the named drives is an NVMe drive on PCIe"
-    );
+    if specs.is_empty() {
+        return Ok(machine.drives.clone());
+    }
+    let mut chosen: Vec<Installed> = Vec::new();
+    for spec in specs {
+        let path = match spec.parse::<MemberSpec>()?.target {
+            Target::Path(path) => path,
+            Target::Ram { .. } | Target::Null { .. } => {
+                bail!("{spec} is no drive of this machine; name block devices")
+            }
+        };
+        // A link such as those in /dev/disk; a drive of another machine is not here.
+        let node = path.canonicalize().unwrap_or(path);
+        let node = node
+            .strip_prefix("/dev")
+            .unwrap_or(&node)
+            .display()
+            .to_string();
+        let is_it = |drive: &&Installed| {
+            drive
+                .namespaces
+                .iter()
+                .any(|namespace| is_of(&node, namespace))
+        };
+        let Some(drive) = machine.drives.iter().find(is_it) else {
+            bail!(
+                "{spec} is no NVMe drive on PCIe of this machine; \"fullstripe platform discover\" lists those that are"
+            );
+        };
+        if !chosen.contains(drive) {
+            chosen.push(drive.clone());
+        }
+    }
     Ok(chosen)
+}
+
+/// Whether a block device is this namespace, or a partition of it.
+fn is_of(node: &str, namespace: &str) -> bool {
+    let rest = node.strip_prefix(namespace);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('p'))
 }
 
 impl Planned {
@@ -69,6 +105,7 @@ impl Planned {
     pub fn findings(&self) -> Vec<Finding> {
         let Planned {
             count,
+            unknown,
             drive,
             advice,
         } = self;
@@ -76,11 +113,18 @@ impl Planned {
             1 => format!("{drive} alone"),
             _ => format!("a RAID 0 of {count} x {drive}"),
         };
-        if advice.is_empty() {
+        let mut findings: Vec<Finding> = advice.iter().map(|one| finding(one, &array)).collect();
+        if !unknown.is_empty() {
+            let what = format!(
+                "the kernel does not show those of {}, as in a virtual machine",
+                words::and(unknown)
+            );
+            findings.push(Finding::note("links", what));
+        } else if findings.is_empty() {
             let what = format!("no link, switch or socket holds back {array}");
-            return vec![Finding::ok("links", what)];
+            findings.push(Finding::ok("links", what));
         }
-        advice.iter().map(|one| finding(one, &array)).collect()
+        findings
     }
 }
 

@@ -59,10 +59,13 @@ pub fn most_known(drives: &[Installed]) -> Result<(String, Vec<&str>)> {
     most.ok_or_else(|| {
         let models: BTreeSet<&str> = drives.iter().filter_map(|drive| drive.model.as_deref()).collect();
         let models: Vec<&str> = models.into_iter().collect();
+        let models = match models.as_slice() {
+            [] => "they do not say what they are".to_owned(),
+            models => models.join(", "),
+        };
         anyhow!(
-            "the catalogue knows none of the drives here ({}): give one with --drive, or make a file of the data sheet with \
-             \"fullstripe drive new\"",
-            models.join(", ")
+            "the catalogue knows none of the drives here ({models}): give one like them with --drive, or the file that \"fullstripe \
+             drive new\" makes of their data sheet"
         )
     })
 }

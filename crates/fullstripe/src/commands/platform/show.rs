@@ -122,6 +122,10 @@ fn row_of_drive(drive: &Installed) -> String {
         drive.name,
         format_args!("{:.0} GB", drive.capacity_gb)
     );
+    let row = match drive.queues {
+        Some(queues) => format!("{row}, {}", words::count(queues as usize, "queue")),
+        None => row,
+    };
     let now = drive.generation.zip(drive.lanes);
     let possible = drive.possible_generation.zip(drive.possible_lanes);
     match (now, possible) {

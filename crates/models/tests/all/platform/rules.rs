@@ -156,3 +156,48 @@ fn any_number_makes_a_machine_or_a_sentence() {
         }
     }
 }
+
+#[test]
+fn drives_and_slots_of_a_file_are_where_they_can_be() {
+    let installed = |name: &str, bay: &str| models::platform::Installed {
+        name: name.to_string(),
+        namespaces: Vec::new(),
+        bay: bay.to_string(),
+        model: None,
+        capacity_gb: 1.0,
+        lanes: None,
+        generation: None,
+        possible_lanes: None,
+        possible_generation: None,
+        queues: None,
+    };
+    let slot = |drive: &str| models::platform::Slot {
+        name: "PCIE_1".to_string(),
+        lanes: 16,
+        drives: vec![drive.to_string()],
+    };
+    let said = |drives: Vec<models::platform::Installed>, slots| {
+        let mut machine = machine("oakgate");
+        (machine.drives, machine.slots) = (drives, slots);
+        machine
+            .graph()
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    let one = || vec![installed("nvme0", "bay-0")];
+    assert_eq!(said(one(), vec![slot("nvme0")]), Ok(()));
+    let refused = |sentence: &str| Err(format!("oakgate: {sentence}"));
+    assert_eq!(
+        said(vec![installed("nvme0", "bay-1")], Vec::new()),
+        refused("drive.nvme0.bay is \"bay-1\", which is no bay; nearest: \"bay-0\"")
+    );
+    let two = vec![installed("nvme0", "bay-0"), installed("nvme1", "bay-0")];
+    assert_eq!(
+        said(two, Vec::new()),
+        refused("drive.nvme1.bay is \"bay-0\", where nvme0 is")
+    );
+    assert_eq!(
+        said(one(), vec![slot("nvme1")]),
+        refused("slot.PCIE_1.drives has \"nvme1\", which is no drive of the file")
+    );
+}
