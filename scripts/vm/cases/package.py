@@ -206,10 +206,11 @@ HEALTH_IS = """
         [ $tries -lt 60 ] || fail "the health is not {code}: $(fullstripe status)"
         sleep 0.5
     done"""
-# What the page says of a file system whose volume has failed: no file can be made, and the kernel says why.
+# What the page says of a file system whose volume has failed: no file can be made, and the kernel says why. Each try makes another
+# file: one that was made in memory before the volume failed can be touched again.
 GAVE_UP = """
     tries=0
-    until [ -e /run/wrote ] && ! touch /data/new 2> /run/touch && grep -q '{error}' /run/touch; do
+    until [ -e /run/wrote ] && ! touch /data/new$tries 2> /run/touch && grep -q '{error}' /run/touch; do
         tries=$((tries + 1))
         [ $tries -lt 60 ] || fail "a file is made, or the error is another one: $(cat /run/touch; dmesg | tail -20)"
         sleep 0.5
