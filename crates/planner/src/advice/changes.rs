@@ -89,11 +89,12 @@ fn names(machine: &Machine, rows: &[usize]) -> String {
     words::and(&names)
 }
 
-/// Drives whose link is known and has less than they support. All of them are changed at once: the parts of an array are equal, so it is as slow
-/// as the slowest.
+/// Drives whose link is known and has less than they support. All of them are changed at once: the parts of an array are equal, so
+/// it is as slow as the slowest.
 fn slow_links(machine: &Machine, link: DriveLink) -> Option<Change> {
     let is_slow = |row: &usize| {
-        let is_known = machine.drives[*row].lanes.is_some();
+        let drive = &machine.drives[*row];
+        let is_known = drive.lanes.is_some() && drive.possible_lanes.is_some();
         is_known && bytes_per_s(agreed(machine, *row, link)) < bytes_per_s(link)
     };
     let rows: Vec<usize> = (0..machine.bays.len()).filter(is_slow).collect();
@@ -117,6 +118,7 @@ fn slow_links(machine: &Machine, link: DriveLink) -> Option<Change> {
     for row in &rows {
         set_link(&mut then, *row, link);
     }
+    keep_share(&mut then, widest(machine));
     Some(Change {
         about: names(machine, &rows),
         what: words::and(&each.collect::<Vec<String>>()),
@@ -244,6 +246,7 @@ fn wide_slot(machine: &Machine, link: DriveLink, slot: &Slot) -> Option<Change> 
         let lanes = then.bays[added].figures.lanes.value;
         add_lanes(&mut then, added, lanes);
     }
+    keep_share(&mut then, widest(machine));
     Some(Change {
         about: slot.name.clone(),
         what: format!(
@@ -303,17 +306,32 @@ fn add_lanes(machine: &mut Machine, row: usize, more: f64) {
         match node.kind {
             Kind::Switch | Kind::Chipset => return,
             Kind::RootPort | Kind::Vmd | Kind::Retimer => {
-                let before = bytes_per_s(link_of(node));
                 node.figures.lanes.value += more;
                 node.figures.generation.value = node.figures.generation.value.max(generation);
-                let gain = bytes_per_s(link_of(node)) as f64 / before as f64;
-                if node.kind == Kind::RootPort && gain > 1.0 {
-                    // It moves the same share of more.
-                    machine.root.port_to_host_gb_s.value *= gain;
-                    machine.root.port_to_drive_gb_s.value *= gain;
-                }
             }
         }
+    }
+}
+
+/// Bytes per second of the lanes of the widest root port.
+fn widest(machine: &Machine) -> u64 {
+    let ports = machine
+        .nodes
+        .iter()
+        .filter(|node| node.kind == Kind::RootPort);
+    ports
+        .map(|node| bytes_per_s(link_of(node)))
+        .max()
+        .unwrap_or(0)
+}
+
+/// What a root port moves is known as a share of the widest one's lanes. If there is a wider one now than `before`, it moves the same
+/// share of its own. The model has one limit for all ports, so the limit of the others rises too.
+fn keep_share(machine: &mut Machine, before: u64) {
+    let gain = widest(machine) as f64 / before.max(1) as f64;
+    if before > 0 && gain > 1.0 {
+        machine.root.port_to_host_gb_s.value *= gain;
+        machine.root.port_to_drive_gb_s.value *= gain;
     }
 }
 
