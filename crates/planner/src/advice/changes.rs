@@ -3,12 +3,10 @@
 //! A change takes away one limit and leaves every other as it is: a wider link of a drive stays behind its switch, and drives on another
 //! socket stay behind theirs. Root ports and VMDs, which are as wide as what is behind them, become wider with it.
 
+use engine::limits::VOLUME_MEMBERS_MAX;
 use models::platform::{DriveLink, Kind, Machine, Node, NodeFigures, Slot};
 use models::port::raw_bytes_per_s;
 use models::profile::{Figure, Use};
-
-/// Most drives of an array, in whose plans the advice is given.
-pub const MOST_DRIVES: u64 = 64;
 
 /// Something that may cost speed.
 pub struct Change {
@@ -229,7 +227,7 @@ fn wide_slot(machine: &Machine, link: DriveLink, slot: &Slot) -> Option<Change> 
         .drives
         .iter()
         .position(|drive| drive.name == *name)?;
-    let room = MOST_DRIVES - machine.bays.len() as u64 + 1;
+    let room = (VOLUME_MEMBERS_MAX - machine.bays.len()) as u64 + 1;
     let fit = (slot.lanes / link.lanes.max(1)).min(room);
     if fit < 2 {
         return None;

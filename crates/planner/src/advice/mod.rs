@@ -15,7 +15,8 @@ use crate::predict::library::Library;
 use crate::predict::many::{Answered, Wanted};
 use crate::work::{Watch, Work};
 use anyhow::{Result, anyhow, ensure};
-use changes::{Change, MOST_DRIVES};
+use changes::Change;
+use engine::limits::VOLUME_MEMBERS_MAX;
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
 use lab::schema::setup::{Level, Reference, Setup};
@@ -98,8 +99,8 @@ pub fn advise(
     watch: &dyn Watch,
 ) -> Result<Vec<Advice>> {
     ensure!(
-        machine.bays.len() as u64 <= MOST_DRIVES,
-        "there are {} drives, and an array has at most {MOST_DRIVES}: name those of one array",
+        machine.bays.len() <= VOLUME_MEMBERS_MAX,
+        "there are {} drives, and an array has at most {VOLUME_MEMBERS_MAX}: name those of one array",
         machine.bays.len()
     );
     let mut library = Library::default();

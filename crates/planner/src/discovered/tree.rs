@@ -119,7 +119,8 @@ impl Growing<'_> {
             let figures = self.chipset();
             return self.node(CHIPSET.to_owned(), Kind::Chipset, socket, figures);
         }
-        let host = way.first().map_or("", |place| place.address.as_str());
+        let host = way.first().expect("a drive is below a host bridge");
+        let host = host.address.as_str();
         let port = way.iter().find(|place| place.kind == Seat::RootPort);
         let address = if self.lanes_of(host) <= MOST_LANES {
             host
