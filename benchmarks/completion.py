@@ -5,7 +5,7 @@ import os
 import pathlib
 import tempfile
 
-from common import CORE, Column, Comparison, MEMORY_FOLDER, Missing, bench, need, run
+from common import CORE, Column, Comparison, Missing, bench, need, run
 from files import Files, detach
 
 MODES = ("interrupt", "hybrid", "polling")

@@ -5,7 +5,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 use_toolchain
-"$root/scripts/setup.sh" build
+"$root/scripts/setup.sh" lint
 
 # Printing the names of the files is enough: `cargo fmt --all` repairs them.
 format() {

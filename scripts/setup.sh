@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs the packages that a fresh Debian lacks; only missing ones. Prints nothing if none is missing.
 #
-# usage: scripts/setup.sh [--dry-run] [build|demo|test|vm|vm-long|vm-arm64|bench|deb|deb-arm64|fresh|prebuilt|arm64]
+# usage: scripts/setup.sh [--dry-run] [build|lint|demo|test|vm|vm-long|vm-arm64|bench|deb|deb-arm64|fresh|prebuilt|arm64]
 #
 #   build   a linker and the C library's headers, for cargo, and make
+#   lint    build, and what reads the scripts in Python for names that do not exist
 #   demo    build, and the programs that the demonstration calls
 #   test    demo, and the clients and file systems that the tests use (the default)
 #   vm      test, and what `make test-vm` needs: an emulator of a PC, and what its guest runs
@@ -40,6 +41,7 @@ deb    util-linux  losetup
 demo   fio         fio
 demo   mdadm       mdadm
 fresh  debootstrap debootstrap
+lint   pyflakes3   pyflakes3
 prebuilt qemu-user-static qemu-aarch64-static
 test   busybox-static busybox
 test   cpio        cpio
@@ -111,6 +113,7 @@ if [[ ${1:-} == --dry-run ]]; then
 fi
 case ${1:-test} in
 build) wanted="build" ;;
+lint) wanted="build lint" ;;
 demo) wanted="build demo" ;;
 test) wanted="build demo test" ;;
 vm) wanted="build demo test vm" ;;
@@ -122,7 +125,7 @@ deb-arm64) wanted="build prebuilt arm64 deb deb-arm64" ;;
 fresh) wanted="fresh" ;;
 prebuilt) wanted="build prebuilt" ;;
 arm64) wanted="build prebuilt arm64" ;;
-*) die "unknown set '$1': use build, demo, test, vm, vm-long, vm-arm64, bench, deb, deb-arm64, fresh, prebuilt or arm64." ;;
+*) die "unknown set '$1': use build, lint, demo, test, vm, vm-long, vm-arm64, bench, deb, deb-arm64, fresh, prebuilt or arm64." ;;
 esac
 
 find_missing

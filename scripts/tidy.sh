@@ -9,6 +9,7 @@
 #   - no file is larger than 512 KiB
 #   - files of the engine neither import nor call each other in a circle (circles.py)
 #   - every planted bug has a sentence, and a patch that applies (planted/main.py)
+#   - scripts in Python use no name that does not exist, and import none that they do not use (pyflakes)
 #   - every dependency has its reason in deny.toml; data-path crates do not depend on frameworks
 #
 # Checks the files that git tracks or would add. Prints each finding as 'file:line: what, what to do'.
@@ -157,6 +158,12 @@ check_data_path() {
     done
 }
 
+# Prints what pyflakes finds; its exit code says only that it has found something.
+check_python() {
+    command -v pyflakes3 >/dev/null || die "pyflakes3 is missing: run scripts/setup.sh lint."
+    printf '%s\n' "${files[@]}" | grep -E '\.py$|^benchmarks/(run|gate|profile)$' | xargs pyflakes3 || true
+}
+
 use_toolchain
 {
     check_lengths
@@ -165,6 +172,7 @@ use_toolchain
     check_sizes
     check_reasons
     check_data_path
+    check_python
     python3 scripts/circles.py
     python3 scripts/planted/main.py --patches
 } >"$findings"

@@ -92,7 +92,7 @@ def ours_initial(level):
         wrong = bench.volume().wrong_rows()
         require(wrong, "everything was right already")
         spoiled = Spoiled(bench, 1)
-        text = yield bench.job(f"speed 10\nassemble $drives\nstarting $md\nspeed 2000000\nsynchronised $md\nsum $md")
+        text = yield bench.job("speed 10\nassemble $drives\nstarting $md\nspeed 2000000\nsynchronised $md\nsum $md")
         require("STATE resync" in text or re.search(r"STATE idle [1-9]", text), f"md does nothing: {said(text)}")
         spoiled.require_sum(text, content)
         spoiled.require_alone()

@@ -3,7 +3,6 @@ import copy
 
 from interop.requirement import require
 
-from ..case import Case
 from . import (attach, bays, boot, exerciser, failures, file_systems, given_up, health, hung, kept, killed, layers, memory, nvmet,
                package, platform, readme, reboots, recovered, root, several, shutdown, stopped, story, suspended, taken_over, two_machines,
                virtual_disk)

@@ -83,7 +83,7 @@ ON_NBD = """
     leads=$(readlink -f /dev/fullstripe/vol0)
     [ "$leads" = /dev/nbd0 ] || fail "vol0 is $leads"
     """
-KERNEL_CALM = f"""
+KERNEL_CALM = """
     ! dmesg | grep -E 'block nbd0: (Receive|Send|Connection|Dead|Other)' || fail "the kernel has lost a connection" """
 # What the server said, for the message if the case fails.
 LAST_WORDS = f"""

@@ -11,7 +11,7 @@ import re
 from interop.requirement import require
 
 from ..case import Case
-from .load import READ_AGAIN, no_errors
+from .load import READ_AGAIN, longest_request_s, no_errors
 from .package import (HEALTH_IS, INSTALL, MOUNTED_AT_BOOT, SAME_FILES, SERVER, SERVICE, begin, blocks, put_fio,
                       run)
 

@@ -4,9 +4,7 @@ again and again, the device's node is missing, or there is no room for its name.
 A server that asks the kernel to let a ublk device be taken over and then serves no queue of it cannot ask again on Linux before
 6.15. So what may be missing has to be looked at before, and a server goes on where another one has begun.
 """
-import re
 
-from interop.requirement import require
 
 from ..case import Case
 from .load import begin, compared, no_errors
