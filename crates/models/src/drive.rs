@@ -6,6 +6,7 @@
 
 use crate::calendar::Calendar;
 use crate::drain::{Drain, DrainSettings};
+use crate::in_place::InPlace;
 use crate::port::{OwnPort, Port, Way};
 use crate::profile::Profile;
 use crate::read_ahead::ReadAhead;
@@ -107,9 +108,13 @@ pub struct Drive {
     units: Units,
     read_ahead: ReadAhead,
     drain: Drain,
+    /// The write path instead of the drain, if there is no buffer.
+    in_place: Option<InPlace>,
     path: Calendar,
     port: OwnPort,
     path_pace: Pace,
+    /// Of the drive's own link towards the host.
+    link_pace: Pace,
     read_fixed_ns: u64,
     write_fixed_ns: u64,
     read_stalls: Stalls,
@@ -150,9 +155,11 @@ impl Drive {
             ),
             read_ahead: ReadAhead::new(profile.read_ahead_bytes, profile.stripe_bytes),
             drain: Drain::new(drain_settings(profile, state), disordered),
+            in_place: InPlace::of(profile, state == State::Worn),
             path: Calendar::roomy(),
             port: OwnPort::new(port),
             path_pace: Pace::of_bytes_per_s(profile.path_bytes_per_s),
+            link_pace: Pace::of_bytes_per_s(profile.port.to_host_bytes_per_s),
             read_fixed_ns: profile
                 .read_latency_ns
                 .saturating_sub(profile.staged_read_ns()),
@@ -246,7 +253,15 @@ impl Drive {
             };
             let moved_ns = self.path_pace.time_ns(piece.length_bytes);
             let at_port_ns = self.path.reserve(self.now_ns, found_ns, moved_ns);
-            let out_ns = way.to_host_ns(self.now_ns, at_port_ns, piece.length_bytes, commands);
+            // Nothing is kept on the way of a medium without buffer: data leave while the rest still comes.
+            let leaves_ns = if self.in_place.is_some() {
+                let overhead_bytes = commands * self.profile.port.command_overhead_bytes;
+                let sent_ns = self.link_pace.time_ns(piece.length_bytes + overhead_bytes);
+                at_port_ns - moved_ns.min(sent_ns)
+            } else {
+                at_port_ns
+            };
+            let out_ns = way.to_host_ns(self.now_ns, leaves_ns, piece.length_bytes, commands);
             commands = 0;
             done_ns = done_ns.max(out_ns);
         }
@@ -271,10 +286,14 @@ impl Drive {
         let unit = self.units.unit_of(piece.offset_bytes);
         let mut service_ns = self.units.read_time_ns(media_bytes);
         service_ns += self.read_stalls.draw_ns(&mut self.random);
-        if self.units.is_idle(unit, ready_ns) {
-            service_ns += self.program_wait_ns();
+        if let Some(in_place) = &mut self.in_place {
+            service_ns += in_place.turn_to_read_ns(unit);
+        } else {
+            if self.units.is_idle(unit, ready_ns) {
+                service_ns += self.program_wait_ns();
+            }
+            self.drain.take(service_ns / self.units.count());
         }
-        self.drain.take(service_ns / self.units.count());
         self.units.serve(unit, ready_ns, service_ns)
     }
 
@@ -299,8 +318,11 @@ impl Drive {
             return;
         }
         let stripe_bytes = self.profile.stripe_bytes;
-        let last = range.end.min(self.profile.capacity_bytes) / stripe_bytes;
-        for stripe in range.start.div_ceil(stripe_bytes)..last {
+        // Each stripe is read ahead once: by the command whose range it begins in.
+        let end = range
+            .end
+            .min(self.profile.capacity_bytes / stripe_bytes * stripe_bytes);
+        for stripe in range.start.div_ceil(stripe_bytes)..end.div_ceil(stripe_bytes) {
             let piece = Piece {
                 offset_bytes: stripe * stripe_bytes,
                 length_bytes: stripe_bytes,
@@ -318,13 +340,27 @@ impl Drive {
         let accepted_ns = self.controller.serve(arrival_ns, service_ns);
         let here_ns = way.to_drive_ns(self.now_ns, accepted_ns, length_bytes);
         let moved_ns = self.path_pace.time_ns(length_bytes);
+        self.note_written(offset_bytes);
+        let stall_ns = self.write_stalls.draw_ns(&mut self.random);
+        if let Some(in_place) = &mut self.in_place {
+            let whole = Piece {
+                offset_bytes,
+                length_bytes,
+            };
+            // Nothing is kept on the way: data pass the data path while they arrive.
+            let begin_ns = accepted_ns.max(here_ns.saturating_sub(moved_ns));
+            let there_ns = self.path.reserve(self.now_ns, begin_ns, moved_ns);
+            let units = &mut self.units;
+            let written = in_place.write(whole, accepted_ns, there_ns.max(here_ns), units);
+            self.totals.media_write_bytes += written.media_bytes;
+            return written.done_ns + stall_ns;
+        }
         let ready_ns = self.path.reserve(self.now_ns, here_ns, moved_ns);
         let media_bytes = self.media_write_bytes(offset_bytes, length_bytes);
         self.totals.media_write_bytes += media_bytes;
         let in_order = self.continues_a_stream(offset_bytes, length_bytes);
-        self.note_written(offset_bytes);
         let buffered_ns = self.drain.admit(ready_ns, media_bytes, in_order);
-        buffered_ns + self.write_stalls.draw_ns(&mut self.random)
+        buffered_ns + stall_ns
     }
 
     /// Bytes of a write in flash: map units that it only partly covers have to be read and written again.
@@ -419,8 +455,12 @@ impl Drive {
         let idle_pj = u128::from(self.profile.idle_mw) * u128::from(until_ns);
         let read_pj =
             u128::from(self.profile.read_pj_per_byte) * u128::from(self.totals.media_read_bytes);
-        let program_pj = u128::from(self.profile.program_pj_per_byte)
-            * u128::from(self.drain.programmed_bytes());
+        let programmed_bytes = match self.in_place {
+            Some(_) => self.totals.media_write_bytes,
+            None => self.drain.programmed_bytes(),
+        };
+        let program_pj =
+            u128::from(self.profile.program_pj_per_byte) * u128::from(programmed_bytes);
         u64::try_from((idle_pj + read_pj + program_pj) / 1000).unwrap_or(u64::MAX)
     }
 }
@@ -429,7 +469,12 @@ fn drain_settings(profile: &Profile, state: State) -> DrainSettings {
     DrainSettings {
         buffer_bytes: profile.buffer_bytes,
         program_bytes_per_s: profile.program_bytes_per_s,
-        amplification_per_mille: profile.amplification_per_mille,
+        // What is written in place is not collected.
+        amplification_per_mille: if profile.is_in_place() {
+            1000
+        } else {
+            profile.amplification_per_mille
+        },
         pool_bytes: profile.pool_bytes,
         episode_bytes: profile.episode_bytes(),
         program_ns: profile.program_ns,

@@ -13,11 +13,12 @@
 //! | units | [`units`] | parallel flash units, each with its own queue; the place of data determines the unit |
 //! | read-ahead | [`read_ahead`] | the one stream that the drive recognises is read in advance |
 //! | drain | [`drain`] | power-safe buffer, programs, garbage collection, clean pool |
+//! | in place | `in_place` | instead of the drain, where writes are done when the medium has them |
 //! | data path and port | [`calendar`] | shared bandwidth, granted in the order in which data is ready |
 //! | stalls | [`stalls`] | rare long delays |
 //!
 //! A [`platform`] models the links, memory and processors that drives share; a [`host`] the processor time of a
-//! command; [`md`] that of another RAID software.
+//! command; [`md`] and [`raid_driver`] that of other RAID software.
 //!
 //! A [`library`] holds the drives that come with the program and reads those of a user; [`document`] says in one
 //! sentence what is wrong with a file. [`fit`] repeats how the constants of the P4510 were fitted.
@@ -37,12 +38,14 @@ pub mod drive;
 pub mod export;
 pub mod fit;
 pub mod host;
+mod in_place;
 pub mod library;
 pub mod md;
 pub mod nearest;
 pub mod platform;
 pub mod port;
 pub mod profile;
+pub mod raid_driver;
 pub mod read_ahead;
 pub mod server;
 pub mod shared_line;

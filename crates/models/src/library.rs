@@ -10,10 +10,40 @@ use alloc::format;
 use alloc::vec::Vec;
 
 /// The families that come with the program: file and text.
-pub const FAMILIES: [(&str, &str); 1] = [(
-    "profiles/drives/p4510.toml",
-    include_str!("../../../profiles/drives/p4510.toml"),
-)];
+pub const FAMILIES: [(&str, &str); 8] = [
+    (
+        "profiles/drives/p4510.toml",
+        include_str!("../../../profiles/drives/p4510.toml"),
+    ),
+    (
+        "profiles/drives/p4800x.toml",
+        include_str!("../../../profiles/drives/p4800x.toml"),
+    ),
+    (
+        "profiles/drives/900p.toml",
+        include_str!("../../../profiles/drives/900p.toml"),
+    ),
+    (
+        "profiles/drives/optane-memory.toml",
+        include_str!("../../../profiles/drives/optane-memory.toml"),
+    ),
+    (
+        "profiles/drives/p3700.toml",
+        include_str!("../../../profiles/drives/p3700.toml"),
+    ),
+    (
+        "profiles/drives/p3608.toml",
+        include_str!("../../../profiles/drives/p3608.toml"),
+    ),
+    (
+        "profiles/drives/9100max.toml",
+        include_str!("../../../profiles/drives/9100max.toml"),
+    ),
+    (
+        "profiles/drives/960pro.toml",
+        include_str!("../../../profiles/drives/960pro.toml"),
+    ),
+];
 
 /// Whether a drive, platform or host with this name is described by a user's file.
 #[must_use]

@@ -48,7 +48,7 @@ fn question(drive: &str, levels: Vec<Level>, count: u32, from_sheet: bool) -> Qu
         levels,
         platform: "s2600wft-8170".to_owned(),
         here: None,
-        host: "linux-6.12".to_owned(),
+        host: None,
         stack: None,
         chunk_kib: None,
         engine_cores: None,

@@ -12,9 +12,9 @@ use engine::plan::StepKind;
 use engine::request::Operation;
 use engine::stats::Stats;
 use engine::world::Input;
-use lab::workload::Workload;
 use lab::workload::generator::Generator;
 use lab::workload::meter::{Figures, Meter};
+use lab::workload::{Broken, Workload};
 use repeatable::random::mix;
 use virtual_time::queue::Queue;
 use virtual_time::timing::{Place, Timing};
@@ -123,8 +123,30 @@ struct Used {
 /// When the stack or the workload is impossible, when something failed although a run has no faults, or when a
 /// law of [`super`] does not hold.
 pub fn run(setup: Setup, window: Window) -> Result<RunOutcome> {
+    let generator = Generator::new(&setup.workload, setup.stack.size_bytes(), setup.seed);
+    run_load(setup, generator, window)
+}
+
+/// The same at `tenths` tenths of the load of Aerospike's certification test, with the workload's threads.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_act(setup: Setup, tenths: u32, window: Window) -> Result<RunOutcome> {
+    let (threads, size_bytes) = (setup.workload.threads, setup.stack.size_bytes());
+    let generator = Generator::act(threads, tenths, size_bytes, setup.seed);
+    run_load(setup, generator, window)
+}
+
+fn run_load(
+    setup: Setup,
+    generator: Result<Generator, Broken>,
+    window: Window,
+) -> Result<RunOutcome> {
+    let generator = generator
+        .map_err(|broken| anyhow::anyhow!("the workload: {} {}", broken.key, broken.rule))?;
     let workload = setup.workload.clone();
-    let mut run = Run::new(setup, window)?;
+    let mut run = Run::new(setup, generator, window)?;
     run.queue.at(window.from_ns, Event::Begins);
     run.queue.at(window.until_ns, Event::Ends);
     (0..run.clients.threads()).for_each(|thread| run.queue.at(0, Event::Wake(thread)));
@@ -178,7 +200,7 @@ pub fn run(setup: Setup, window: Window) -> Result<RunOutcome> {
 }
 
 impl Run {
-    fn new(setup: Setup, window: Window) -> Result<Run> {
+    fn new(setup: Setup, generator: Generator, window: Window) -> Result<Run> {
         let Setup { stack, drives, .. } = setup;
         ensure!(
             drives.len() == stack.drives(),
@@ -186,9 +208,6 @@ impl Run {
             drives.len(),
             stack.drives()
         );
-        let generator = Generator::new(&setup.workload, stack.size_bytes(), setup.seed);
-        let generator = generator
-            .map_err(|broken| anyhow::anyhow!("the workload: {} {}", broken.key, broken.rule))?;
         ensure!(
             !stack.is_on_clients_cores() || stack.cores() >= generator.threads() as usize,
             "{} threads on {} cores of their own",

@@ -126,8 +126,12 @@ fn what_makes_no_sense_is_a_sentence() {
             "--count must be at most 4, which is what s2600wft-6154-x16 has bays and lanes for, is 5",
         ),
         (
-            "--drive p4510-2tb --platform epyc-9554p-24 --level 0 --stack vroc-windows-2017 --op read",
-            "--stack does not know \"vroc-windows-2017\"; nearest: \"md-2018\" or \"fullstripe\"",
+            "--drive p4510-2tb --platform epyc-9554p-24 --level 0 --stack vroc-windows-2018 --op read",
+            "--stack does not know \"vroc-windows-2018\"; nearest: \"vroc-windows-2017\", \"md-2018\" or \"rst-z270\"",
+        ),
+        (
+            "--drive p4510-2tb --platform epyc-9554p-24 --level 0 --stack rst-z270 --host linux-4.13 --op read",
+            "rst-z270 is a driver of the host windows-2017",
         ),
     ] {
         let said = plan(options);

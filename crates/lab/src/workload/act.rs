@@ -22,6 +22,9 @@ const SECTOR_BYTES: u32 = 512;
 /// How often blocks are written, per block of new data.
 const WRITES_PER_BLOCK: u64 = 2;
 
+/// Threads that move large blocks, beside those of the transactions: one reads, one writes.
+pub const LARGE_THREADS: u32 = 2;
+
 /// Pairs of milliseconds and a limit: fewer than so many of 100 000 transactions may take longer than the milliseconds.
 pub const LIMITS: [(u64, u64); 3] = [(1, 5000), (8, 1000), (64, 100)];
 
@@ -90,13 +93,22 @@ pub fn passes(latencies: &Latencies) -> bool {
 
 /// The largest multiple that `passes`, in tenths of 1x, at most `most`; 0 if even one tenth fails.
 ///
-/// Doubles until a run fails, then halves the remaining range: a load that passes is assumed to pass at any smaller
-/// multiple. On real drives each run should be repeated, because a single one may fail by chance.
-pub fn largest_multiple(most: u32, mut passes: impl FnMut(u32) -> bool) -> u32 {
+/// Doubles until a run fails, then halves the remaining range until it is one in `one_in` of
+/// the multiple, or a tenth of 1x, wide: a load that passes is
+/// assumed to pass at any smaller multiple. On real drives each run should be repeated, because a single one may fail by chance.
+///
+/// # Errors
+///
+/// The first one of `passes`.
+pub fn largest_multiple<E>(
+    most: u32,
+    one_in: u32,
+    mut passes: impl FnMut(u32) -> Result<bool, E>,
+) -> Result<u32, E> {
     let (mut good, mut bad) = (0, most.saturating_add(1));
     let mut next = 10;
-    while good + 1 < bad {
-        if passes(next.min(bad - 1)) {
+    while bad - good > (good / one_in).max(1) {
+        if passes(next.min(bad - 1))? {
             good = next.min(bad - 1);
         } else {
             bad = next.min(bad - 1);
@@ -107,7 +119,7 @@ pub fn largest_multiple(most: u32, mut passes: impl FnMut(u32) -> bool) -> u32 {
             good + (bad - good) / 2
         };
     }
-    good
+    Ok(good)
 }
 
 #[cfg(test)]
@@ -155,13 +167,16 @@ mod tests {
     fn the_search_finds_the_largest_multiple() {
         for truth in [0, 1, 9, 10, 11, 127, 400, 999, 1000] {
             let mut runs = 0;
-            let found = largest_multiple(1000, |tenths| {
+            let found = largest_multiple(1000, u32::MAX, |tenths| {
                 runs += 1;
                 assert!((1..=1000).contains(&tenths));
-                tenths <= truth
+                Ok::<bool, ()>(tenths <= truth)
             });
-            assert_eq!(found, truth);
+            assert_eq!(found, Ok(truth));
             assert!(runs <= 20, "{truth}: {runs} runs");
+            let coarse = largest_multiple(1000, 8, |tenths| Ok::<bool, ()>(tenths <= truth));
+            assert!(coarse.is_ok_and(|found| found <= truth && truth < found + (found / 8).max(1)));
         }
+        assert_eq!(largest_multiple(10, 1, |_| Err("broken")), Err("broken"));
     }
 }

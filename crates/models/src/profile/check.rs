@@ -114,8 +114,9 @@ pub(super) fn profile(family: &Family, id: &str) -> Result<Profile, FigureError>
 }
 
 /// Keys that may be 0; all others must be greater.
-const MAY_BE_ZERO: [&str; 9] = [
+const MAY_BE_ZERO: [&str; 10] = [
     "sector_ns",
+    "buffer_kib",
     "read_ahead_kib",
     "suspend",
     "suspend_us",
@@ -261,20 +262,37 @@ impl Profile {
     /// The time that a 4 KiB read spends in stages that have a queue, on an idle drive.
     #[must_use]
     pub fn staged_read_ns(&self) -> u64 {
-        self.controller_ns(RATED_BYTES)
-            + self.read_unit_ns
-            + Pace::of_bytes_per_s(self.path_bytes_per_s).time_ns(RATED_BYTES)
-            + Pace::of_bytes_per_s(self.port.to_host_bytes_per_s)
-                .time_ns(RATED_BYTES + self.port.command_overhead_bytes)
+        let moves_ns = self.moves_ns(self.port.to_host_bytes_per_s);
+        self.controller_ns(RATED_BYTES) + self.read_unit_ns + moves_ns
+    }
+
+    /// The time that 4 KiB of data take through data path and port: both at once if there is no buffer between them.
+    fn moves_ns(&self, port_bytes_per_s: u64) -> u64 {
+        let path_ns = Pace::of_bytes_per_s(self.path_bytes_per_s).time_ns(RATED_BYTES);
+        let port_ns = Pace::of_bytes_per_s(port_bytes_per_s)
+            .time_ns(RATED_BYTES + self.port.command_overhead_bytes);
+        if self.is_in_place() {
+            path_ns.max(port_ns)
+        } else {
+            path_ns + port_ns
+        }
     }
 
     /// The same for a write.
     #[must_use]
     pub fn staged_write_ns(&self) -> u64 {
-        self.controller_ns(RATED_BYTES)
-            + Pace::of_bytes_per_s(self.path_bytes_per_s).time_ns(RATED_BYTES)
-            + Pace::of_bytes_per_s(self.port.to_drive_bytes_per_s)
-                .time_ns(RATED_BYTES + self.port.command_overhead_bytes)
+        let program_ns = if self.is_in_place() {
+            self.program_ns
+        } else {
+            0
+        };
+        self.controller_ns(RATED_BYTES) + self.moves_ns(self.port.to_drive_bytes_per_s) + program_ns
+    }
+
+    /// Whether writes are done when the medium has them: there is no buffer.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        self.buffer_bytes == 0
     }
 }
 
@@ -368,10 +386,10 @@ fn flash_rule(member: &super::Member, profile: &Profile) -> Broken {
             "controller.sector_ns",
             "times 8 is more than ratings.read_kiops leave for a command",
         )
-    } else if profile.command_max_bytes > profile.buffer_bytes {
+    } else if !profile.is_in_place() && profile.command_max_bytes > profile.buffer_bytes {
         (
             "controller.buffer_kib",
-            "has to hold the largest command (limits.command_max_kib)",
+            "has to hold the largest command (limits.command_max_kib), or be 0 for writes that are done when the medium has them",
         )
     } else if profile.amplification_per_mille > AMPLIFICATION_MAX_PER_MILLE {
         (

@@ -57,7 +57,8 @@ figures! {
     Controller {
         /// Its time for each 512 bytes of a command.
         sector_ns,
-        /// Capacity of the buffer: bytes acknowledged before they are in flash, protected by capacitors.
+        /// Capacity of the buffer: bytes acknowledged before they are in flash, protected by capacitors. 0 if there is
+        /// none: writes are done when the medium, which is overwritten in place, has them.
         buffer_kib,
         /// How far the drive reads ahead of a recognised stream; 0 if it does not read ahead.
         read_ahead_kib,
@@ -79,7 +80,8 @@ figures! {
         program_kib,
         /// 1 if programs are suspended for reads, 0 if reads wait for their end.
         suspend,
-        /// The delay of a read that meets a program, which is suspended for it.
+        /// The delay of a read that meets a program, which is suspended for it. Without a buffer: the time that a unit
+        /// needs to change from reads to programs, and back.
         suspend_us,
         /// Cost in flash of a write that covers its map unit only partly, as a multiple of a whole one.
         partial_write_factor,

@@ -3,6 +3,7 @@
 //! Run one module's tests with `cargo test -p models --test all NAME::`.
 
 mod behaviour;
+mod in_place;
 mod oracles;
 mod platform;
 mod profile;

@@ -10,13 +10,18 @@ use models::md::MdFile;
 use models::platform::fabric::CommandWay;
 use models::platform::{Buffers, DriveLink, Graph, Machine, Platform};
 use models::port::Port;
+use models::raid_driver::DriverFile;
 use models::tables::Tables;
 use std::path::Path;
 
-const PLATFORMS: [&str; 9] = [
+const PLATFORMS: [&str; 13] = [
     "s2600wft-6154-x16",
     "s2600wft-6154-x8",
     "s2600wft-8170",
+    "s2600wft-6154-optane",
+    "x299-7960x",
+    "z270-7700k-pch",
+    "z270-7700k-cpu",
     "oakgate",
     "epyc-9554p-24",
     "sys221h-8592-24",
@@ -24,7 +29,14 @@ const PLATFORMS: [&str; 9] = [
     "wrx90-7965wx-4",
     "z790-14900k-5",
 ];
-const HOSTS: [&str; 4] = ["linux-3.10-kpti", "linux-4.13", "appliance", "linux-6.12"];
+const HOSTS: [&str; 5] = [
+    "linux-3.10-kpti",
+    "linux-4.13",
+    "appliance",
+    "linux-6.12",
+    "windows-2017",
+];
+const RAID_DRIVERS: [&str; 2] = ["vroc-windows-2017", "rst-z270"];
 const X4: DriveLink = DriveLink {
     lanes: 4,
     generation: 3,
@@ -54,6 +66,10 @@ fn host(name: &str) -> HostFile {
 
 fn md() -> MdFile {
     toml::from_str(&text("stacks", "md-2018")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn raid_driver(name: &str) -> DriverFile {
+    toml::from_str(&text("stacks", name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn graph(name: &str) -> Graph {

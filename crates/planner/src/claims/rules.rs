@@ -6,8 +6,15 @@
 //! | O-34 | sixteen threads at queue depth 1: mean latency is sixteen divided by IOPS |
 //! | P-29 | reads of a fresh drive are faster than reads of a filled one, and the result says that it is not representative |
 //!
-//! The other F rows are about other drives, keys, slots and formats. They are not checked: their verdict is
-//! `not-modelled`.
+//! | O-08.mode | a worn P4800X limits writes and reads as before |
+//! | O-11 | an Optane drive writes no faster than its medium, holds nothing, and has nothing to flush |
+//! | O-35 | the load of Aerospike's certification test at 1x, and its limits |
+//! | P-01.rule | no platform has a VMD of more than 16 lanes or four direct drives, a socket with more than three of them, or a drive in two |
+//!
+//! The other F rows are about keys, slots, boot arrays, formats and a drive's first hours. They are not checked: their
+//! verdict is `not-modelled`.
+
+mod without_runs;
 
 use crate::predict::many::{Answered, Wanted};
 use crate::predict::{Answer, UNWRITTEN, Virtual};
@@ -68,6 +75,9 @@ pub(super) fn check((work, watch): (Work, &dyn Watch), mut answered: Answered) -
         "P-29",
         fresh_is_marked(of_points["fresh"], of_points["filled"]),
     );
+    for (id, broken) in without_runs::all() {
+        checked.note(id, broken);
+    }
     answered.extend(own.clone());
     checked.note("I-16", scaling_is_bounded(&answered));
     Ok(checked)

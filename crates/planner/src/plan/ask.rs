@@ -20,6 +20,8 @@ use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// The operating system unless another is asked for.
+const HOST: &str = "linux-6.12";
 /// Rebuild limits that are tried if the user gives none, in MB per second; 0 means no limit.
 const REBUILD_RATES_MB_S: [u32; 4] = [50, 200, 500, 0];
 
@@ -38,8 +40,8 @@ pub struct Question {
     pub platform: String,
     /// That machine, if it is the one at hand and not of the program.
     pub here: Option<Machine>,
-    /// The operating system and its drivers.
-    pub host: String,
+    /// The operating system and its drivers; by default the one that the RAID software is a driver of, or [`HOST`].
+    pub host: Option<String>,
     /// The RAID software. By default it is the engine, or none for one drive alone.
     pub stack: Option<String>,
     /// Chunk size; by default the RAID software's own.
@@ -245,8 +247,15 @@ pub fn option(broken: &Broken, setup: &Setup) -> anyhow::Error {
     anyhow!("{name} {}", broken.rule)
 }
 
+/// The operating system of a question.
+fn host_of<'a>(question: &'a Question, library: &'a Library) -> &'a str {
+    let stack = question.stack.as_deref();
+    let of_stack = || stack.and_then(|stack| library.host_of_stack(stack));
+    question.host.as_deref().or_else(of_stack).unwrap_or(HOST)
+}
+
 /// Setups of the question, with their names.
-fn setups(question: &Question) -> Vec<(String, Setup)> {
+fn setups(question: &Question, library: &Library) -> Vec<(String, Setup)> {
     let conditions: Vec<(Option<Condition>, Option<u32>)> = match question {
         _ if question.degraded => vec![(None, None), (Some(Condition::Degraded), None)],
         _ if question.rebuilding => {
@@ -273,7 +282,7 @@ fn setups(question: &Question) -> Vec<(String, Setup)> {
                 count: question.count,
                 level: *level,
                 platform: Reference::from(question.platform.clone()),
-                host: question.host.clone(),
+                host: host_of(question, library).to_owned(),
                 stack: question
                     .stack
                     .clone()
@@ -343,7 +352,7 @@ fn is_modelled(question: &Question, library: &Library) -> Result<()> {
         known("--platform", &id, &platforms, &roomy)?;
     }
     let hosts: Vec<&str> = library.hosts().collect();
-    known("--host", &question.host, &hosts, &hosts)?;
+    known("--host", host_of(question, library), &hosts, &hosts)?;
     let is_single = question.levels.contains(&Level::Single);
     if let Some(stack) = question.stack.as_deref() {
         let of_level = |stack: &&str| (*stack == "none") == is_single;
@@ -407,7 +416,7 @@ pub fn asked(question: &Question, library: &mut Library) -> Result<Asked> {
             }
         }
     };
-    add(setups(question), false);
+    add(setups(question, library), false);
     if let Some(path) = &question.compare {
         add(others(path, library)?, true);
     }

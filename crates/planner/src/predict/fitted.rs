@@ -7,7 +7,7 @@
 
 pub mod md;
 
-use super::library::{HOSTS, MD_2018, PLATFORMS};
+use super::library::{HOSTS, MD_2018, PLATFORMS, RAID_DRIVERS};
 use lab::claims::book::{Book, Questions};
 use lab::schema::document::{Refusal, read};
 use lab::schema::setup::Setup;
@@ -17,6 +17,7 @@ use models::library::FAMILIES;
 use models::md::MdFile;
 use models::platform::Machine;
 use models::profile::{Family, Figure, Use};
+use models::raid_driver::DriverFile;
 use models::tables::Tables;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,6 +150,13 @@ fn constants() -> Result<Vec<Constant>, Refusal> {
     md.each_figure(&mut |table, key, figure| {
         found.add(Kind::Stack, &names, format!("{table}.{key}"), figure);
     });
+    for (file, text) in RAID_DRIVERS {
+        let driver: DriverFile = read(file, text)?;
+        let names = BTreeSet::from([driver.stack.clone()]);
+        driver.each_figure(&mut |table, key, figure| {
+            found.add(Kind::Stack, &names, format!("{table}.{key}"), figure);
+        });
+    }
     Ok(found.0)
 }
 
@@ -225,8 +233,14 @@ mod tests {
         }
         assert_eq!(fitted.facts_in_all, 43);
         assert!(fitted.constants_in_all * 2 <= fitted.facts_in_all);
-        let drives = fitted.budgets.iter().find(|one| one.kind == Kind::Drive);
-        let drives = drives.expect("there are drives");
-        assert_eq!((drives.constants, drives.facts), (5, 15));
+        let of = |profile: &str| {
+            let mut budgets = fitted.budgets.iter();
+            let budget = budgets.find(|budget| budget.profiles.contains(profile));
+            let budget = budget.unwrap_or_else(|| panic!("{profile} was fitted"));
+            (budget.constants, budget.facts)
+        };
+        assert_eq!(of("p4510-8tb"), (5, 15));
+        assert_eq!(of("p4800x-750gb"), (4, 16));
+        assert_eq!(of("p3700-1600gb"), (2, 7));
     }
 }

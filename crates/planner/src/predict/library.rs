@@ -15,10 +15,11 @@ use models::library::{self, path_and_id};
 use models::md::MdFile;
 use models::platform::{Buffers, Graph, Machine};
 use models::profile::{Family, Member, Profile};
+use models::raid_driver::DriverFile;
 use std::collections::BTreeMap;
 
 /// Platforms, by file.
-pub(super) const PLATFORMS: [(&str, &str); 9] = [
+pub(super) const PLATFORMS: [(&str, &str); 13] = [
     (
         "profiles/platforms/oakgate.toml",
         include_str!("../../../../profiles/platforms/oakgate.toml"),
@@ -34,6 +35,22 @@ pub(super) const PLATFORMS: [(&str, &str); 9] = [
     (
         "profiles/platforms/s2600wft-8170.toml",
         include_str!("../../../../profiles/platforms/s2600wft-8170.toml"),
+    ),
+    (
+        "profiles/platforms/s2600wft-6154-optane.toml",
+        include_str!("../../../../profiles/platforms/s2600wft-6154-optane.toml"),
+    ),
+    (
+        "profiles/platforms/x299-7960x.toml",
+        include_str!("../../../../profiles/platforms/x299-7960x.toml"),
+    ),
+    (
+        "profiles/platforms/z270-7700k-pch.toml",
+        include_str!("../../../../profiles/platforms/z270-7700k-pch.toml"),
+    ),
+    (
+        "profiles/platforms/z270-7700k-cpu.toml",
+        include_str!("../../../../profiles/platforms/z270-7700k-cpu.toml"),
     ),
     (
         "profiles/platforms/epyc-9554p-24.toml",
@@ -58,7 +75,7 @@ pub(super) const PLATFORMS: [(&str, &str); 9] = [
 ];
 
 /// Hosts, by file.
-pub(super) const HOSTS: [(&str, &str); 4] = [
+pub(super) const HOSTS: [(&str, &str); 5] = [
     (
         "profiles/hosts/appliance.toml",
         include_str!("../../../../profiles/hosts/appliance.toml"),
@@ -75,6 +92,10 @@ pub(super) const HOSTS: [(&str, &str); 4] = [
         "profiles/hosts/linux-6.12.toml",
         include_str!("../../../../profiles/hosts/linux-6.12.toml"),
     ),
+    (
+        "profiles/hosts/windows-2017.toml",
+        include_str!("../../../../profiles/hosts/windows-2017.toml"),
+    ),
 ];
 
 /// What Linux md does and costs.
@@ -82,6 +103,18 @@ pub(super) const MD_2018: (&str, &str) = (
     "profiles/stacks/md-2018.toml",
     include_str!("../../../../profiles/stacks/md-2018.toml"),
 );
+
+/// RAID drivers of Windows.
+pub(super) const RAID_DRIVERS: [(&str, &str); 2] = [
+    (
+        "profiles/stacks/vroc-windows-2017.toml",
+        include_str!("../../../../profiles/stacks/vroc-windows-2017.toml"),
+    ),
+    (
+        "profiles/stacks/rst-z270.toml",
+        include_str!("../../../../profiles/stacks/rst-z270.toml"),
+    ),
+];
 
 /// Exports.
 const NBD: (&str, &str) = (
@@ -128,6 +161,8 @@ pub struct Library {
     ublk: Export,
     /// Linux md.
     pub(super) md: MdFile,
+    /// RAID drivers of Windows, by the name of their stack.
+    pub(super) raid_drivers: BTreeMap<String, DriverFile>,
     /// The figures of drives, platforms and hosts, by what they are figures of.
     known: BTreeMap<String, Vec<Known>>,
 }
@@ -167,6 +202,12 @@ impl Default for Library {
         });
         let md: MdFile = read(MD_2018.0, MD_2018.1).expect("a test reads md's file");
         keep(&mut known, of_file(&format!("stack {}", md.stack), &md));
+        let raid_drivers = RAID_DRIVERS.map(|(file, text)| {
+            let driver: DriverFile = read(file, text).expect("a test reads every RAID driver");
+            let subject = format!("stack {}", driver.stack);
+            keep(&mut known, of_file(&subject, &driver));
+            (driver.stack.clone(), driver)
+        });
         keep(&mut known, vec![of_engine()]);
         Library {
             profiles: profiles.map(|it| (it.id.clone(), it)).collect(),
@@ -176,6 +217,7 @@ impl Default for Library {
             nbd,
             ublk,
             md,
+            raid_drivers: raid_drivers.into(),
             known,
         }
     }
@@ -324,12 +366,13 @@ impl Library {
     #[must_use]
     pub fn contents(&self, setup: &Setup) -> String {
         format!(
-            "{:?} {:?} {:?} {:?} {:?}",
+            "{:?} {:?} {:?} {:?} {:?} {:?}",
             self.profile(&setup.drive),
             self.platform(&setup.platform),
             self.host(&setup.host),
             setup.export.map(|export| self.export(export)),
-            (setup.stack == self.md.stack).then_some(&self.md)
+            (setup.stack == self.md.stack).then_some(&self.md),
+            self.raid_drivers.get(&setup.stack)
         )
     }
 
@@ -385,6 +428,13 @@ impl Library {
         self.hosts.get(name).ok_or_else(|| NotModelled {
             reason: format!("the host \"{name}\" is not modelled yet"),
         })
+    }
+
+    /// The host that a stack is a driver of, if it is one.
+    #[must_use]
+    pub fn host_of_stack(&self, stack: &str) -> Option<&str> {
+        let driver = self.raid_drivers.get(stack)?;
+        Some(&driver.host)
     }
 
     /// An export.

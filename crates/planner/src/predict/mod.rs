@@ -6,6 +6,7 @@
 //! | what surrounds them: host and platform | [`surroundings`] |
 //! | one run of a point | [`point`] |
 //! | when measuring begins, and for how long | [`window`] |
+//! | the largest multiple of a certification test | `act` |
 //! | what limits it | [`limits`], of [`resources`] |
 //! | which mechanism causes a result | [`mechanisms`] |
 //! | many points, on several threads | [`many`] |
@@ -17,6 +18,7 @@
 //! the same figures on every machine and with any number of threads: each run is a function of its seed, and all points
 //! use the same seeds, so that ratios can be taken run by run.
 
+mod act;
 pub mod exercise;
 pub mod fingerprint;
 pub mod fitted;
@@ -34,6 +36,7 @@ use lab::schema::configuration::{Configuration, State};
 use lab::schema::metric::Metric;
 use lab::schema::results::{Value, summary};
 use lab::statistics::replications::{REPLICATIONS_MIN, estimate, seeds};
+use lab::workload::Operation;
 use library::Library;
 use limits::{Depth, Found, Limits};
 use mechanisms::Mechanisms;
@@ -143,6 +146,9 @@ impl Virtual {
         let failed = |error: anyhow::Error| NotModelled {
             reason: format!("the run failed: {error:#}"),
         };
+        if configuration.workload.op == Operation::Act {
+            return self.answer_act(&point, wanted).map_err(failed);
+        }
         let effort = if self.quick {
             Effort::quick()
         } else {
@@ -151,11 +157,6 @@ impl Virtual {
         let plan = window::choose(&point, FIRST_SEED, effort).map_err(failed)?;
         let runs = run_seeds().map(|seed| point.measure(plan.start, seed, plan.window_of(seed)));
         let runs: Vec<Measured> = runs.collect::<anyhow::Result<_>>().map_err(failed)?;
-        let figure = |metric: &Metric| {
-            let values = runs.iter().map(|run| run.figure(*metric));
-            let values: Option<Vec<f64>> = values.collect();
-            Some((*metric, Samples::Runs(values?)))
-        };
         let is_short = plan.start != Start::AsPut || plan.window.from_ns <= LATE_NS;
         // What limits the usual drive is told; draws say how far figures may differ from its.
         let is_draw = self.library.is_draw(&configuration.setup.drive);
@@ -167,7 +168,7 @@ impl Virtual {
         let (limits, limits_commands) = limits_of(&point, &plan, &runs, depth).map_err(failed)?;
         Ok(Answer {
             prediction: Prediction {
-                metrics: wanted.iter().filter_map(figure).collect(),
+                metrics: of_runs(&runs, wanted),
                 limited_by: limits.as_ref().map(|limits| limits.first.name.clone()),
             },
             cores: cores(&runs),
@@ -188,6 +189,45 @@ impl Virtual {
                 + limits_commands,
         })
     }
+}
+
+impl Virtual {
+    /// The answer for Aerospike's certification test, whose load is searched for.
+    fn answer_act(&self, point: &Point, wanted: &BTreeSet<Metric>) -> anyhow::Result<Answer> {
+        let mut commands = 0;
+        let mut runs = Vec::new();
+        for seed in run_seeds() {
+            let (run, before) = act::measure(point, seed)?;
+            commands += before + run.commands;
+            runs.push(run);
+        }
+        Ok(Answer {
+            prediction: Prediction {
+                metrics: of_runs(&runs, wanted),
+                limited_by: None,
+            },
+            cores: cores(&runs),
+            size_bytes: point.size_bytes(),
+            rebuild: None,
+            read_per_written: None,
+            limits: None,
+            summary: together(&runs),
+            seeds: run_seeds().collect(),
+            digest: runs.iter().fold(0, |all, run| mix(all ^ run.digest)),
+            notes: Vec::new(),
+            commands,
+        })
+    }
+}
+
+/// The figures `wanted` of each run.
+fn of_runs(runs: &[Measured], wanted: &BTreeSet<Metric>) -> BTreeMap<Metric, Samples> {
+    let figure = |metric: &Metric| {
+        let values = runs.iter().map(|run| run.figure(*metric));
+        let values: Option<Vec<f64>> = values.collect();
+        Some((*metric, Samples::Runs(values?)))
+    };
+    wanted.iter().filter_map(figure).collect()
 }
 
 /// Seeds of the runs of every point.
@@ -263,7 +303,7 @@ fn rebuild(runs: &[Measured]) -> Option<Rebuild> {
 fn together(runs: &[Measured]) -> BTreeMap<Metric, Value> {
     let of_clients: Vec<_> = runs.iter().map(|run| run.figures.clone()).collect();
     let mut all = summary(&of_clients);
-    for metric in [Metric::Watts, Metric::CpuCores] {
+    for metric in [Metric::Watts, Metric::CpuCores, Metric::ActMultiple] {
         let values: Option<Vec<f64>> = runs.iter().map(|run| run.figure(metric)).collect();
         if let Some(estimate) = values.and_then(|values| estimate(&values)) {
             let value = Value {

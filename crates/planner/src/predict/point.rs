@@ -11,19 +11,20 @@ use lab::schema::configuration::{Configuration, State};
 use lab::schema::metric::Metric;
 use lab::schema::setup::{Condition, Level};
 use lab::workload::meter::Figures;
-use lab::workload::{Operation, Workload};
+use lab::workload::{Operation, Workload, act};
 use models::drive::{self, Drive};
 use models::profile::Profile;
 use serde::{Deserialize, Serialize};
 use timed::array::{Array, Rebuilding};
 use timed::host::Books;
 use timed::machine::SharedPlatform;
-use timed::run::{RunOutcome, Setup, Window, run};
+use timed::run::{RunOutcome, Setup, Window, run, run_act};
 use timed::stacks::Stack;
 use timed::stacks::faster::Faster;
 use timed::stacks::fullstripe::Fullstripe;
 use timed::stacks::md_2018::Md2018;
 use timed::stacks::none::NoRaid;
+use timed::stacks::raid_driver::RaidDriver;
 
 /// Chunk size of the engine's arrays if the setup gives none: the default of `create`.
 pub const CHUNK_KIB: u32 = 128;
@@ -36,7 +37,15 @@ const AFFECTED_SLOT: u8 = 0;
 /// Linux md of 2018.
 const MD_2018: &str = "md-2018";
 /// The stacks that are modelled: `none` is for one drive alone.
-pub const STACKS: [&str; 3] = ["none", "fullstripe", MD_2018];
+pub const STACKS: [&str; 5] = [
+    "none",
+    "fullstripe",
+    MD_2018,
+    RAID_DRIVERS[0],
+    RAID_DRIVERS[1],
+];
+/// RAID drivers of Windows of 2017.
+const RAID_DRIVERS: [&str; 2] = ["vroc-windows-2017", "rst-z270"];
 
 /// In which state drives start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +92,10 @@ pub struct Measured {
     pub rebuild: Option<Rebuild>,
     /// Bytes that drives read for each byte that clients wrote.
     pub read_per_written: f64,
+    /// The multiple of ACT's load, in tenths.
+    act_tenths: Option<u32>,
+    /// The share of a thread's busy time in which it has a core.
+    busy_share: f64,
     watts: f64,
 }
 
@@ -103,8 +116,9 @@ impl Measured {
             Metric::Watts => Some(self.watts),
             Metric::CpuCores => {
                 let books = self.books?;
-                Some(books.cores(self.figures.window_ns))
+                Some(books.cores(self.figures.window_ns) * self.busy_share)
             }
+            Metric::ActMultiple => self.act_tenths.map(|tenths| f64::from(tenths) / 10.0),
             other => other.of(&self.figures),
         }
     }
@@ -119,9 +133,6 @@ impl Point {
     pub fn new(configuration: &Configuration, library: &Library) -> Result<Point, NotModelled> {
         let setup = &configuration.setup;
         let missing = |reason: String| Err(NotModelled { reason });
-        if configuration.workload.op == Operation::Act {
-            return missing("the load \"act\" is not modelled yet".to_owned());
-        }
         if !STACKS.contains(&setup.stack.as_str()) {
             return missing(format!("the stack \"{}\" is not modelled yet", setup.stack));
         }
@@ -154,6 +165,15 @@ impl Point {
         &self.configuration.workload
     }
 
+    /// Threads that issue requests.
+    fn client_threads(&self) -> u32 {
+        let workload = self.workload();
+        match workload.op {
+            Operation::Act => workload.threads + act::LARGE_THREADS,
+            _ => workload.threads,
+        }
+    }
+
     /// Whether the load leaves the layout of data on the drives as it is: it only reads, or it writes at random over
     /// data that is already scattered.
     #[must_use]
@@ -172,7 +192,7 @@ impl Point {
 
     fn stack(&self) -> Result<Box<dyn Stack>> {
         let setup = &self.configuration.setup;
-        let threads = self.workload().threads;
+        let threads = self.client_threads();
         let Some(level) = setup.level.array() else {
             return Ok(Box::new(NoRaid::new(self.profile.capacity_bytes, threads)));
         };
@@ -191,6 +211,17 @@ impl Point {
             None => md.map_or(CHUNK_KIB * 1024, |costs| costs.chunk_bytes),
         };
         let room_bytes = self.profile.capacity_bytes.saturating_sub(RESERVE_BYTES);
+        if RAID_DRIVERS.contains(&setup.stack.as_str()) {
+            if setup.condition.is_some() {
+                bail!("RAID drivers of Windows are modelled with all members only");
+            }
+            let mut costs = self.surroundings.raid_driver(u64::from(threads))?;
+            if setup.chunk_kib.is_some() {
+                costs.chunk_bytes = chunk_bytes;
+            }
+            let driver = RaidDriver::new(level, members, room_bytes, costs, threads)?;
+            return Ok(Box::new(driver));
+        }
         let unit_bytes = u64::from(chunk_bytes.max(1 << 20));
         let array = Array {
             level,
@@ -226,6 +257,7 @@ impl Point {
             (_, Level::Single) => 0,
             // md has a thread of its own for RAID 5.
             (MD_2018, level) => u8::from(level == Level::Raid5),
+            (stack, _) if RAID_DRIVERS.contains(&stack) => 0,
             _ => setup.engine_cores.map_or(SHARDS, |cores| {
                 u8::try_from(cores)
                     .expect("a checked setup names no more cores than the engine has shards")
@@ -303,6 +335,12 @@ impl Point {
         seed: u64,
         window: Window,
     ) -> Result<(RunOutcome, Option<SharedPlatform>)> {
+        let (setup, platform) = self.at_start(start, seed)?;
+        Ok((run(setup, window)?, platform))
+    }
+
+    /// Everything that runs, at its start.
+    fn at_start(&self, start: Start, seed: u64) -> Result<(Setup, Option<SharedPlatform>)> {
         let mut stack = self.stack()?;
         let speed = self.surroundings.stack_speed();
         if speed > 1.0 {
@@ -316,11 +354,14 @@ impl Point {
         let setup = Setup {
             drives,
             stack,
-            host: self.surroundings.host(self.workload(), self.engine_cores()),
+            host: self.surroundings.host(
+                self.workload(),
+                self.client_threads() + u32::from(self.engine_cores()),
+            ),
             workload: self.configuration.workload.clone(),
             seed,
         };
-        Ok((run(setup, window)?, platform))
+        Ok((setup, platform))
     }
 
     /// Runs the point once and returns its figures.
@@ -329,9 +370,25 @@ impl Point {
     ///
     /// As [`Point::run`].
     pub fn measure(&self, start: Start, seed: u64, window: Window) -> Result<Measured> {
-        let outcome = self.run(start, seed, window)?;
-        let window_ns = outcome.figures.window_ns.max(1);
+        Ok(self.measured(self.run(start, seed, window)?))
+    }
+
+    /// Runs the point once at `tenths` tenths of the load of Aerospike's certification test, and returns its figures.
+    ///
+    /// # Errors
+    ///
+    /// As [`Point::run`].
+    pub fn measure_act(&self, tenths: u32, seed: u64, window: Window) -> Result<Measured> {
+        let (setup, _) = self.at_start(Start::Spent, seed)?;
         Ok(Measured {
+            act_tenths: Some(tenths),
+            ..self.measured(run_act(setup, tenths, window)?)
+        })
+    }
+
+    fn measured(&self, outcome: RunOutcome) -> Measured {
+        let window_ns = outcome.figures.window_ns.max(1);
+        Measured {
             // Nanojoules in nanoseconds are watts.
             watts: outcome.energy_nj as f64 / window_ns as f64,
             books: self.surroundings.has_processors().then_some(outcome.books),
@@ -347,6 +404,8 @@ impl Point {
             commands: outcome.commands,
             digest: outcome.digest,
             figures: outcome.figures,
-        })
+            act_tenths: None,
+            busy_share: self.surroundings.busy_share(self.client_threads()),
+        }
     }
 }

@@ -18,6 +18,7 @@ use models::md::{MdCosts, MdFile};
 use models::platform::{Graph, Platform};
 use models::port::Port;
 use models::profile::Profile;
+use models::raid_driver::{DriverCosts, DriverFile};
 use timed::host::Host;
 use timed::machine::{self, SharedPlatform};
 use timed::modelled::Modelled;
@@ -75,6 +76,7 @@ struct Machine {
     host: models::host::Host,
     export: Option<Export>,
     md: MdFile,
+    raid_driver: Option<DriverFile>,
 }
 
 impl Machine {
@@ -113,7 +115,15 @@ impl Surroundings {
             host: library.host(&setup.host)?.clone(),
             export: setup.export.map(|export| library.export(export).clone()),
             md: library.md.clone(),
+            raid_driver: library.raid_drivers.get(&setup.stack).cloned(),
         };
+        if let Some(driver) = &machine.raid_driver
+            && driver.host != setup.host
+        {
+            return Err(NotModelled {
+                reason: format!("{} is a driver of the host {}", driver.stack, driver.host),
+            });
+        }
         machine.has_bays(setup, library)?;
         let prices = match setup.level.array() {
             None => Ok(Prices::nothing()),
@@ -235,16 +245,42 @@ impl Surroundings {
         Ok(costs)
     }
 
+    /// The costs of the RAID driver of Windows that is the stack on this machine, while `threads` threads are busy.
+    ///
+    /// # Errors
+    ///
+    /// If no processors are modelled on which it could run.
+    pub fn raid_driver(&self, threads: u64) -> Result<DriverCosts> {
+        let machine = self.machine.as_ref();
+        let machine = machine.context("a RAID driver runs on the processors of a platform only")?;
+        let driver = machine.raid_driver.as_ref();
+        let driver = driver.context("the stack is no RAID driver of Windows")?;
+        let costs = driver.costs(&machine.graph.cores, threads);
+        let mut costs = costs.map_err(|error| anyhow!("{error}"))?;
+        if self.off.is_off(Mechanism::ArrayLines) {
+            costs.serial_ns = 0;
+        }
+        costs.serial_ns = (costs.serial_ns as f64 / self.speeds.stack_lines + 0.5) as u64;
+        Ok(costs)
+    }
+
     /// Whether processors are modelled. If not, there is no figure of busy cores.
     #[must_use]
     pub fn has_processors(&self) -> bool {
         self.machine.is_some()
     }
 
-    /// The host's costs per request and per command of a workload, with `other_cores` cores busy besides those of the
-    /// clients.
+    /// The share of a thread's busy time in which it has a core of its own: less than 1 where there are more threads than
+    /// cores.
     #[must_use]
-    pub fn host(&self, workload: &Workload, other_cores: u8) -> Host {
+    pub fn busy_share(&self, threads: u32) -> f64 {
+        let cores = self.graph().map_or(u64::MAX, |graph| graph.cores.cores);
+        (cores as f64 / f64::from(threads.max(1))).min(1.0)
+    }
+
+    /// The host's costs per request and per command of a workload, with this many threads busy.
+    #[must_use]
+    pub fn host(&self, workload: &Workload, threads: u32) -> Host {
         let Some(Machine {
             graph,
             host,
@@ -259,7 +295,7 @@ impl Surroundings {
             Some(workload::Completion::Polled) => Completion::Polled,
             Some(workload::Completion::Hybrid) => Completion::Hybrid,
         };
-        let threads = u64::from(workload.threads) + u64::from(other_cores);
+        let threads = u64::from(threads);
         let mut costs = machine::host(host, graph, threads, completion);
         if self.off.is_off(Mechanism::DriveCounters) {
             costs.drive_counter_changes = 0;

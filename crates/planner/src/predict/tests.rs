@@ -156,12 +156,12 @@ fn what_is_not_modelled_says_so() {
         answer.expect_err(setup).reason
     };
     assert_eq!(
-        reason("drive = \"9100max-2400gb\"\ncount = 1\nlevel = \"none\"\nstack = \"none\""),
-        "there is no profile of the drive \"9100max-2400gb\""
+        reason("drive = \"600p-512gb\"\ncount = 1\nlevel = \"none\"\nstack = \"none\""),
+        "there is no profile of the drive \"600p-512gb\""
     );
     assert_eq!(
         reason("drive = \"p4510-2tb\"\ncount = 4\nlevel = 0\nstack = \"rst-z270\""),
-        "the stack \"rst-z270\" is not modelled yet"
+        "a RAID driver runs on the processors of a platform only"
     );
     assert_eq!(
         reason("drive = \"p4510-2tb\"\ncount = 4\nlevel = 0\nstack = \"md-2018\""),

@@ -122,7 +122,7 @@ pub fn requests_wanted(wanted: &BTreeSet<Metric>, deep: bool) -> u64 {
     let of = |metric: &Metric| match metric {
         Metric::Latency(statistic) | Metric::Response(statistic) => match statistic {
             Statistic::P99_9 | Statistic::P99_99 => 1_000_000,
-            Statistic::P99_999 if deep => 5_000_000,
+            Statistic::P99_999 if deep => 20_000_000,
             Statistic::P99 => 100_000,
             _ => REQUESTS_MIN,
         },

@@ -6,6 +6,7 @@
 //! | [`faster`] | any of these with less time for its work, to find limits |
 //! | [`none`] | no RAID: requests go through the kernel to one drive |
 //! | [`md_2018`] | a model of Linux md of 2018 |
+//! | [`raid_driver`] | a model of RAID drivers of Windows of 2017 |
 //!
 //! [`crate::run`] owns time, drives, clients and the host's prices; a stack owns what is between. Each core's
 //! [`TimedWorld`] holds the inputs of its next turn, and the commands and answers of its last one. The stack of
@@ -15,6 +16,7 @@ pub mod faster;
 pub mod fullstripe;
 pub mod md_2018;
 pub mod none;
+pub mod raid_driver;
 
 use crate::machine::SharedPlatform;
 use crate::world::TimedWorld;

@@ -5,3 +5,4 @@
 mod laws;
 mod machine;
 mod md_2018;
+mod raid_driver;

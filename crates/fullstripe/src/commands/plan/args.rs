@@ -50,9 +50,9 @@ pub struct PlanArgs {
         hide_default_value = true
     )]
     pub root: PathBuf,
-    /// Operating system and its drivers.
-    #[arg(long, default_value = "linux-6.12")]
-    pub host: String,
+    /// Operating system and its drivers; linux-6.12 unless given, or the one that --stack is a driver of.
+    #[arg(long)]
+    pub host: Option<String>,
     /// The RAID implementation; unless given, fullstripe, or none with --level none.
     #[arg(long)]
     pub stack: Option<String>,

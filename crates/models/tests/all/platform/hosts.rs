@@ -100,3 +100,23 @@ fn mds_work_scales_with_the_clock_and_a_wrong_number_is_told() {
         "md-2018: schema is 7, but this program reads 1"
     );
 }
+
+#[test]
+fn a_raid_driver_costs_cycles_a_lock_and_a_delay() {
+    let cores = graph("x299-7960x").cores;
+    let vroc = raid_driver("vroc-windows-2017");
+    let alone = vroc.costs(&cores, 1).expect("its numbers are sound");
+    assert_eq!([alone.request_ns, alone.command_ns], [1000, 278]);
+    assert_eq!([alone.serial_ns, alone.delay_ns], [950, 4000]);
+    // More threads than cores slow work down, and neither the lock nor the delay.
+    let crowded = vroc.costs(&cores, 64).expect("its numbers are sound");
+    assert!(crowded.request_ns > 3 * alone.request_ns);
+    assert_eq!(crowded.serial_ns, alone.serial_ns);
+    let mut wrong = vroc;
+    wrong.array.chunk_kib.value = 2.0;
+    let told = wrong.costs(&cores, 1).expect_err("a chunk of 2 KiB");
+    assert_eq!(
+        told.to_string(),
+        "vroc-windows-2017: array.chunk_kib is 2, but has to be from 4 to 1024"
+    );
+}
