@@ -254,6 +254,20 @@ impl Book {
         }
     }
 
+    /// The rows with these ids only, without rules.
+    #[must_use]
+    pub fn named(&self, ids: &[&str]) -> Book {
+        let claims = self.claims.iter();
+        let claims = claims.filter(|claim| ids.contains(&claim.id.as_str()));
+        let uses = self.uses.iter();
+        let uses = uses.filter(|(id, _)| ids.contains(&id.as_str()));
+        Book {
+            claims: claims.cloned().collect(),
+            uses: uses.map(|(id, usage)| (id.clone(), *usage)).collect(),
+            ..Book::default()
+        }
+    }
+
     /// The rows of these publications and uses only.
     #[must_use]
     pub fn only(&self, seeds: &[String], uses: &[Use]) -> Book {

@@ -16,6 +16,7 @@ use models::md::MdFile;
 use models::platform::{Buffers, Graph, Machine};
 use models::profile::{Family, Member, Profile};
 use models::raid_driver::DriverFile;
+use models::tables::FigureError;
 use std::collections::BTreeMap;
 
 /// Platforms, by file.
@@ -324,6 +325,18 @@ impl Library {
     fn draw(&self, name: &str) -> Option<&Profile> {
         let (drive, number) = name.rsplit_once(DRAW)?;
         self.drawn.get(drive)?.get(number.parse::<usize>().ok()?)
+    }
+
+    /// Puts the drives of a family in the place of those of the program, to find out what a constant of theirs does.
+    ///
+    /// # Errors
+    ///
+    /// The first number that no drive can have.
+    pub fn replace(&mut self, family: &Family) -> Result<(), FigureError> {
+        for Member { id, .. } in &family.members {
+            self.profiles.insert(id.clone(), family.member(id)?);
+        }
+        Ok(())
     }
 
     /// Adds the platform that configurations call `reference`. `text` is the content of the file.

@@ -25,6 +25,8 @@ const TRIAL_MAX_NS: u64 = 16 * S;
 const WINDOW_MAX_NS: u64 = 600 * S;
 /// Requests of one run that rates and means need.
 const REQUESTS_MIN: u64 = 50_000;
+/// The same for the 99.999th percentile. Of 400 requests beyond it, one stall of a busy drive may have delayed dozens.
+const DEEP_REQUESTS: u64 = 40_000_000;
 /// The same for a quick plan: its five runs together have about a hundred requests beyond 99.9 %.
 const QUICK_REQUESTS: u64 = 30_000;
 /// A window is shifted by at most its length divided by this.
@@ -122,7 +124,7 @@ pub fn requests_wanted(wanted: &BTreeSet<Metric>, deep: bool) -> u64 {
     let of = |metric: &Metric| match metric {
         Metric::Latency(statistic) | Metric::Response(statistic) => match statistic {
             Statistic::P99_9 | Statistic::P99_99 => 1_000_000,
-            Statistic::P99_999 if deep => 20_000_000,
+            Statistic::P99_999 if deep => DEEP_REQUESTS,
             Statistic::P99 => 100_000,
             _ => REQUESTS_MIN,
         },
