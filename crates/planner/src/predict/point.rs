@@ -373,17 +373,27 @@ impl Point {
         Ok(self.measured(self.run(start, seed, window)?))
     }
 
-    /// Runs the point once at `tenths` tenths of the load of Aerospike's certification test, and returns its figures.
+    /// Runs the point once at `tenths` tenths of the load of Aerospike's certification test. Returns its figures, and by how
+    /// many bytes the drives' clean pools have shrunk in the window.
     ///
     /// # Errors
     ///
     /// As [`Point::run`].
-    pub fn measure_act(&self, tenths: u32, seed: u64, window: Window) -> Result<Measured> {
-        let (setup, _) = self.at_start(Start::Spent, seed)?;
-        Ok(Measured {
+    pub fn measure_act(
+        &self,
+        start: Start,
+        tenths: u32,
+        seed: u64,
+        window: Window,
+    ) -> Result<(Measured, u64)> {
+        let (setup, _) = self.at_start(start, seed)?;
+        let outcome = run_act(setup, tenths, window)?;
+        let [begun, ended] = outcome.pool_bytes.map(Option::unwrap_or_default);
+        let measured = Measured {
             act_tenths: Some(tenths),
-            ..self.measured(run_act(setup, tenths, window)?)
-        })
+            ..self.measured(outcome)
+        };
+        Ok((measured, begun.saturating_sub(ended)))
     }
 
     fn measured(&self, outcome: RunOutcome) -> Measured {
