@@ -469,12 +469,7 @@ fn drain_settings(profile: &Profile, state: State) -> DrainSettings {
     DrainSettings {
         buffer_bytes: profile.buffer_bytes,
         program_bytes_per_s: profile.program_bytes_per_s,
-        // What is written in place is not collected.
-        amplification_per_mille: if profile.is_in_place() {
-            1000
-        } else {
-            profile.amplification_per_mille
-        },
+        amplification_per_mille: profile.amplification_per_mille,
         pool_bytes: profile.pool_bytes,
         episode_bytes: profile.episode_bytes(),
         program_ns: profile.program_ns,

@@ -91,7 +91,7 @@ impl InPlace {
             let arrived_ns = from_ns + (share / u128::from(whole.length_bytes)) as u64;
             let programs = piece.media_bytes().div_ceil(self.program_bytes);
             let mut service_ns = self.program_ns * programs * factor_per_mille / 1000;
-            if factor_per_mille == 1000 && !piece.length_bytes.is_multiple_of(MAP_UNIT_BYTES) {
+            if factor_per_mille == 1000 && piece.media_bytes() != piece.length_bytes {
                 service_ns += self.read_unit_ns;
             }
             let unit = units.unit_of(piece.offset_bytes);

@@ -25,7 +25,7 @@ figures! {
         request_cycles,
         /// Each piece of a request after the first, with its completion.
         command_cycles,
-        /// The part of a request that one core at a time does for an array.
+        /// The part after that, which one core at a time does for an array.
         serial_ns,
         /// From then until the drives get the request, while no core works on it.
         delay_ns,

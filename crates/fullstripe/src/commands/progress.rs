@@ -12,7 +12,7 @@ const JOBS_MAX: u64 = 1024;
 /// Options of every prediction.
 #[derive(clap::Args, Debug)]
 pub struct HowArgs {
-    /// Run long enough to measure the 99.999th percentile, which takes five times as long.
+    /// Run long enough to measure the 99.999th percentile, which takes many times as long.
     #[arg(long)]
     pub deep: bool,
     #[command(flatten)]

@@ -142,8 +142,8 @@ impl Metric {
             Metric::DemandMet => figures.demand_met.map(|met| f64::from(u8::from(met))),
             Metric::SecondsHeld => figures.seconds_held.map(|seconds| seconds as f64),
             Metric::Backlog => Some(figures.backlog as f64),
-            Metric::OverOneMillisecond => act::percent_over(&figures.service.merged(), 1),
-            Metric::OverTwoMilliseconds => act::percent_over(&figures.service.merged(), 2),
+            Metric::OverOneMillisecond => act::percent_over(&figures.response.merged(), 1),
+            Metric::OverTwoMilliseconds => act::percent_over(&figures.response.merged(), 2),
             Metric::Watts | Metric::CpuCores | Metric::ActMultiple => None,
         }
     }

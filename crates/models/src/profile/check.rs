@@ -229,7 +229,12 @@ fn convert(family: &Family, member: &super::Member) -> Profile {
         partial_write_per_mille: whole(media.partial_write_factor.value, 1e3),
         path_bytes_per_s: mb(&ratings.read_mb_s),
         program_bytes_per_s: mb(&ratings.write_mb_s),
-        amplification_per_mille: whole(ratings.write_mb_s.value / steady_mb_s, 1e3),
+        amplification_per_mille: if controller.buffer_kib.value == 0.0 {
+            // What is written in place is not collected.
+            1000
+        } else {
+            whole(ratings.write_mb_s.value / steady_mb_s, 1e3)
+        },
         buffer_bytes: kib(&controller.buffer_kib),
         pool_bytes: mb(&ratings.pool_mb),
         read_ahead_bytes: kib(&controller.read_ahead_kib),
@@ -282,7 +287,8 @@ impl Profile {
     #[must_use]
     pub fn staged_write_ns(&self) -> u64 {
         let program_ns = if self.is_in_place() {
-            self.program_ns
+            let paced_ns = Pace::of_bytes_per_s(self.program_bytes_per_s).time_ns(RATED_BYTES);
+            self.program_ns.max(paced_ns)
         } else {
             0
         };
@@ -375,6 +381,13 @@ fn flash_rule(member: &super::Member, profile: &Profile) -> Broken {
             "ratings.write_mb_s",
             "is more than all units can program (media.program_kib)",
         )
+    } else if profile.is_in_place() && profile.program_bytes != RATED_BYTES {
+        (
+            "media.program_kib",
+            "has to be 4 without a buffer (controller.buffer_kib), when map units are programmed in place",
+        )
+    } else if !(1000..=100_000).contains(&profile.partial_write_per_mille) {
+        ("media.partial_write_factor", "has to be from 1 to 100")
     } else if ratings.capacity_gb.value < 1.0 {
         ("ratings.capacity_gb", "has to be at least 1")
     } else if ratings.units.value > 65_536.0 {

@@ -127,7 +127,8 @@ figures! {
         read_mb_s,
         /// Bandwidth of programs on all units together.
         write_mb_s,
-        /// Random writes of 4 KiB in the steady state, in thousands per second.
+        /// Random writes of 4 KiB in the steady state, in thousands per second. Without a buffer it decides nothing: what
+        /// is written in place is not collected.
         steady_write_kiops,
         /// Size of the clean pool in host bytes.
         pool_mb,

@@ -99,6 +99,35 @@ fn every_family_states_its_sources_and_is_sound() {
 }
 
 #[test]
+fn what_a_drive_without_buffer_cannot_have_is_told() {
+    for (key, value, sentence) in [
+        (
+            "media.program_kib",
+            64.0,
+            "p4800x-375gb: media.program_kib has to be 4 without a buffer (controller.buffer_kib), when map units are \
+             programmed in place",
+        ),
+        (
+            "media.partial_write_factor",
+            0.5,
+            "p4800x-375gb: media.partial_write_factor has to be from 1 to 100",
+        ),
+        (
+            "latency.write_us",
+            3.0,
+            "p4800x-375gb: latency.write_us is below its floor: the stages alone take 5 us",
+        ),
+    ] {
+        let mut families = families().into_iter();
+        let optane = families.find(|family| family.family == "p4800x");
+        let mut optane = optane.expect("it comes with the program");
+        optane.figure_mut(key).expect(key).value = value;
+        let told = optane.member("p4800x-375gb").expect_err(key);
+        assert_eq!(told.to_string(), sentence);
+    }
+}
+
+#[test]
 fn a_wrong_number_is_told_in_one_sentence() {
     for (name, value, sentence) in [
         (

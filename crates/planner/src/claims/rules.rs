@@ -5,7 +5,6 @@
 //! | I-16 | every array that was run is compared with one drive under the same load per drive: it is at most as fast as the ideal of its level and at least as fast as one drive. Of loads that differ only in depth, only those within 5 % of the fastest are compared, both for the drive and for the array, because the rule is about loads that saturate |
 //! | O-34 | sixteen threads at queue depth 1: mean latency is sixteen divided by IOPS |
 //! | P-29 | reads of a fresh drive are faster than reads of a filled one, and the result says that it is not representative |
-//!
 //! | O-08.mode | a worn P4800X limits writes and reads as before |
 //! | O-11 | an Optane drive writes no faster than its medium, holds nothing, and has nothing to flush |
 //! | O-35 | the load of Aerospike's certification test at 1x, and its limits |

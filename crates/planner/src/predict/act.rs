@@ -22,6 +22,13 @@ const SINKS_BYTES: u64 = 8 << 20;
 /// The multiple is found to within this share of it.
 const ONE_IN: u32 = 200;
 
+/// Whether a run passes: transactions are fast enough, from the time at which they were to begin, and requests of all
+/// sizes begin when they are to. The published tool ends a test that falls behind.
+fn holds(run: &Measured) -> bool {
+    let figures = &run.figures;
+    act::passes(&figures.response.merged()) && figures.backlog * 100 <= figures.requests
+}
+
 /// The run of this seed at the largest multiple that passes, and the commands of all runs, this one included.
 ///
 /// # Errors
@@ -39,15 +46,91 @@ pub(super) fn measure(point: &Point, seed: u64) -> Result<(Measured, u64)> {
         commands += run.commands;
         Ok(run)
     };
-    let passes = |tenths| -> Result<bool> {
-        let run = run_at(tenths)?;
-        Ok(act::passes(&run.figures.service.merged()))
-    };
+    let passes = |tenths| Ok::<_, anyhow::Error>(holds(&run_at(tenths)?));
     let tenths = act::largest_multiple(MOST, ONE_IN, passes)?;
     ensure!(
         tenths > 0,
         "not even a tenth of the load of ACT at 1x passes"
     );
+    ensure!(
+        tenths < MOST,
+        "ACT at {}x passes, and more is not tried",
+        MOST / 10
+    );
     let run = run_at(tenths)?;
     Ok((run, commands))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::library::Library;
+    use lab::schema::configuration::read_configurations;
+    use lab::schema::metric::Metric;
+
+    const LOAD: &str = r#"
+schema = 1
+[setup.one]
+drive = "DRIVE"
+count = 1
+level = "none"
+platform = "oakgate"
+host = "appliance"
+stack = "none"
+[points]
+act = { setup = "one", state = "steady", workload = { op = "act", threads = 16 } }
+"#;
+
+    fn point(drive: &str) -> Point {
+        let library = Library::default();
+        let text = LOAD.replace("DRIVE", drive);
+        let points = read_configurations("act.toml", &text, &library.catalogue());
+        let configuration = &points.expect("it is sound")["act"];
+        Point::new(configuration, &library).expect("it is modelled")
+    }
+
+    #[test]
+    fn the_largest_multiple_passes_and_a_tenth_more_does_not() {
+        let point = point("9100max-2400gb");
+        let (run, commands) = measure(&point, 1).expect("it runs");
+        let multiple = run.figure(Metric::ActMultiple).expect("it was searched");
+        assert!(multiple >= 1.0, "{multiple}");
+        // Fewer than 5 % above a millisecond, at the limit not far below.
+        let over = run
+            .figure(Metric::OverOneMillisecond)
+            .expect("there are some");
+        assert!((2.0..5.0).contains(&over), "{over}");
+        assert!(commands > run.commands);
+        let above = (multiple * 11.0) as u32 + 1;
+        let (run, _) = point
+            .measure_act(Start::AsPut, above, 1, WINDOW)
+            .expect("it runs");
+        assert!(!holds(&run), "{above}");
+    }
+
+    #[test]
+    fn a_load_that_falls_behind_does_not_pass() {
+        // Its reads take hundreds of microseconds at most, however far behind it is.
+        let point = point("p4800x-750gb");
+        let (run, _) = measure(&point, 1).expect("it runs");
+        let multiple = run.figure(Metric::ActMultiple).expect("it was searched");
+        let iops = run.figure(Metric::Iops).expect("it has a rate");
+        assert!(
+            (iops / (2000.0 * multiple) - 1.0).abs() < 0.01,
+            "{iops} {multiple}"
+        );
+        assert!(multiple < f64::from(MOST) / 20.0, "{multiple}");
+    }
+
+    #[test]
+    fn a_load_beyond_the_steady_rate_is_judged_with_empty_pools() {
+        let point = point("p4510-2tb");
+        // Large writes are 3.1 MB/s at 1x; in the long run the drive writes 324 MB/s.
+        let sunk_bytes = |tenths| {
+            let run = point.measure_act(Start::AsPut, tenths, 1, WINDOW);
+            run.expect("it runs").1
+        };
+        assert!(sunk_bytes(500) < SINKS_BYTES, "{}", sunk_bytes(500));
+        assert!(sunk_bytes(2_500) > SINKS_BYTES, "{}", sunk_bytes(2_500));
+    }
 }

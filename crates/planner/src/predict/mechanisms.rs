@@ -234,7 +234,7 @@ fn without_of_drive(mechanism: Mechanism, profile: &mut Profile, state: State) {
             profile.program_bytes_per_s = u64::try_from(rate).unwrap_or(u64::MAX);
             profile.amplification_per_mille = 1000;
         }
-        WriteBuffer => profile.write_latency_ns += profile.program_ns,
+        WriteBuffer if !profile.is_in_place() => profile.write_latency_ns += profile.program_ns,
         ReadAhead => profile.read_ahead_bytes = 0,
         ControllerCap => {
             profile.command_ns = 0;

@@ -174,6 +174,11 @@ impl Point {
         }
     }
 
+    /// The same, and the stack's own.
+    fn busy_threads(&self) -> u32 {
+        self.client_threads() + u32::from(self.engine_cores())
+    }
+
     /// Whether the load leaves the layout of data on the drives as it is: it only reads, or it writes at random over
     /// data that is already scattered.
     #[must_use]
@@ -354,10 +359,7 @@ impl Point {
         let setup = Setup {
             drives,
             stack,
-            host: self.surroundings.host(
-                self.workload(),
-                self.client_threads() + u32::from(self.engine_cores()),
-            ),
+            host: self.surroundings.host(self.workload(), self.busy_threads()),
             workload: self.configuration.workload.clone(),
             seed,
         };
@@ -415,7 +417,7 @@ impl Point {
             digest: outcome.digest,
             figures: outcome.figures,
             act_tenths: None,
-            busy_share: self.surroundings.busy_share(self.client_threads()),
+            busy_share: self.surroundings.busy_share(self.busy_threads()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A small behavioural model of a RAID driver of Windows of 2017: RAID 0 only.
 //!
-//! A request is translated on the core of the thread that makes it. A part of that work is done by one core at a time for
+//! A request is translated on the core of the thread that makes it. Then comes a part that one core at a time does for
 //! the whole array. After a delay that no core spends working, its pieces, cut at chunks, go to the drives; the request is
 //! answered after the last of them. `docs/model.md` has the numbers.
 
@@ -120,7 +120,7 @@ impl RaidDriver {
         entered
             .get_or_insert_default()
             .add(u64::from(request.length_bytes));
-        (pieces - 1) * self.costs.command_ns
+        u64::saturating_sub(pieces, 1) * self.costs.command_ns
     }
 }
 

@@ -24,7 +24,7 @@ fn no_number_comes_from_what_the_model_is_judged_by() {
         raid_driver(name).each_figure(&mut |table, key, figure| check(name, table, key, figure));
     }
     assert_eq!(wrong, Vec::<String>::new());
-    // One of them is in three files of the same machine, another in both RAID drivers. Any further one has to be justified.
+    // Eight fitted constants: one is in three files of the same machine, another in both RAID drivers. Any further one has to be justified.
     fitted.sort();
     fitted.dedup();
     assert_eq!(

@@ -21,7 +21,7 @@ const WRITES: u64 = 1000;
 /// The rows, with what breaks each.
 pub(super) fn all() -> [(&'static str, Option<String>); 4] {
     [
-        ("O-08.mode", OPTANE.into_iter().find_map(worn)),
+        ("O-08.mode", OPTANE.into_iter().find_map(|id| worn(id, 2))),
         ("O-11", OPTANE.into_iter().find_map(without_cache)),
         ("O-35", act_is_as_published()),
         ("P-01.rule", machines().iter().find_map(vmd_is_misshapen)),
@@ -50,8 +50,8 @@ fn all_done_ns(drive: &mut Drive, operation: Operation, commands: u64) -> u64 {
     done.max().unwrap_or_default()
 }
 
-/// O-08.mode: a worn drive limits writes and goes on serving reads.
-fn worn(id: &str) -> Option<String> {
+/// O-08.mode: a worn drive limits writes, to less than one in `times`, and goes on serving reads.
+fn worn(id: &str, times: u64) -> Option<String> {
     let of = |state, operation| all_done_ns(&mut drive(id, state), operation, WRITES);
     let [steady_ns, worn_ns] = [State::Steady, State::Worn].map(|state| of(state, Operation::Read));
     if steady_ns != worn_ns {
@@ -61,7 +61,7 @@ fn worn(id: &str) -> Option<String> {
     }
     let [steady_ns, worn_ns] =
         [State::Steady, State::Worn].map(|state| of(state, Operation::Write));
-    (worn_ns < 2 * steady_ns)
+    (worn_ns < times * steady_ns)
         .then(|| format!("{id} writes for {worn_ns} ns when worn, and for {steady_ns} before"))
 }
 
@@ -74,11 +74,6 @@ fn without_cache(id: &str) -> Option<String> {
     if done_ns < programs_ns {
         return Some(format!(
             "{id} has a burst: {done_ns} ns, and its medium needs {programs_ns}"
-        ));
-    }
-    if drive.drain().buffered_bytes() > 0 {
-        return Some(format!(
-            "{id} holds acknowledged writes that its medium lacks"
         ));
     }
     let flush = Command {
@@ -95,7 +90,9 @@ fn without_cache(id: &str) -> Option<String> {
 fn act_is_as_published() -> Option<String> {
     // 2000 small reads and 23.53 large blocks of each kind, times 85 seconds, are whole numbers.
     const SECONDS: u64 = 85;
-    let mut load = Generator::act(8, 10, 1 << 40, 1).ok()?;
+    let Ok(mut load) = Generator::act(8, 10, 1 << 40, 1) else {
+        return Some("the load is refused".to_owned());
+    };
     let mut counts = BTreeMap::<(u32, Kind), u64>::new();
     for thread in 0..load.threads() {
         while let Some(command) = load.next(thread, SECONDS * 1_000_000_000 - 1) {
@@ -179,6 +176,9 @@ mod tests {
 
     #[test]
     fn other_drives_and_machines_break_the_rules() {
+        // A worn Optane Memory writes a tenth of its rate, not a twentieth.
+        let told = worn("optane-memory-32gb", 20);
+        assert!(told.is_some_and(|what| what.contains("when worn")));
         // Flash drives have a buffer: a burst is done before it is in flash.
         assert!(without_cache("p4510-2tb").is_some_and(|what| what.contains("has a burst")));
         let machines = machines();
