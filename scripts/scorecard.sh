@@ -24,7 +24,8 @@ part() {
 What the simulator says of five publications' results, row by row, misses included: `make scorecard` writes this page. What
 uses, facts and intervals mean is in [claims/README.md](../claims/README.md); why rows are missed is in
 [model.md](model.md), "Score of md-2018" and "Score of P and O", which also say what was known when the model's parts were
-chosen. V rows are the evidence, and no number was fitted to them. C rows may be fitted to, and are no evidence. The two are never added.
+chosen. V rows are the evidence, and no number was fitted to them. C rows may be fitted to, and are no evidence. The two are never added. Rows of the 99.999th percentile
+need `--deep` and are not run here; model.md gives them.
 PROSE
     part "V: the evidence, and its orderings without what they name" --mechanisms --only V
     part "C: residuals" --only C
