@@ -19,7 +19,6 @@ pub(crate) struct InPlace {
     programs: Server,
     pace: Pace,
     program_ns: u64,
-    program_bytes: u64,
     read_unit_ns: u64,
     turn_ns: u64,
     partial_per_mille: u64,
@@ -49,7 +48,6 @@ impl InPlace {
             programs: Server::default(),
             pace: Pace::of_bytes_per_s(bytes_per_s.max(1)),
             program_ns: profile.program_ns,
-            program_bytes: profile.program_bytes,
             read_unit_ns: profile.read_unit_ns,
             turn_ns: profile.suspend_ns,
             partial_per_mille: profile.partial_write_per_mille,
@@ -89,7 +87,7 @@ impl InPlace {
             arrived_bytes += piece.length_bytes;
             let share = u128::from(there_ns - from_ns) * u128::from(arrived_bytes);
             let arrived_ns = from_ns + (share / u128::from(whole.length_bytes)) as u64;
-            let programs = piece.media_bytes().div_ceil(self.program_bytes);
+            let programs = piece.media_bytes() / MAP_UNIT_BYTES;
             let mut service_ns = self.program_ns * programs * factor_per_mille / 1000;
             if factor_per_mille == 1000 && piece.media_bytes() != piece.length_bytes {
                 service_ns += self.read_unit_ns;

@@ -30,9 +30,9 @@ pub enum Metric {
     Backlog,
     /// Largest multiple of the ACT load that passes.
     ActMultiple,
-    /// Share of ACT's transactions at that multiple that took longer than a millisecond.
+    /// Share of ACT's transactions at that multiple that ended more than a millisecond after they were to begin.
     OverOneMillisecond,
-    /// Share of ACT's transactions at that multiple that took longer than two milliseconds.
+    /// The same for two milliseconds.
     OverTwoMilliseconds,
 }
 

@@ -93,13 +93,17 @@ pub fn passes(latencies: &Latencies) -> bool {
 
 /// The largest multiple that `passes`, in tenths of 1x, at most `most`; 0 if even one tenth fails.
 ///
-/// Doubles until a run fails, then halves the remaining range until it is one in `one_in` of
-/// the multiple, or a tenth of 1x, wide: a load that passes is
-/// assumed to pass at any smaller multiple. On real drives each run should be repeated, because a single one may fail by chance.
+/// Doubles until a run fails, then halves the remaining range until it is one in `one_in` of the multiple, or a tenth
+/// of 1x, wide: a load that passes is assumed to pass at any smaller multiple. On real drives each run should be repeated,
+/// because a single one may fail by chance.
 ///
 /// # Errors
 ///
 /// The first one of `passes`.
+///
+/// # Panics
+///
+/// If `one_in` is 0.
 pub fn largest_multiple<E>(
     most: u32,
     one_in: u32,

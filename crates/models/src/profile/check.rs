@@ -295,6 +295,12 @@ impl Profile {
         self.controller_ns(RATED_BYTES) + self.moves_ns(self.port.to_drive_bytes_per_s) + program_ns
     }
 
+    /// Takes the stalls out, which come by chance.
+    pub fn without_stalls(&mut self) {
+        let components = self.read_stalls.iter_mut().chain(&mut self.write_stalls);
+        components.for_each(|component| component.rate = 0.0);
+    }
+
     /// Whether writes are done when the medium has them: there is no buffer.
     #[must_use]
     pub fn is_in_place(&self) -> bool {

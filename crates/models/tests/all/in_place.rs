@@ -15,13 +15,7 @@ fn optane() -> Profile {
 /// The same without chance.
 fn without_stalls() -> Profile {
     let mut profile = optane();
-    for component in profile
-        .read_stalls
-        .iter_mut()
-        .chain(&mut profile.write_stalls)
-    {
-        component.rate = 0.0;
-    }
+    profile.without_stalls();
     profile
 }
 

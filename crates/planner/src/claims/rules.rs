@@ -6,7 +6,7 @@
 //! | O-34 | sixteen threads at queue depth 1: mean latency is sixteen divided by IOPS |
 //! | P-29 | reads of a fresh drive are faster than reads of a filled one, and the result says that it is not representative |
 //! | O-08.mode | a worn P4800X limits writes and reads as before |
-//! | O-11 | an Optane drive writes no faster than its medium, holds nothing, and has nothing to flush |
+//! | O-11 | an Optane drive writes no faster than its medium, and a flush waits for nothing |
 //! | O-35 | the load of Aerospike's certification test at 1x, and its limits |
 //! | P-01.rule | no platform has a VMD of more than 16 lanes or four direct drives, a socket with more than three of them, or a drive in two |
 //!

@@ -5,7 +5,7 @@
 //! most of a day, and the run is repeated with empty ones.
 
 use super::point::{Measured, Point, Start};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use lab::workload::act;
 use timed::run::Window;
 
@@ -35,30 +35,37 @@ fn holds(run: &Measured) -> bool {
 ///
 /// As [`Point::run`], and if even a tenth of 1x does not pass.
 pub(super) fn measure(point: &Point, seed: u64) -> Result<(Measured, u64)> {
-    let mut commands = 0;
-    let mut run_at = |tenths| -> Result<Measured> {
-        let (run, sunk_bytes) = point.measure_act(Start::AsPut, tenths, seed, WINDOW)?;
-        commands += run.commands;
-        if sunk_bytes < SINKS_BYTES {
-            return Ok(run);
+    let (mut commands, mut best) = (0, None);
+    let passes = |tenths| -> Result<bool> {
+        let (run, of_run) = run_at(point, tenths, seed)?;
+        commands += of_run;
+        let passes = holds(&run);
+        if passes {
+            // Each multiple that passes is larger than those before.
+            best = Some(run);
         }
-        let (run, _) = point.measure_act(Start::Spent, tenths, seed, WINDOW)?;
-        commands += run.commands;
-        Ok(run)
+        Ok(passes)
     };
-    let passes = |tenths| Ok::<_, anyhow::Error>(holds(&run_at(tenths)?));
     let tenths = act::largest_multiple(MOST, ONE_IN, passes)?;
-    ensure!(
-        tenths > 0,
-        "not even a tenth of the load of ACT at 1x passes"
-    );
     ensure!(
         tenths < MOST,
         "ACT at {}x passes, and more is not tried",
         MOST / 10
     );
-    let run = run_at(tenths)?;
+    let run = best.context("not even a tenth of the load of ACT at 1x passes")?;
     Ok((run, commands))
+}
+
+/// The run at this multiple, in tenths, and the commands that it took, with those of a run before it with full pools.
+fn run_at(point: &Point, tenths: u32, seed: u64) -> Result<(Measured, u64)> {
+    let (full, sunk_bytes) = point.measure_act(Start::AsPut, tenths, seed, WINDOW)?;
+    let commands = full.commands;
+    if sunk_bytes < SINKS_BYTES {
+        return Ok((full, commands));
+    }
+    let (empty, _) = point.measure_act(Start::Spent, tenths, seed, WINDOW)?;
+    let commands = commands + empty.commands;
+    Ok((empty, commands))
 }
 
 #[cfg(test)]
@@ -126,11 +133,19 @@ act = { setup = "one", state = "steady", workload = { op = "act", threads = 16 }
     fn a_load_beyond_the_steady_rate_is_judged_with_empty_pools() {
         let point = point("p4510-2tb");
         // Large writes are 3.1 MB/s at 1x; in the long run the drive writes 324 MB/s.
-        let sunk_bytes = |tenths| {
+        let of_full_pools = |tenths| {
             let run = point.measure_act(Start::AsPut, tenths, 1, WINDOW);
-            run.expect("it runs").1
+            run.expect("it runs").0
         };
-        assert!(sunk_bytes(500) < SINKS_BYTES, "{}", sunk_bytes(500));
-        assert!(sunk_bytes(2_500) > SINKS_BYTES, "{}", sunk_bytes(2_500));
+        let judged = |tenths| run_at(&point, tenths, 1).expect("it runs");
+        let (below, commands) = judged(500);
+        assert_eq!(
+            (below.digest, commands),
+            (of_full_pools(500).digest, below.commands)
+        );
+        let (beyond, commands) = judged(2_500);
+        let full = of_full_pools(2_500);
+        assert_ne!(beyond.digest, full.digest);
+        assert_eq!(commands, full.commands + beyond.commands);
     }
 }

@@ -221,11 +221,7 @@ fn without_of_drive(mechanism: Mechanism, profile: &mut Profile, state: State) {
             profile.suspends = true;
             profile.suspend_ns = 0;
         }
-        Stalls => {
-            let components = profile.read_stalls.iter_mut();
-            let components = components.chain(&mut profile.write_stalls);
-            components.for_each(|component| component.rate = 0.0);
-        }
+        Stalls => profile.without_stalls(),
         Collection => profile.amplification_per_mille = 1000,
         // What remains where data is scattered: the long-run write rate, all the time.
         Episodes if matches!(state, State::Steady | State::Worn) => {

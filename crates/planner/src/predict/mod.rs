@@ -64,7 +64,7 @@ const LATE_NS: u64 = 20_000_000_000;
 pub struct Virtual {
     /// The drives, platforms and hosts that it knows.
     pub library: Library,
-    /// Whether to run long enough for the 99.999th percentile, which takes twenty times as long.
+    /// Whether to run long enough for the 99.999th percentile, which takes many times as long.
     pub deep: bool,
     /// How far to look for what limits a point, which takes about ten short runs more.
     pub limits: Depth,

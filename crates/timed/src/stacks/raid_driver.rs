@@ -9,7 +9,7 @@ use crate::world::TimedWorld;
 use anyhow::{Result, bail, ensure};
 use engine::layout::Level;
 use engine::plan::StepKind;
-use engine::request::{Completion, Operation, Request};
+use engine::request::{Completion, Request};
 use engine::stats::Stats;
 use engine::token::Token;
 use engine::units::MemberId;
@@ -24,6 +24,7 @@ const INPUTS_MAX: usize = 16;
 /// A request that has not reached the drives yet.
 struct Held {
     until_ns: u64,
+    kind: StepKind,
     request: Request,
 }
 
@@ -80,20 +81,25 @@ impl RaidDriver {
 
     /// Translates a request. Returns the time when that is done.
     fn take(&mut self, core: usize, request: Request, now_ns: u64, at_ns: u64) -> Result<u64> {
-        count_request(&mut self.stats, &request)?;
+        let kind = match count_request(&mut self.stats, &request)? {
+            true => StepKind::Write { fua: request.fua },
+            false => StepKind::Read,
+        };
         let begun_ns = at_ns + self.costs.request_ns;
         let done_ns = self.serial.reserve(now_ns, begun_ns, self.costs.serial_ns);
         let until_ns = done_ns + self.costs.delay_ns;
-        self.held[core].push_back(Held { until_ns, request });
+        self.held[core].push_back(Held {
+            until_ns,
+            kind,
+            request,
+        });
         Ok(done_ns)
     }
 
     /// Passes the pieces of a request on. Returns the time that this takes.
-    fn pass_on(&mut self, core: usize, request: &Request) -> u64 {
-        let kind = match request.operation {
-            Operation::Write => StepKind::Write { fua: request.fua },
-            _ => StepKind::Read,
-        };
+    fn pass_on(&mut self, core: usize, held: Held) -> u64 {
+        let Held { kind, request, .. } = held;
+        assert!(request.length_bytes > 0, "a read or write of nothing");
         let end_bytes = request.offset_bytes + u64::from(request.length_bytes);
         let mut at_bytes = request.offset_bytes;
         let mut pieces = 0;
@@ -120,7 +126,7 @@ impl RaidDriver {
         entered
             .get_or_insert_default()
             .add(u64::from(request.length_bytes));
-        u64::saturating_sub(pieces, 1) * self.costs.command_ns
+        (pieces - 1) * self.costs.command_ns
     }
 }
 
@@ -176,7 +182,7 @@ impl Stack for RaidDriver {
         }
         // What this turn passes on leaves at its end.
         while let Some(held) = self.held[core].pop_front_if(|held| held.until_ns <= at_ns) {
-            at_ns += self.pass_on(core, &held.request);
+            at_ns += self.pass_on(core, held);
         }
         Ok(at_ns - now_ns)
     }

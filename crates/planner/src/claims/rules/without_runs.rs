@@ -30,10 +30,7 @@ pub(super) fn all() -> [(&'static str, Option<String>); 4] {
 
 fn drive(id: &str, state: State) -> Drive {
     let mut profile = with_id(id).expect("the drive comes with the program");
-    let components = profile.read_stalls.iter_mut();
-    for component in components.chain(&mut profile.write_stalls) {
-        component.rate = 0.0;
-    }
+    profile.without_stalls();
     Drive::new(&profile, state, profile.port, 1, 0)
 }
 
