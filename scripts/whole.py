@@ -39,6 +39,9 @@ LANES = {
     "kernel-6.1-small": "make test-vm ARGS='--kernel 6.1 --long --system small'",
     "kernel-6.1-debian": "make test-vm ARGS='--kernel 6.1 --long --system debian'",
     "story": "make test-vm ARGS=--story",
+    # Groups of cases that are only run if they are named.
+    "memory": "make test-vm ARGS='--long --only memory'",
+    "drbd": "make test-vm ARGS='--long --only drbd'",
     "arm64": "make test-vm ARGS='--machine arm64'",
     "arm64-16k": "make test-vm ARGS='--machine arm64-16k'",
     "faults": "make test-faults COUNT=30000",
