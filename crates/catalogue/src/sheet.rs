@@ -26,6 +26,7 @@
 //! ```
 
 use crate::prior::{Prior, Range};
+pub use models::profile::Purpose;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -109,16 +110,6 @@ pub enum Class {
     Optane,
 }
 
-/// What drives are made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Purpose {
-    /// Servers: steady loads, power-loss protection.
-    DataCentre,
-    /// Workstations and notebooks.
-    Consumer,
-}
-
 macro_rules! words_of {
     ($($type:ident { $($value:ident => $word:literal),+ $(,)? })+) => {
         $(impl $type {
@@ -146,7 +137,6 @@ pub(crate) use words_of;
 words_of! {
     Kind { Sheet => "sheet", Reported => "reported" }
     Class { Slc => "slc", Mlc => "mlc", Tlc => "tlc", Qlc => "qlc", Optane => "optane" }
-    Purpose { DataCentre => "data-centre", Consumer => "consumer" }
     Rating {
         CapacityGb => "capacity_gb",
         ReadKiops => "read_kiops",

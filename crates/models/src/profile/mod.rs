@@ -9,9 +9,11 @@
 
 mod check;
 mod figure;
+mod purpose;
 
 pub use check::Profile;
 pub use figure::{Figure, Figures, Use};
+pub use purpose::Purpose;
 
 use crate::tables::{FigureError, tables};
 use alloc::string::String;
