@@ -42,7 +42,7 @@ pub fn family(file: &str, family: &Family) -> Result<(), Refusal> {
         if !ids.insert(source.id.as_str()) {
             return refuse("source.id", format!("\"{}\" is given twice", source.id));
         }
-        if let Some((key, rule)) = wrong(source) {
+        if let Some((key, rule)) = wrong_source(source) {
             return refuse(&format!("source \"{}\".{key}", source.id), rule);
         }
     }
@@ -91,7 +91,8 @@ fn figures(family: &Family) -> impl Iterator<Item = (String, &Figure)> {
 }
 
 /// What is wrong with a source: the key, and the rest of a sentence.
-fn wrong(source: &Source) -> Option<(&'static str, String)> {
+#[must_use]
+pub fn wrong_source(source: &Source) -> Option<(&'static str, String)> {
     if source.title.trim().is_empty() {
         return Some(("title", "is empty".to_string()));
     }

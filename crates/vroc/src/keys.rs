@@ -1,0 +1,162 @@
+//! Which keys would accept an array, as far as a publication says so.
+
+use crate::array::{Array, Member};
+use crate::policy::{Drives, Key, Policy};
+use serde::{Deserialize, Serialize};
+
+/// What a row says of an array. The order is of use: a refusal outweighs what is not said, which outweighs what is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It accepts the array.
+    Accepts,
+    /// It does not say.
+    NotSaid,
+    /// It refuses the array.
+    Refuses,
+}
+
+impl Verdict {
+    /// The verdict in words, after the name of a key.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Accepts => "accepts",
+            Verdict::NotSaid => "not said",
+            Verdict::Refuses => "refuses",
+        }
+    }
+}
+
+/// What one publication says of one key for an array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyAnswer {
+    /// The key; `none` without one.
+    pub key: String,
+    /// The days for which it holds, if it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub days: Option<u32>,
+    /// The tool that would answer; absent if all do alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The answer.
+    pub verdict: Verdict,
+    /// Why, as words that follow the verdict.
+    pub because: String,
+    /// The publication, by id.
+    pub publication: String,
+    /// Where in it.
+    pub r#where: String,
+    /// What else it says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// The answers of all rows, in the order of the file.
+#[must_use]
+pub fn answers(policy: &Policy, array: &Array) -> Vec<KeyAnswer> {
+    policy.keys.iter().map(|row| answer(row, array)).collect()
+}
+
+fn answer(row: &Key, array: &Array) -> KeyAnswer {
+    let of_drives = array.members.iter().map(|member| of_drive(row, member));
+    let all = std::iter::once(of_level(row, array.level)).chain(of_drives);
+    // Of the answers that weigh most, the first.
+    let (verdict, because) = all
+        .reduce(|first, next| if next.0 > first.0 { next } else { first })
+        .expect("the level has an answer");
+    KeyAnswer {
+        key: row.key.clone(),
+        days: row.days,
+        tool: row.tool.clone(),
+        verdict,
+        because,
+        publication: row.publication.clone(),
+        r#where: row.r#where.clone(),
+        note: row.note.clone(),
+    }
+}
+
+fn of_level(row: &Key, level: u8) -> (Verdict, String) {
+    let Some(levels) = &row.levels else {
+        return (Verdict::NotSaid, "it does not say which levels".to_owned());
+    };
+    let words: Vec<String> = levels.iter().map(u8::to_string).collect();
+    match levels.as_slice() {
+        [] => (Verdict::Refuses, "it has no level".to_owned()),
+        _ if levels.contains(&level) => {
+            let because = format!("it has levels {}", words::and(&words));
+            (Verdict::Accepts, because)
+        }
+        [only] => (Verdict::Refuses, format!("it has level {only} only")),
+        _ => {
+            let because = format!("it has levels {} only", words::and(&words));
+            (Verdict::Refuses, because)
+        }
+    }
+}
+
+fn of_drive(row: &Key, member: &Member) -> (Verdict, String) {
+    let called = |words: &[String]| {
+        let title = member.title.as_deref().unwrap_or_default();
+        words.iter().any(|word| title.contains(word.as_str()))
+    };
+    let title = member.title.as_deref().unwrap_or(&member.name);
+    if called(&row.refuses) {
+        return (
+            Verdict::Refuses,
+            format!("it was seen to refuse the {title}"),
+        );
+    }
+    if called(&row.takes) {
+        return (Verdict::Accepts, format!("it was seen to take the {title}"));
+    }
+    match row.drives {
+        None => (Verdict::NotSaid, "it does not say which drives".to_owned()),
+        Some(Drives::Any) => (
+            Verdict::Accepts,
+            "it takes drives of every maker".to_owned(),
+        ),
+        Some(Drives::None) => (Verdict::Refuses, "it takes no drive".to_owned()),
+        Some(Drives::OfMaker) => of_maker(row, member, title),
+    }
+}
+
+/// The answer of a row that takes drives of some makers.
+fn of_maker(row: &Key, member: &Member, title: &str) -> (Verdict, String) {
+    let makers = words::and(&row.makers);
+    let Some(maker) = &member.maker else {
+        let because =
+            format!("it takes drives of {makers}, and the maker of {title} is not known here");
+        return (Verdict::NotSaid, because);
+    };
+    if !row.makers.contains(maker) {
+        return (
+            Verdict::Refuses,
+            format!("it takes drives of {makers}, not the {title}"),
+        );
+    }
+    let is_for = |purpose| row.purposes.is_empty() || row.purposes.contains(&purpose);
+    match (member.purpose, &row.professional) {
+        (Some(purpose), _) if is_for(purpose) => (
+            Verdict::Accepts,
+            format!("it takes drives of {makers} like the {title}"),
+        ),
+        (Some(_), None) => (
+            Verdict::Refuses,
+            format!("it does not take drives like the {title}"),
+        ),
+        (Some(_), Some(professional)) => {
+            let words: Vec<&str> = row.purposes.iter().map(|purpose| purpose.word()).collect();
+            let because = format!(
+                "it takes {} drives of {makers} {professional}",
+                words::and(&words)
+            );
+            (Verdict::NotSaid, because)
+        }
+        (None, _) => {
+            let because = format!("what the {title} is made for is not known here");
+            (Verdict::NotSaid, because)
+        }
+    }
+}
