@@ -1,7 +1,7 @@
 //! Predicts what an array will do before anybody has bought it.
 //!
 //! [`predict`] turns a configuration into figures, by running the engine in virtual time over models of drives and
-//! machines ([`timed`]). [`provenance`] says where the numbers of these models come from. [`work`] does so for many configurations at once, and first looks up what is `remembered`. The
+//! machines ([`timed`]). [`provenance`] says where the numbers of these models come from, and [`slots`] which slots of a machine take several drives. [`work`] does so for many configurations at once, and first looks up what is `remembered`. The
 //! questions come from a file of points ([`points`]), from a user who plans an array ([`plan`]), or from what others
 //! have published ([`claims`]).
 
@@ -17,4 +17,5 @@ pub mod points;
 pub mod predict;
 pub mod provenance;
 mod remembered;
+pub mod slots;
 pub mod work;

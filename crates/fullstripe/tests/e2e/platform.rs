@@ -164,3 +164,45 @@ fn advice_is_for_the_drives_that_are_named() {
         "{said}"
     );
 }
+
+#[test]
+fn drives_behind_a_vmd_are_grouped_by_its_pci_domain() {
+    let sample = Sample::new("vmd_on");
+    let said = sample.fullstripe("platform discover --json");
+    let report: Value = serde_json::from_str(&said.out).expect("it is JSON");
+    let platform = &report["platforms"][0];
+    let domains = platform["vmd_domains"].as_array().expect("a list");
+    let all = platform["drive"].as_array().expect("a list").len();
+    let behind = domains
+        .iter()
+        .flat_map(|domain| domain["drives"].as_array().expect("a list"));
+    let behind: std::collections::BTreeSet<&str> = behind.filter_map(Value::as_str).collect();
+    assert!(!behind.is_empty() && behind.len() <= all, "{said}");
+    let shown = sample.fullstripe("platform discover");
+    for domain in domains {
+        let (vmd, number) = (domain["vmd"].as_str(), domain["pci_domain"].as_str());
+        let line = format!(
+            "    {} (PCI domain {}): ",
+            vmd.expect("a name"),
+            number.expect("a domain")
+        );
+        assert!(shown.out.contains(&line), "{line}\n{shown}");
+        assert!(number.is_some_and(|number| number.len() == 5), "{said}");
+    }
+    assert!(
+        shown
+            .out
+            .contains("software without a driver for VMD lack these"),
+        "{shown}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("box.toml");
+    let file = file.to_str().unwrap();
+    sample.fullstripe(&format!("platform discover -o {file}"));
+    let again = fullstripe(&["platform", "show", file, "--json"]);
+    let again: Value = serde_json::from_str(&again.out).expect("it is JSON");
+    assert_eq!(
+        again["platforms"][0]["vmd_domains"],
+        platform["vmd_domains"]
+    );
+}

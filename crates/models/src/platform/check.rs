@@ -2,6 +2,7 @@
 
 use super::fabric::{Buffers, DriveLink};
 use super::processor::Cores;
+use super::slot::{self, FilledSlot};
 use super::{Kind, Machine, SCHEMA};
 use crate::nearest::nearest;
 use crate::port::raw_bytes_per_s;
@@ -40,6 +41,8 @@ pub struct Bay {
     pub latency_ns: u64,
     /// Additional cost of an interrupt.
     pub interrupt_ns: u64,
+    /// The volume management device (VMD) that it is behind, by name.
+    pub vmd: Option<String>,
 }
 
 /// Packets, in checked numbers.
@@ -72,6 +75,8 @@ pub struct Graph {
     pub links: Vec<Link>,
     /// Places for drives, in the order in which drives take them.
     pub bays: Vec<Bay>,
+    /// Slots of which it is known how they are split among these places.
+    pub slots: Vec<FilledSlot>,
     /// Whose memory holds the buffers of the drives' transfers: that of the drive's socket, unless it is to be found out what
     /// another socket costs.
     pub buffers: Buffers,
@@ -199,6 +204,7 @@ pub(super) fn graph(machine: &Machine) -> Result<Graph, FigureError> {
         packets: tree.packets,
         links: tree.links,
         bays: tree.bays,
+        slots: slot::filled(machine),
         buffers: Buffers::Local,
         drive_links_speed: 1.0,
     })
@@ -229,6 +235,8 @@ struct Place<'a> {
     links: Vec<usize>,
     latency_ns: u64,
     interrupt_ns: u64,
+    /// The nearest VMD above, or this one.
+    vmd: Option<&'a str>,
     /// Lanes that children may still take; `None` if children share the uplink, as behind a switch.
     lanes_left: Option<u64>,
 }
@@ -270,6 +278,7 @@ impl<'a> Tree<'a> {
                     links: parent.links.iter().rev().copied().collect(),
                     latency_ns: parent.latency_ns,
                     interrupt_ns: parent.interrupt_ns,
+                    vmd: parent.vmd.map(ToString::to_string),
                 });
             }
             // A row is no parent of other nodes, but its name is taken.
@@ -279,13 +288,14 @@ impl<'a> Tree<'a> {
                 links: Vec::new(),
                 latency_ns: 0,
                 interrupt_ns: 0,
+                vmd: None,
                 lanes_left: Some(0),
             });
         }
         Ok(())
     }
 
-    /// Installed drives are in bays of the tree, one in each, and slots have installed drives.
+    /// Installed drives are in bays of the tree, one in each, and slots name what is in the file.
     fn check_installed(&self) -> Result<(), Broken> {
         let drives = &self.machine.drives;
         for (number, drive) in drives.iter().enumerate() {
@@ -302,14 +312,7 @@ impl<'a> Tree<'a> {
                 return refuse(format!("is \"{}\", where {} is", drive.bay, other.name));
             }
         }
-        for slot in &self.machine.slots {
-            let is_lost = |name: &&String| !drives.iter().any(|drive| drive.name == **name);
-            if let Some(lost) = slot.drives.iter().find(is_lost) {
-                let rule = format!("has \"{lost}\", which is no drive of the file");
-                return Err((format!("slot.{}.drives", slot.name), rule));
-            }
-        }
-        Ok(())
+        slot::wrong(self.machine).map_or(Ok(()), Err)
     }
 
     fn check_name(&self, name: &str) -> Result<(), Broken> {
@@ -357,6 +360,7 @@ impl<'a> Tree<'a> {
             links: alloc::vec![self.links.len() - 1],
             latency_ns: node.figures.latency_ns.value as u64,
             interrupt_ns: node.figures.interrupt_ns.value as u64,
+            vmd: None,
             lanes_left,
         });
         Ok(())
@@ -406,6 +410,10 @@ impl<'a> Tree<'a> {
             links: parent.links.clone(),
             latency_ns: parent.latency_ns + node.figures.latency_ns.value as u64,
             interrupt_ns: parent.interrupt_ns + node.figures.interrupt_ns.value as u64,
+            vmd: match node.kind {
+                Kind::Vmd => Some(&node.name),
+                _ => parent.vmd,
+            },
             lanes_left: Some(lanes),
         };
         if node.kind == Kind::Switch {

@@ -12,15 +12,20 @@
 //! | rules, and numbers of one machine | [`check`] |
 //! | processors: clock, threads on a core, idle states | [`processor`] |
 //! | links as shared servers | [`fabric`] |
+//! | slots that are split among drives | [`slot`] |
+//! | drives by their volume management device | [`domain`] |
 
 pub mod check;
+pub mod domain;
 pub mod fabric;
 pub mod processor;
+pub mod slot;
 
 use crate::tables::FigureError;
 pub use check::{Bay, Graph, Link};
 pub use fabric::{Buffers, DriveLink, Platform};
 pub use processor::Cores;
+pub use slot::{Slot, Split};
 
 use crate::profile::figures;
 use crate::tables::tables;
@@ -161,6 +166,9 @@ pub struct Node {
     pub kind: Kind,
     /// `socket-0`, `socket-1` and so on for root ports and chipsets; otherwise a node that is defined earlier in the file.
     pub parent: String,
+    /// The PCI domain of what is behind it: of a volume management device of a machine that was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pci_domain: Option<String>,
     /// Its numbers.
     pub figures: NodeFigures,
 }
@@ -211,18 +219,6 @@ pub struct Installed {
     pub queues: Option<u64>,
 }
 
-/// A slot with drives in it, as the firmware of a machine shows it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Slot {
-    /// Its name, as printed on the board.
-    pub name: String,
-    /// Lanes that are wired to it.
-    pub lanes: u64,
-    /// The drives in it, by name.
-    pub drives: Vec<String>,
-}
-
 /// A machine: one platform file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -251,7 +247,7 @@ pub struct Machine {
     /// The drives in them, if the file describes a machine that was looked at. Nothing is computed from these.
     #[serde(default, rename = "drive", skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<Installed>,
-    /// The slots that drives are in, as far as the firmware of such a machine shows them.
+    /// Slots, as far as the firmware of such a machine shows them, or as publications describe them.
     #[serde(default, rename = "slot", skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<Slot>,
     /// What could not be seen of such a machine, and why.

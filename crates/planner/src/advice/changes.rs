@@ -4,7 +4,7 @@
 //! socket stay behind theirs. Root ports and VMDs, which are as wide as what is behind them, become wider with it.
 
 use engine::limits::VOLUME_MEMBERS_MAX;
-use models::platform::{DriveLink, Kind, Machine, Node, NodeFigures, Slot};
+use models::platform::{DriveLink, Kind, Machine, Node, NodeFigures, Slot, Split};
 use models::port::raw_bytes_per_s;
 use models::profile::{Figure, Use};
 
@@ -223,6 +223,9 @@ fn wide_slot(machine: &Machine, link: DriveLink, slot: &Slot) -> Option<Change> 
     let [name] = slot.drives.as_slice() else {
         return None;
     };
+    if slot.split == Some(Split::No) {
+        return None;
+    }
     let row = machine
         .drives
         .iter()
@@ -349,6 +352,7 @@ fn on_a_port_of_its_own(machine: &mut Machine, row: usize, socket: u64, link: Dr
         name: name.clone(),
         kind: Kind::RootPort,
         parent: format!("socket-{socket}"),
+        pci_domain: None,
         figures: NodeFigures {
             lanes: planned(link.lanes),
             generation: planned(link.generation),

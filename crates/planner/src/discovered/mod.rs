@@ -166,6 +166,10 @@ fn slots(seen: &Seen) -> Vec<Slot> {
         Slot {
             name: slot.name.clone(),
             lanes: slot.lanes,
+            card: None,
+            split: None,
+            source: None,
+            node: None,
             drives: drives.map(|drive| drive.name.clone()).collect(),
         }
     });

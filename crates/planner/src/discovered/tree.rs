@@ -86,7 +86,7 @@ impl Growing<'_> {
         way.reverse();
         let socket = self.seen.processors.socket_of(drive.node).unwrap_or(0);
         let mut parent = self.root(drive, &way, socket);
-        for place in way {
+        for (at, place) in way.iter().enumerate() {
             match place.kind {
                 Seat::Vmd => {
                     // One on a personal computer has ports of the processor and of the chipset.
@@ -96,6 +96,7 @@ impl Growing<'_> {
                     };
                     let figures = self.vmd();
                     parent = self.node(name, Kind::Vmd, parent, figures);
+                    self.set_pci_domain(&parent, way.get(at + 1));
                 }
                 Seat::SwitchUp => {
                     let name = format!("switch-{}", place.address);
@@ -177,10 +178,19 @@ impl Growing<'_> {
                 name: name.clone(),
                 kind,
                 parent,
+                pci_domain: None,
                 figures,
             });
         }
         name
+    }
+
+    /// Says in which PCI domain the virtual root behind a VMD is: the first part of the root's address.
+    fn set_pci_domain(&mut self, vmd: &str, root: Option<&&Place>) {
+        let domain = root.and_then(|root| Some(root.address.split_once(':')?.0.to_owned()));
+        let mut nodes = self.grown.nodes.iter_mut();
+        let node = nodes.find(|node| node.name == vmd);
+        node.expect("it has been added").pci_domain = domain;
     }
 
     /// Adds a place to the row of such bays, or begins a new row. Gives the bay's name.

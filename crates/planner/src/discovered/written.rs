@@ -1,7 +1,7 @@
 //! A platform as the text of a file, in the form that [`models::platform`] reads.
 
 use models::document::quoted;
-use models::platform::{Installed, Machine};
+use models::platform::{Installed, Machine, Slot};
 use models::profile::{Figure, Figures};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -42,6 +42,9 @@ pub fn text(machine: &Machine) -> String {
             quoted(&word(&node.kind)),
             quoted(&node.parent)
         );
+        if let Some(domain) = &node.pci_domain {
+            let _ = writeln!(text, "pci_domain = {}", quoted(domain));
+        }
         text += &table("node.figures", &node.figures);
     }
     for row in &machine.bays {
@@ -57,13 +60,7 @@ pub fn text(machine: &Machine) -> String {
         text += &of_drive(drive);
     }
     for slot in &machine.slots {
-        let _ = write!(
-            text,
-            "\n[[slot]]\nname = {}\nlanes = {}\ndrives = [{}]\n",
-            quoted(&slot.name),
-            slot.lanes,
-            list(&slot.drives)
-        );
+        text += &of_slot(slot);
     }
     text
 }
@@ -122,6 +119,35 @@ fn of_drive(drive: &Installed) -> String {
         if let Some(count) = count {
             let _ = writeln!(text, "{key} = {count}");
         }
+    }
+    text
+}
+
+fn of_slot(slot: &Slot) -> String {
+    let Slot {
+        name,
+        lanes,
+        card,
+        split,
+        source,
+        node,
+        drives,
+    } = slot;
+    let mut text = format!("\n[[slot]]\nname = {}\nlanes = {lanes}\n", quoted(name));
+    let split = split.as_ref().map(word);
+    let texts = [
+        ("card", card),
+        ("split", &split),
+        ("source", source),
+        ("node", node),
+    ];
+    for (key, value) in texts {
+        if let Some(value) = value {
+            let _ = writeln!(text, "{key} = {}", quoted(value));
+        }
+    }
+    if !drives.is_empty() {
+        let _ = writeln!(text, "drives = [{}]", list(drives));
     }
     text
 }

@@ -5,6 +5,7 @@
 use super::ask::{Case, option};
 use super::sweep::{Sweep, Variation};
 use crate::predict::library::Library;
+use crate::slots::unsplit;
 use lab::schema::catalogue::Catalogue;
 use lab::schema::setup::{Level, Setup};
 use lab::workload::Broken;
@@ -53,18 +54,30 @@ pub fn impossible(case: &Case, catalogue: &Catalogue, library: &Library) -> Opti
         let key = broken.key;
         return Some(Impossible { rule, key, refusal });
     }
-    let bays = library.platform(&setup.platform).ok()?.bays.len();
-    let is_full = setup.count as usize > bays && !case.is_other;
-    is_full.then(|| {
-        let platform = setup.platform.text();
-        Impossible {
+    if case.is_other {
+        return None;
+    }
+    let graph = library.platform(&setup.platform).ok()?;
+    let bays = graph.bays.len();
+    let platform = setup.platform.text();
+    if setup.count as usize > bays {
+        return Some(Impossible {
             rule: format!("{platform} has bays and lanes for at most {bays}"),
             key: "platform",
             refusal: anyhow::anyhow!(
                 "--count must be at most {bays}, which is what {platform} has bays and lanes for, is {}",
                 setup.count
             ),
-        }
+        });
+    }
+    let rule = unsplit(graph, setup.count)?;
+    Some(Impossible {
+        refusal: anyhow::anyhow!(
+            "--count {} is impossible: {rule}; give a smaller --count, or another --platform",
+            setup.count
+        ),
+        rule,
+        key: "platform",
     })
 }
 

@@ -7,6 +7,7 @@
 use super::library::Library;
 use super::mechanisms::{AT_ONCE, Mechanism, Mechanisms};
 use super::resources::Resource;
+use crate::slots::unsplit;
 use anyhow::{Context, Result, anyhow};
 use lab::claims::predictor::NotModelled;
 use lab::schema::setup::Setup;
@@ -80,8 +81,11 @@ struct Machine {
 }
 
 impl Machine {
-    /// Fails unless there are bays for all drives.
+    /// Fails unless there are bays for all drives, in slots that take them.
     fn has_bays(&self, setup: &Setup, library: &Library) -> Result<(), NotModelled> {
+        if let Some(reason) = unsplit(&self.graph, setup.count) {
+            return Err(NotModelled { reason });
+        }
         let links = vec![library.profile(&setup.drive)?.link; setup.count as usize];
         let platform = Platform::new(&self.graph, &links, self.graph.buffers);
         platform.map(|_| ()).map_err(|error| NotModelled {

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use models::document::{Refusal, read};
 use models::library::is_file;
 use models::nearest::nearest;
+use models::platform::domain::Domain;
 use models::platform::{Machine, Node};
 use planner::predict::library::machines;
 use serde::Serialize;
@@ -49,14 +50,27 @@ pub fn run(args: &PlatformArgs) -> Result<ExitCode> {
 struct PlatformsReport {
     /// Version of this schema: 1.
     version: u32,
-    platforms: Vec<Machine>,
+    platforms: Vec<Platform>,
+}
+
+/// A platform with what follows from its tree.
+#[derive(Serialize)]
+struct Platform {
+    #[serde(flatten)]
+    machine: Machine,
+    /// Its volume management devices (VMD), each with the bays and drives behind it.
+    vmd_domains: Vec<Domain>,
 }
 
 impl PlatformsReport {
-    fn of(platforms: Vec<Machine>) -> PlatformsReport {
+    fn of(machines: Vec<Machine>) -> PlatformsReport {
+        let platforms = machines.into_iter().map(|machine| Platform {
+            vmd_domains: machine.vmd_domains(),
+            machine,
+        });
         PlatformsReport {
             version: 1,
-            platforms,
+            platforms: platforms.collect(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{PlatformsReport, link, link_of};
 use crate::terminal::print::{print_json, print_text};
 use anyhow::Result;
 use clap::Args;
-use models::platform::{Bays, Installed, Kind, Machine, Node};
+use models::platform::{Bays, Installed, Kind, Machine, Node, Split};
 use models::tables::Tables;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -61,6 +61,8 @@ pub fn text(machine: &Machine) -> String {
         let _ = writeln!(text, "  {name}");
         text += &below(machine, &name, 2);
     }
+    text += &domains(machine);
+    text += &slots(machine);
     for gap in &machine.not_seen {
         let _ = writeln!(text, "  not seen: {gap}");
     }
@@ -68,6 +70,47 @@ pub fn text(machine: &Machine) -> String {
         "figures: {}; --json gives each with its source\n",
         statuses(machine)
     )
+}
+
+/// The drives, or the bays, by the VMD that they are behind.
+fn domains(machine: &Machine) -> String {
+    let domains = machine.vmd_domains();
+    if domains.is_empty() {
+        return String::new();
+    }
+    let mut text = "  behind VMD, in PCI domains of their own: the firmware's list of devices and software without a driver for \
+                    VMD lack these\n"
+        .to_owned();
+    for domain in domains {
+        let number = domain
+            .pci_domain
+            .map_or_else(String::new, |number| format!(" (PCI domain {number})"));
+        let inside = match domain.drives.as_slice() {
+            [] => words::count(domain.bays.len(), "bay"),
+            drives => words::and(drives),
+        };
+        let _ = writeln!(text, "    {}{number}: {inside}", domain.vmd);
+    }
+    text
+}
+
+/// The slots of which it is known how they are split among several drives.
+fn slots(machine: &Machine) -> String {
+    let mut text = String::new();
+    for slot in &machine.slots {
+        let split = match slot.split {
+            None => continue,
+            Some(Split::ByItself) => "is split by itself",
+            Some(Split::BySetting) => "is split by a setting of the firmware",
+            Some(Split::No) => "is not split: it takes one drive without a switch",
+        };
+        let here = match slot.node {
+            Some(_) => "",
+            None => "; no drives are in it here",
+        };
+        let _ = writeln!(text, "  slot \"{}\" {split}{here}", slot.name);
+    }
+    text
 }
 
 /// What is connected to `parent`, and all that is behind it.

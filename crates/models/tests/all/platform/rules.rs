@@ -182,6 +182,10 @@ fn drives_and_slots_of_a_file_are_where_they_can_be() {
     let slot = |drive: &str| models::platform::Slot {
         name: "PCIE_1".to_string(),
         lanes: 16,
+        card: None,
+        split: None,
+        source: None,
+        node: None,
         drives: vec![drive.to_string()],
     };
     let said = |drives: Vec<models::platform::Installed>, slots| {
