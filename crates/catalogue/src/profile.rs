@@ -162,6 +162,8 @@ impl<'a> Derived<'a> {
             schema: SCHEMA,
             family: self.entry.family.name.clone(),
             title: self.entry.family.name.clone(),
+            maker: Some(self.entry.family.maker.clone()),
+            purpose: Some(self.entry.family.purpose),
             latency: Latency {
                 read_us: self.rating_or(Rating::ReadUs, Prior::ReadUs),
                 write_us: self.rating_or(Rating::WriteUs, Prior::WriteUs),

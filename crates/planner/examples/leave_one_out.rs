@@ -61,6 +61,7 @@ fn question(drive: &str, levels: Vec<Level>, count: u32, from_sheet: bool) -> Qu
         rebuild_rates_mb_s: Vec::new(),
         compare: None,
         sweep: None,
+        as_vroc: None,
         provenance: false,
     }
 }

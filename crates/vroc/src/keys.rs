@@ -60,103 +60,102 @@ pub fn answers(policy: &Policy, array: &Array) -> Vec<KeyAnswer> {
 
 fn answer(row: &Key, array: &Array) -> KeyAnswer {
     let of_drives = array.members.iter().map(|member| of_drive(row, member));
-    let all = std::iter::once(of_level(row, array.level)).chain(of_drives);
+    let of_level = of_level(row, array.level);
     // Of the answers that weigh most, the first.
-    let (verdict, because) = all
-        .reduce(|first, next| if next.0 > first.0 { next } else { first })
-        .expect("the level has an answer");
+    let heavier = |first: Said, next: Said| if next.0 > first.0 { next } else { first };
+    let (verdict, because) = match of_drives.reduce(heavier) {
+        Some((Verdict::Accepts, drives)) if of_level.0 == Verdict::Accepts => {
+            (Verdict::Accepts, format!("{}, and {drives}", of_level.1))
+        }
+        Some(of_drives) => heavier(of_level, of_drives),
+        None => of_level,
+    };
     KeyAnswer {
         key: row.key.clone(),
         days: row.days,
         tool: row.tool.clone(),
         verdict,
-        because,
+        because: format!("it {because}"),
         publication: row.publication.clone(),
         r#where: row.r#where.clone(),
         note: row.note.clone(),
     }
 }
 
-fn of_level(row: &Key, level: u8) -> (Verdict, String) {
+/// A verdict, and why: words that follow "it".
+type Said = (Verdict, String);
+
+fn of_level(row: &Key, level: u8) -> Said {
     let Some(levels) = &row.levels else {
-        return (Verdict::NotSaid, "it does not say which levels".to_owned());
+        return (Verdict::NotSaid, "does not say which levels".to_owned());
     };
     let words: Vec<String> = levels.iter().map(u8::to_string).collect();
     match levels.as_slice() {
-        [] => (Verdict::Refuses, "it has no level".to_owned()),
-        _ if levels.contains(&level) => {
-            let because = format!("it has levels {}", words::and(&words));
-            (Verdict::Accepts, because)
-        }
-        [only] => (Verdict::Refuses, format!("it has level {only} only")),
+        [] => (Verdict::Refuses, "has no level".to_owned()),
+        [only] if *only == level => (Verdict::Accepts, format!("has level {only}")),
+        [only] => (Verdict::Refuses, format!("has level {only} only")),
+        _ if levels.contains(&level) => (
+            Verdict::Accepts,
+            format!("has levels {}", words::and(&words)),
+        ),
         _ => {
-            let because = format!("it has levels {} only", words::and(&words));
+            let because = format!("has levels {} only", words::and(&words));
             (Verdict::Refuses, because)
         }
     }
 }
 
-fn of_drive(row: &Key, member: &Member) -> (Verdict, String) {
+fn of_drive(row: &Key, member: &Member) -> Said {
     let called = |words: &[String]| {
         let title = member.title.as_deref().unwrap_or_default();
         words.iter().any(|word| title.contains(word.as_str()))
     };
     let title = member.title.as_deref().unwrap_or(&member.name);
     if called(&row.refuses) {
-        return (
-            Verdict::Refuses,
-            format!("it was seen to refuse the {title}"),
-        );
+        return (Verdict::Refuses, format!("was seen to refuse the {title}"));
     }
     if called(&row.takes) {
-        return (Verdict::Accepts, format!("it was seen to take the {title}"));
+        return (Verdict::Accepts, format!("was seen to take the {title}"));
     }
     match row.drives {
-        None => (Verdict::NotSaid, "it does not say which drives".to_owned()),
-        Some(Drives::Any) => (
-            Verdict::Accepts,
-            "it takes drives of every maker".to_owned(),
-        ),
-        Some(Drives::None) => (Verdict::Refuses, "it takes no drive".to_owned()),
+        None => (Verdict::NotSaid, "does not say which drives".to_owned()),
+        Some(Drives::Any) => (Verdict::Accepts, "takes drives of every maker".to_owned()),
+        Some(Drives::None) => (Verdict::Refuses, "takes no drive".to_owned()),
         Some(Drives::OfMaker) => of_maker(row, member, title),
     }
 }
 
 /// The answer of a row that takes drives of some makers.
-fn of_maker(row: &Key, member: &Member, title: &str) -> (Verdict, String) {
+fn of_maker(row: &Key, member: &Member, title: &str) -> Said {
     let makers = words::and(&row.makers);
     let Some(maker) = &member.maker else {
         let because =
-            format!("it takes drives of {makers}, and the maker of {title} is not known here");
+            format!("takes drives of {makers}, and the maker of {title} is not known here");
         return (Verdict::NotSaid, because);
     };
     if !row.makers.contains(maker) {
-        return (
-            Verdict::Refuses,
-            format!("it takes drives of {makers}, not the {title}"),
-        );
+        let because = format!("takes drives of {makers}, and the {title} is none");
+        return (Verdict::Refuses, because);
     }
-    let is_for = |purpose| row.purposes.is_empty() || row.purposes.contains(&purpose);
-    match (member.purpose, &row.professional) {
-        (Some(purpose), _) if is_for(purpose) => (
-            Verdict::Accepts,
-            format!("it takes drives of {makers} like the {title}"),
+    let purposes: Vec<&str> = row.purposes.iter().map(|purpose| purpose.word()).collect();
+    let kind = match purposes.as_slice() {
+        [] => format!("drives of {makers}"),
+        some => format!("{} drives of {makers}", words::and(some)),
+    };
+    let Some(purpose) = member.purpose else {
+        let because = format!("takes {kind}, and what the {title} is made for is not known here");
+        return (Verdict::NotSaid, because);
+    };
+    let is_meant = row.purposes.is_empty() || row.purposes.contains(&purpose);
+    match &row.professional {
+        _ if is_meant => (Verdict::Accepts, format!("takes {kind}")),
+        Some(professional) => (
+            Verdict::NotSaid,
+            format!("takes {kind} {professional}, and the {title} is for {purpose} use"),
         ),
-        (Some(_), None) => (
-            Verdict::Refuses,
-            format!("it does not take drives like the {title}"),
-        ),
-        (Some(_), Some(professional)) => {
-            let words: Vec<&str> = row.purposes.iter().map(|purpose| purpose.word()).collect();
-            let because = format!(
-                "it takes {} drives of {makers} {professional}",
-                words::and(&words)
-            );
-            (Verdict::NotSaid, because)
-        }
-        (None, _) => {
-            let because = format!("what the {title} is made for is not known here");
-            (Verdict::NotSaid, because)
+        None => {
+            let because = format!("takes {kind}, and the {title} is for {purpose} use");
+            (Verdict::Refuses, because)
         }
     }
 }

@@ -43,5 +43,6 @@ mod progress;
 pub mod serve;
 pub mod sim;
 pub mod upgrade;
+pub mod vroc;
 mod waiting;
 pub mod write_hole;

@@ -139,3 +139,79 @@ fn what_makes_no_sense_is_a_sentence() {
         assert!(said.err.contains(sentence) && said.out.is_empty(), "{said}");
     }
 }
+
+#[test]
+fn what_vroc_would_take_is_told_by_publication() {
+    let options =
+        "--drive p4510-2tb --count 8 --platform s2600wft-8170 --level 5 --op randread --as-vroc";
+    let said = plan(&format!("{options}=boot"));
+    assert!(said.status.success(), "{said}");
+    for part in [
+        "As Intel VROC: RAID 5 of 8 drives behind vmd-0 and vmd-1, to boot from\n",
+        "  none            refuses   it has no level ",
+        "  premium         accepts   it has levels 0, 1, 10 and 5, and takes drives of every maker ",
+        "  refused: firmware boots an array only if one VMD has all its drives; a switch behind that VMD may widen it to more than \
+         four; its drives are behind vmd-0 and vmd-1 (pcper)\n",
+        "anandtech: AnandTech, The Intel SSD DC P4510 SSD Review Part 1",
+        "No publication here is Intel's own table of keys.",
+    ] {
+        assert!(said.out.contains(part), "{part}\n{said}");
+    }
+    let said = plan(&format!("{options} --json"));
+    let report: Value = serde_json::from_str(&said.out).expect("it is JSON");
+    let answer = &report["vroc"][0];
+    assert_eq!(answer["setup"], "RAID 5");
+    assert_eq!(answer["purpose"], "data");
+    assert_eq!(answer["broken"], serde_json::json!([]));
+    let premium = |row: &&Value| row["key"] == "premium" && row["publication"] == "anandtech";
+    let keys = answer["keys"].as_array().expect("keys");
+    let row = keys.iter().find(premium).expect("it is there");
+    assert_eq!(row["verdict"], "accepts");
+    let single =
+        "--drive p4510-2tb --count 1 --platform s2600wft-8170 --level none --op randread --as-vroc";
+    let said = plan(single);
+    assert_eq!(said.status.code(), Some(1), "{said}");
+    assert!(said.err.contains("--as-vroc is about arrays"), "{said}");
+}
+
+#[test]
+fn a_slot_that_is_not_split_takes_one_drive() {
+    let shown = run(
+        Command::new(env!("CARGO_BIN_EXE_fullstripe")).args([
+            "platform",
+            "show",
+            "s2600wft-6154-x16",
+        ]),
+        60,
+    );
+    let manual = "slot \"x16 with an ASUS Hyper M.2 X16\" is split by a setting of the firmware; no drives are in it here";
+    assert!(shown.out.contains(manual), "{shown}");
+    let place = tempfile::tempdir().expect("a folder");
+    let file = place.path().join("box.toml");
+    let of_program = include_str!("../../../../profiles/platforms/s2600wft-6154-x16.toml");
+    let write = |split: &str| {
+        let text = of_program.replace("split = \"by-itself\"", &format!("split = \"{split}\""));
+        std::fs::write(&file, text).expect("it is written");
+    };
+    let options = |count: u32| {
+        let platform = file.display();
+        format!("--drive p4510-2tb --count {count} --level 0 --op randread --platform {platform}")
+    };
+    write("no");
+    let said = plan(&options(4));
+    assert_eq!(said.status.code(), Some(1), "{said}");
+    let sentence = "--count 4 is impossible: the slot \"x16 with a four-port retimer card\" of s2600wft-6154-x16 is not split, so \
+                    it takes one drive without a switch, and 4 would be in it";
+    assert!(said.err.contains(sentence), "{said}");
+    write("by-setting");
+    let said = plan(&options(4));
+    let note = "has to be split among its drives by a setting of the firmware";
+    assert!(said.status.success() && said.out.contains(note), "{said}");
+    write("sometimes");
+    let said = plan(&options(4));
+    assert!(
+        said.err
+            .contains("slot.split does not know \"sometimes\"; nearest: \"by-itself\""),
+        "{said}"
+    );
+}

@@ -163,6 +163,12 @@ pub struct Family {
     pub family: String,
     /// Full name, for people.
     pub title: String,
+    /// The maker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maker: Option<String>,
+    /// What such drives are made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<Purpose>,
     /// Idle latencies.
     pub latency: Latency,
     /// What the drive accepts.

@@ -9,10 +9,14 @@
 //! | O-11 | an Optane drive writes no faster than its medium, and a flush waits for nothing |
 //! | O-35 | the load of Aerospike's certification test at 1x, and its limits |
 //! | P-01.rule | no platform has a VMD of more than 16 lanes or four direct drives, a socket with more than three of them, or a drive in two |
+//! | A-70, P-33 | which keys, and which tools in the trial, take which levels and drives: data, each row of one publication |
+//! | A-71 | of every platform, drives behind a VMD are grouped by it |
+//! | A-72 | the slots of that board; four drives in one that is not split are refused, unless there is a switch |
+//! | P-02 | firmware boots from an array of one VMD only; arrays for data span VMDs |
 //!
-//! The other F rows are about keys, slots, boot arrays, formats and a drive's first hours. They are not checked: their
-//! verdict is `not-modelled`.
+//! The other F rows, of formats and of a drive's first hours, are not checked: their verdict is `not-modelled`.
 
+mod of_vroc;
 mod without_runs;
 
 use crate::predict::many::{Answered, Wanted};
@@ -74,7 +78,7 @@ pub(super) fn check((work, watch): (Work, &dyn Watch), mut answered: Answered) -
         "P-29",
         fresh_is_marked(of_points["fresh"], of_points["filled"]),
     );
-    for (id, broken) in without_runs::all() {
+    for (id, broken) in without_runs::all().into_iter().chain(of_vroc::all()) {
         checked.note(id, broken);
     }
     answered.extend(own.clone());

@@ -66,6 +66,8 @@ pub struct Question {
     pub compare: Option<PathBuf>,
     /// What a sweep varies.
     pub sweep: Option<Sweep>,
+    /// What the arrays are for, if the report is to say what Intel VROC would take.
+    pub as_vroc: Option<vroc::Purpose>,
     /// Whether the report lists the figures that it was computed from, with their sources.
     pub provenance: bool,
 }

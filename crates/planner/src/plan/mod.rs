@@ -3,8 +3,9 @@
 //! [`ask`] turns a question (with a file of loads and a plan to compare with) into configurations. [`crate::predict`]
 //! runs them in virtual time, the engine itself included. [`ideal`] adds the prediction of a plain calculator. `notes`
 //! says where a plan goes beyond what was ever measured, [`left_out`] what is impossible, and [`stripes`] where RAID 5
-//! reads before it writes. [`bands`] has the ranges of figures where a drive is known from its data sheet only. [`report`] is the whole plan, and [`sweep`] is for a range of values.
+//! reads before it writes. [`bands`] has the ranges of figures where a drive is known from its data sheet only. [`as_vroc`] has what Intel VROC would take of it. [`report`] is the whole plan, and [`sweep`] is for a range of values.
 
+pub mod as_vroc;
 pub mod ask;
 pub mod bands;
 pub mod ideal;
@@ -70,6 +71,9 @@ pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<Planne
     }
     let mut report = PlannedReport::new(&cases, &answered, &predictor.library, took_s);
     report.left_out = left_out;
+    if let Some(purpose) = question.as_vroc {
+        report.vroc = as_vroc::answers(&cases, &predictor.library, purpose)?;
+    }
     if question.provenance {
         report.provenance = provenance(&cases, &predictor.library);
     }

@@ -1,5 +1,6 @@
 //! A plan for programs: every point with its configuration, its figures, its limits and the ideal.
 
+use super::as_vroc::OfSetup;
 use super::ask::Case;
 use super::bands::{Drawn, band};
 use super::ideal::{Ideal, ideal};
@@ -11,6 +12,7 @@ use crate::predict::library::Library;
 use crate::predict::limits::Limits;
 use crate::predict::many::Answered;
 use crate::provenance::Known;
+use crate::slots::settings;
 use lab::schema::SCHEMA;
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
@@ -31,6 +33,9 @@ pub struct PlannedReport {
     /// What is not among the points, and why: levels or points of a sweep that are impossible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
+    /// What Intel VROC would take of the arrays, if asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vroc: Vec<OfSetup>,
     /// The figures that the plan was computed from, with their sources, if asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Known>,
@@ -127,6 +132,7 @@ impl PlanPoint {
             reads_before_writes: None,
             notes: measured.extrapolations(configuration, is_drawn),
         };
+        point.notes.extend(settings(&configuration.setup, library));
         let drawn = Drawn::of(configuration, library, answered);
         match answered.get(configuration) {
             Some(Ok(answer)) if drawn.is_ok() => {
@@ -203,6 +209,7 @@ impl PlannedReport {
             program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
             points: points.collect(),
             left_out: Vec::new(),
+            vroc: Vec::new(),
             provenance: Vec::new(),
             simulator: Simulator {
                 commands,

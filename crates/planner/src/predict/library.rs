@@ -1,6 +1,7 @@
 //! What a configuration may name: drives, platforms and hosts that come with the program, and drives and platforms from
 //! the user's files.
 
+use super::make::{Make, Makes};
 use super::point::STACKS;
 use crate::provenance::{Known, of_draws, of_drive, of_engine, of_file};
 use catalogue::Entry;
@@ -164,18 +165,21 @@ pub struct Library {
     pub(super) md: MdFile,
     /// RAID drivers of Windows, by the name of their stack.
     pub(super) raid_drivers: BTreeMap<String, DriverFile>,
+    /// Who makes the drives of `profiles`.
+    makes: Makes,
     /// The figures of drives, platforms and hosts, by what they are figures of.
     known: BTreeMap<String, Vec<Known>>,
 }
 
 impl Default for Library {
     fn default() -> Library {
-        let mut known = BTreeMap::new();
+        let (mut known, mut makes) = (BTreeMap::new(), Makes::new());
         let profiles = library::all().into_iter();
         for (file, text) in library::FAMILIES {
             let family: Family = read(file, text).expect("a test reads every profile");
             for Member { id, .. } in &family.members {
                 keep(&mut known, of_drive(id, &family, id));
+                makes.insert(id.clone(), Make::of(&family));
             }
         }
         let platforms: BTreeMap<String, Graph> = machines()
@@ -219,6 +223,7 @@ impl Default for Library {
             ublk,
             md,
             raid_drivers: raid_drivers.into(),
+            makes,
             known,
         }
     }
@@ -285,6 +290,7 @@ impl Library {
         let profile = library::in_file(reference, text)?;
         let family: Family = read(reference, text)?;
         keep(&mut self.known, of_drive(reference, &family, &profile.id));
+        self.makes.insert(reference.to_owned(), Make::of(&family));
         self.profiles.insert(reference.to_owned(), profile);
         Ok(())
     }
@@ -306,6 +312,7 @@ impl Library {
         keep(&mut self.known, of_draws(name, &usual, &drawn, id));
         self.drawn
             .insert(name.to_owned(), drawn.iter().map(profile).collect());
+        self.makes.insert(name.to_owned(), Make::of(&usual));
         self.profiles.insert(name.to_owned(), profile(&usual));
         Ok(())
     }
@@ -416,6 +423,18 @@ impl Library {
         let name = drive.text();
         let profile = self.profiles.get(name).or_else(|| self.draw(name));
         profile.ok_or_else(|| NotModelled {
+            reason: format!("there is no profile of the drive \"{name}\""),
+        })
+    }
+
+    /// Who makes a drive, and what for.
+    ///
+    /// # Errors
+    ///
+    /// If the library has no profile of it.
+    pub fn make(&self, drive: &Reference) -> Result<&Make, NotModelled> {
+        let name = drive.text();
+        self.makes.get(name).ok_or_else(|| NotModelled {
             reason: format!("there is no profile of the drive \"{name}\""),
         })
     }

@@ -24,6 +24,7 @@ pub mod fingerprint;
 pub mod fitted;
 pub mod library;
 pub mod limits;
+pub mod make;
 pub mod many;
 pub mod mechanisms;
 pub mod point;

@@ -1,11 +1,13 @@
 //! `create`: a new volume, in a new container or beside the volumes of an existing one ([`container::create`]).
 
+mod as_vroc;
 mod name;
 mod summary;
 
 use super::bar::Bar;
 use super::write_hole::WriteHole;
 use crate::commands::arguments::{check_chunk, parse_level, parse_size};
+use crate::commands::vroc;
 use crate::commands::waiting;
 use crate::terminal::print::{print_json, print_text};
 use anyhow::{Result, anyhow, bail};
@@ -60,6 +62,10 @@ pub struct CreateArgs {
     /// Folder for the backup of what is overwritten.
     #[arg(long, value_name = "FOLDER")]
     backup: Option<PathBuf>,
+    /// Refuse an array that Intel VROC would refuse, and say which keys it would want; =boot if its firmware is to boot from
+    /// the array.
+    #[arg(long, value_name = "PURPOSE", num_args = 0..=1, require_equals = true, default_missing_value = "data", value_parser = vroc::purpose, conflicts_with = "wide")]
+    as_vroc: Option<::vroc::Purpose>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -97,6 +103,10 @@ fn create(args: &CreateArgs) -> Result<ExitCode> {
         .map_err(anyhow::Error::msg)?;
     let drives = for_change(&args.drives)?;
     waiting::refuse(&drives)?;
+    let answer = match args.as_vroc {
+        Some(purpose) => Some(as_vroc::answer(&wanted, &drives, purpose)?),
+        None => None,
+    };
     // The bar shows no rate: zeroing transfers no data, so bytes per second would not be the drive's speed.
     let bar = OnceLock::new();
     let watch = |more_bytes, all_bytes| {
@@ -105,7 +115,7 @@ fn create(args: &CreateArgs) -> Result<ExitCode> {
     };
     let created = container::create::create(&wanted, &drives, &watch)?;
     drop(bar);
-    let summary = summary::of(&created, &drives, &args.drives);
+    let summary = summary::of(&created, &drives, &args.drives, answer);
     if args.json {
         print_json(&summary)?;
     } else {

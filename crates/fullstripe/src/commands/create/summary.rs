@@ -2,6 +2,7 @@
 
 use super::super::describe::chunk_bytes;
 use crate::commands::describe::level_number;
+use crate::commands::vroc::in_one_sentence;
 use container::create::Created;
 use container::probe::Probed;
 use metadata::imsm::SECTOR_BYTES;
@@ -10,6 +11,7 @@ use metadata::imsm::{Uuid, Volume};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use vroc::Answer;
 use words::{count, size};
 
 /// The result of `create`.
@@ -31,6 +33,9 @@ pub struct Summary {
     unsynced_because: Option<String>,
     /// Which firmware and programs can or cannot read the array.
     readability: Vec<String>,
+    /// What Intel VROC would say of it, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vroc: Option<Answer>,
     /// What was destroyed.
     destroyed: Vec<String>,
     /// Copy of what was overwritten.
@@ -41,8 +46,8 @@ pub struct Summary {
     next: String,
 }
 
-/// The summary of `created`; `specs` is how the user called the drives.
-pub fn of(created: &Created, drives: &[Probed], specs: &[String]) -> Summary {
+/// The summary of `created`; `specs` is how the user called the drives, and `vroc` what Intel VROC would say.
+pub fn of(created: &Created, drives: &[Probed], specs: &[String], vroc: Option<Answer>) -> Summary {
     let mpb = &created.mpb;
     let volume = &mpb.volumes[created.volume];
     Summary {
@@ -57,6 +62,7 @@ pub fn of(created: &Created, drives: &[Probed], specs: &[String]) -> Summary {
         in_sync: created.unsynced.is_none(),
         unsynced_because: created.unsynced.clone(),
         readability: readability(volume, mpb.volumes.len()),
+        vroc,
         destroyed: created.destroyed.clone(),
         backup: created.backup.clone(),
         notes: notes(drives),
@@ -151,6 +157,12 @@ pub fn text(summary: &Summary) -> String {
     }
     for sentence in &summary.readability {
         let _ = writeln!(text, "  {sentence}");
+    }
+    if let Some(answer) = &summary.vroc {
+        let _ = writeln!(text, "  as Intel VROC: {}", in_one_sentence(answer));
+        for rule in &answer.broken {
+            let _ = writeln!(text, "  as Intel VROC: {}; {}", rule.rule, rule.because);
+        }
     }
     for sentence in &summary.destroyed {
         let _ = writeln!(

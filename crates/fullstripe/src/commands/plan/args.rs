@@ -4,6 +4,7 @@ use super::here;
 use super::sweep::parse_sweep;
 use crate::commands::arguments::{parse_chunk, parse_level, parse_size};
 use crate::commands::progress::WorkArgs;
+use crate::commands::vroc::purpose;
 use clap::{Args, ValueEnum};
 use lab::schema::configuration::State;
 use lab::schema::setup::{self, Level};
@@ -94,6 +95,10 @@ pub struct PlanArgs {
     /// Vary one or two of count, chunk, qd, threads, engine-cores: count=1..24,chunk=16k..256k.
     #[arg(long, value_name = "KEY=A..B")]
     pub sweep: Option<String>,
+    /// Say also which keys Intel VROC would want for these arrays and which it would refuse; =boot if its firmware is to
+    /// boot from them.
+    #[arg(long, value_name = "PURPOSE", num_args = 0..=1, require_equals = true, default_missing_value = "data", value_parser = purpose, conflicts_with = "sweep")]
+    pub as_vroc: Option<vroc::Purpose>,
     /// List also every figure that the plan is computed from, with its source.
     #[arg(long)]
     pub provenance: bool,
@@ -136,6 +141,7 @@ impl PlanArgs {
             rebuild_rates_mb_s: self.rebuild_rate.clone(),
             compare: self.compare.clone(),
             sweep: self.sweep.as_deref().map(parse_sweep).transpose()?,
+            as_vroc: self.as_vroc,
             provenance: self.provenance,
         })
     }

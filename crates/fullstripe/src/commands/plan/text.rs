@@ -2,12 +2,15 @@
 
 use super::compare;
 use super::plot::COLUMNS;
+use crate::commands::vroc;
 use crate::terminal::fold::fold_within;
 use crate::terminal::rows::folded;
+use ::vroc::Purpose;
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::setup::{Export, Setup};
 use lab::statistics::interval::Interval;
 use lab::workload::Completion;
+use planner::plan::as_vroc::OfSetup;
 use planner::plan::bands::band;
 use planner::plan::report::{PlanPoint, PlannedReport};
 use planner::plan::sweep::Sweep;
@@ -40,6 +43,7 @@ pub fn text(report: &PlannedReport, columns: Option<usize>) -> String {
         text.push('\n');
     }
     text += &rebuilds(report, columns);
+    text += &as_vroc(report, columns);
     text += &compare::table_of(report, columns);
     text += &compare::plots(report, columns.unwrap_or(COLUMNS));
     text + &fold_within(&notes(report, None), columns, HANGING)
@@ -178,6 +182,33 @@ fn limits(point: &PlanPoint) -> String {
         }
         _ => limits.first.name.clone(),
     }
+}
+
+/// What Intel VROC would take of the arrays.
+fn as_vroc(report: &PlannedReport, columns: Option<usize>) -> String {
+    let mut text = String::new();
+    for OfSetup { setup, answer } in &report.vroc {
+        let purpose = match answer.purpose {
+            Purpose::Boot => "to boot from",
+            Purpose::Data => "for data",
+        };
+        let place = match answer.domains.as_slice() {
+            [] => "behind no VMD".to_owned(),
+            domains => format!("behind {}", words::and(domains)),
+        };
+        let drives = words::count(answer.drives, "drive");
+        let _ = writeln!(
+            text,
+            "As Intel VROC: {setup} of {drives} {place}, {purpose}"
+        );
+        text += &vroc::text(answer, columns);
+        text.push('\n');
+    }
+    if !report.vroc.is_empty() {
+        text += &vroc::sources(report.vroc.iter().map(|of| &of.answer), columns);
+        text.push('\n');
+    }
+    text
 }
 
 /// How a rebuild and the clients slow each other down.

@@ -421,3 +421,44 @@ fn nothing_to_assemble() {
         &[],
     );
 }
+
+#[test]
+fn what_vroc_would_refuse_is_refused_as_vroc() {
+    let rig = Rig::with_drives(3);
+    let wanted = "Intel VROC would refuse this array: chunks are of 4 to 128 KiB (printed by every platform that was seen), and this \
+                  one has chunks of 256 KiB (mdadm 4.6";
+    rig.refused(
+        "create vol --level 0 --chunk 256k --as-vroc d0 d1 d2",
+        1,
+        wanted,
+        ALL,
+    );
+    for (options, wanted) in [
+        ("--as-vroc=disk", "must be data or boot"),
+        ("--as-vroc --wide", "cannot be used with"),
+    ] {
+        let outcome = rig.run(&format!("create vol --level 0 {options} d0 d1 d2"));
+        assert_eq!(outcome.code, 2, "{outcome:?}");
+        assert!(outcome.stderr.contains(wanted), "{outcome:?}");
+    }
+    let made = rig.json("create vol --level 5 --as-vroc=boot d0 d1 d2", 0);
+    let broken = &made["vroc"]["broken"][0];
+    assert_eq!(broken["is_certain"], false, "{made}");
+    let because = broken["because"].as_str().expect("a sentence");
+    assert!(
+        because.starts_with("it cannot be seen where ") && because.ends_with("d0 is connected"),
+        "{made}"
+    );
+    let keys = made["vroc"]["keys"].as_array().expect("keys");
+    let row = |key: &str| {
+        let mut rows = keys.iter();
+        rows.find(|row| row["key"] == key && row["publication"] == "anandtech")
+            .expect(key)["verdict"]
+            .clone()
+    };
+    assert_eq!(
+        (row("premium"), row("standard")),
+        ("accepts".into(), "refuses".into())
+    );
+    assert_eq!(row("intel-ssd-only"), "not-said");
+}

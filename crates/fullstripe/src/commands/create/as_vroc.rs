@@ -1,0 +1,45 @@
+//! `create --as-vroc`: refuses an array that Intel VROC would refuse, before anything is written.
+
+use crate::commands::describe::level_number;
+use crate::commands::vroc::members::members;
+use anyhow::{Result, bail};
+use container::create::NewVolume;
+use container::probe::Probed;
+use machine::files::Files;
+use metadata::imsm::SECTOR_BYTES;
+use metadata::imsm::geometry::Level;
+use std::path::Path;
+use vroc::{Answer, Array, Policy, Purpose};
+
+/// What publications say of the volume that is to be created on `drives`.
+///
+/// # Errors
+/// One of them says that Intel VROC refuses such an array.
+pub fn answer(wanted: &NewVolume, drives: &[Probed], purpose: Purpose) -> Result<Answer> {
+    let paths: Vec<Option<&Path>> = drives.iter().map(Probed::path).collect();
+    let array = Array {
+        level: level_number(wanted.spec.level),
+        chunk_kib: (wanted.spec.level != Level::Raid1)
+            .then_some(wanted.spec.strip_sectors * SECTOR_BYTES as u32 / 1024),
+        volumes: 1 + volumes_there(drives),
+        purpose,
+        members: members(&Files::below("/"), &paths),
+    };
+    let answer = Answer::of(&Policy::built_in(), &array);
+    if let Some(rule) = answer.refused() {
+        let publication = &answer.publications[&rule.publication];
+        bail!(
+            "Intel VROC would refuse this array: {}, and {} ({publication}); change that, or leave out --as-vroc",
+            rule.rule,
+            rule.because
+        );
+    }
+    Ok(answer)
+}
+
+/// The volumes that the drives have already.
+fn volumes_there(drives: &[Probed]) -> usize {
+    let found = drives.iter().filter_map(|drive| drive.found.as_ref().ok());
+    let volumes = found.flatten().map(|found| found.mpb.volumes.len());
+    volumes.max().unwrap_or(0)
+}
