@@ -16,7 +16,7 @@ mod tests;
 mod tree;
 pub mod written;
 
-use crate::predict::library::machines;
+use crate::predict::built_in::machines;
 use anyhow::{Result, bail, ensure};
 use machine::seen::Seen;
 use machine::tree::Drive;

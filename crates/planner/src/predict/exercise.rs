@@ -5,7 +5,8 @@
 //! The bytes are either the text itself, or changes to a valid file, which get past the parser more often. Each change
 //! takes four bytes: two for the place, one for the kind of change, one for the new byte.
 
-use super::library::{HOSTS, Library, PLATFORMS};
+use super::built_in::{HOSTS, PLATFORMS};
+use super::library::Library;
 use lab::schema::configuration::read_configurations;
 use lab::schema::document::read;
 use lab::schema::suite::Suite;

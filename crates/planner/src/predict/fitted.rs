@@ -7,7 +7,7 @@
 
 pub mod md;
 
-use super::library::{HOSTS, MD_2018, PLATFORMS, RAID_DRIVERS};
+use super::built_in::{HOSTS, MD_2018, PLATFORMS, RAID_DRIVERS};
 use lab::claims::book::{Book, Questions};
 use lab::schema::document::{Refusal, read};
 use lab::schema::setup::Setup;

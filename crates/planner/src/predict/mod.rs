@@ -19,6 +19,7 @@
 //! use the same seeds, so that ratios can be taken run by run.
 
 mod act;
+pub mod built_in;
 pub mod exercise;
 pub mod fingerprint;
 pub mod fitted;

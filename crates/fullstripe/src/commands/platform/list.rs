@@ -7,7 +7,7 @@ use crate::terminal::table::{Give, table};
 use anyhow::Result;
 use clap::Args;
 use models::platform::Machine;
-use planner::predict::library::machines;
+use planner::predict::built_in::machines;
 
 /// Arguments of `platform list`.
 #[derive(Args, Debug)]

@@ -11,7 +11,7 @@ use models::library::is_file;
 use models::nearest::nearest;
 use models::platform::domain::Domain;
 use models::platform::{Machine, Node};
-use planner::predict::library::machines;
+use planner::predict::built_in::machines;
 use serde::Serialize;
 use std::process::ExitCode;
 

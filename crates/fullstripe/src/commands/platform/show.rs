@@ -198,7 +198,7 @@ fn statuses(machine: &Machine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use planner::predict::library::machines;
+    use planner::predict::built_in::machines;
 
     #[test]
     fn every_bay_is_in_the_tree() {

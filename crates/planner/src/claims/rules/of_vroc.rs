@@ -1,6 +1,6 @@
 //! F rows about Intel VROC: keys and the trial, which arrays firmware boots from, drives behind VMD, and slots.
 
-use crate::predict::library::machines;
+use crate::predict::built_in::machines;
 use crate::slots::unsplit;
 use catalogue::Catalogue;
 use models::platform::{Kind, Machine, Split};

@@ -1,6 +1,6 @@
 //! F rows that no run of a point shows: about one drive's commands, the shape of platforms, and a load.
 
-use crate::predict::library::machines;
+use crate::predict::built_in::machines;
 use lab::workload::Kind;
 use lab::workload::act::LIMITS;
 use lab::workload::generator::Generator;
