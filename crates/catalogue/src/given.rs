@@ -65,6 +65,7 @@ impl Given {
             lanes: link(self.lanes, |family| &family.lanes),
             sources: Vec::new(),
             drives: vec![Drive {
+                aliases: Vec::new(),
                 id: id_of(&self.name),
                 models: Vec::new(),
                 ratings,

@@ -99,10 +99,10 @@ impl Catalogue {
         for (file, text) in files {
             let family: Family = read(file, text)?;
             check::family(file, &family)?;
-            for drive in &family.drives {
-                if let Some(first) = places.insert(drive.id.clone(), file) {
-                    let rule = format!("is the id of a drive of {first} too");
-                    return Err(Refusal::new(file, format!("\"{}\"", drive.id), rule));
+            for name in family.drives.iter().flat_map(Drive::names) {
+                if let Some(first) = places.insert(name.to_owned(), file) {
+                    let rule = format!("is the name of a drive of {first} too");
+                    return Err(Refusal::new(file, format!("\"{name}\""), rule));
                 }
             }
             families.push(family);
@@ -127,12 +127,13 @@ impl Catalogue {
         })
     }
 
-    /// The drive with this id.
+    /// The drive with this id, or with this alias.
     ///
     /// # Errors
     /// If there is none; the sentence names the nearest ids.
     pub fn with_id(&self, id: &str) -> Result<Entry<'_>, Refusal> {
-        let found = self.entries().find(|entry| entry.drive.id == id);
+        let is_named = |entry: &Entry| entry.drive.names().any(|name| name == id);
+        let found = self.entries().find(is_named);
         found.ok_or_else(|| {
             let offered = nearest(id, self.entries().map(|entry| entry.drive.id.as_str()));
             let rule = format!("is no drive of the catalogue; nearest: {offered}");

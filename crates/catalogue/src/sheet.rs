@@ -186,6 +186,9 @@ pub enum Rating {
 pub struct Drive {
     /// The name by which commands know it: lower case, with its capacity.
     pub id: String,
+    /// Other names for it: of its profile, or in publications.
+    #[serde(default)]
+    pub aliases: Vec<String>,
     /// What drives of this kind call themselves (Identify Controller, model number), or the part of it that no other has; several
     /// if there are several forms. Empty if it is not known for certain.
     #[serde(default)]
@@ -195,6 +198,13 @@ pub struct Drive {
 }
 
 impl Drive {
+    /// All names that commands know it by; the first is its id.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.id)
+            .chain(&self.aliases)
+            .map(String::as_str)
+    }
+
     /// Its capacity in 10⁹ bytes.
     ///
     /// # Panics

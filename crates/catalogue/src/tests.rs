@@ -158,11 +158,11 @@ fn a_sheet_that_contradicts_itself_names_both_figures() {
 }
 
 #[test]
-fn two_drives_have_two_ids() {
+fn two_drives_have_two_names() {
     let twice = Catalogue::read(&[("e1.toml", EXAMPLE), ("e2.toml", EXAMPLE)]);
     assert_eq!(
         twice.unwrap_err().to_string(),
-        "e2.toml: \"example-e1-4tb\" is the id of a drive of e1.toml too"
+        "e2.toml: \"example-e1-4tb\" is the name of a drive of e1.toml too"
     );
 }
 

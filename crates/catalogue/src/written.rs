@@ -62,9 +62,11 @@ fn source_text(source: &Source) -> String {
 
 fn drive_text(drive: &Drive) -> String {
     let mut text = format!("\n[[drive]]\nid = {}\n", quoted(&drive.id));
-    if !drive.models.is_empty() {
-        let models: Vec<String> = drive.models.iter().map(|model| quoted(model)).collect();
-        let _ = writeln!(text, "models = [{}]", models.join(", "));
+    for (key, names) in [("aliases", &drive.aliases), ("models", &drive.models)] {
+        if !names.is_empty() {
+            let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+            let _ = writeln!(text, "{key} = [{}]", names.join(", "));
+        }
     }
     text += "\n[drive.ratings]\n";
     for (rating, said) in &drive.ratings {

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 /// The families that come with the program: file and text.
-pub const FAMILIES: [(&str, &str); 8] = [
+pub const FAMILIES: [(&str, &str); 9] = [
     (
         "profiles/drives/p4510.toml",
         include_str!("../../../profiles/drives/p4510.toml"),
@@ -34,6 +34,10 @@ pub const FAMILIES: [(&str, &str); 8] = [
     (
         "profiles/drives/p3608.toml",
         include_str!("../../../profiles/drives/p3608.toml"),
+    ),
+    (
+        "profiles/drives/p3608-whole.toml",
+        include_str!("../../../profiles/drives/p3608-whole.toml"),
     ),
     (
         "profiles/drives/9100max.toml",

@@ -9,7 +9,8 @@ use models::library::path_and_id;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Adds a drive if it is named by file, or by an id of the catalogue without a profile; the path is relative to `folder`.
+/// Adds a drive if it is named by file, or by another name than that of its profile: by a name of the catalogue. The path is
+/// relative to `folder`.
 ///
 /// # Errors
 /// If the file cannot be read, describes no such drive, or lacks figures that a plan needs.
@@ -17,6 +18,7 @@ pub fn add_drive(library: &mut Library, folder: &Path, drive: &Reference) -> Res
     let reference = match drive {
         Reference::File(reference) => reference,
         Reference::Id(id) if library.drives().any(|known| known == id) => return Ok(()),
+        Reference::Id(id) if add_alias(library, id) => return Ok(()),
         Reference::Id(id) => return add_from_catalogue(library, id),
     };
     let path = folder.join(path_and_id(reference).0);
@@ -24,6 +26,20 @@ pub fn add_drive(library: &mut Library, folder: &Path, drive: &Reference) -> Res
     let text = text.with_context(|| format!("cannot read the drive {}", path.display()))?;
     library.add_file(reference, &text)?;
     Ok(())
+}
+
+/// Adds a name of the catalogue for a drive that has a profile by another name. Returns whether there is such a drive.
+fn add_alias(library: &mut Library, id: &str) -> bool {
+    let catalogue = Catalogue::built_in();
+    let Ok(entry) = catalogue.with_id(id) else {
+        return false;
+    };
+    let known: Vec<&str> = library.drives().collect();
+    let Some(name) = entry.drive.names().find(|name| known.contains(name)) else {
+        return false;
+    };
+    library.add_name(id, name);
+    true
 }
 
 /// Adds a drive of the catalogue by its data sheet, in place of a profile; nothing if the catalogue does not have it.
@@ -82,4 +98,42 @@ pub fn add_files(
         add_platform(library, folder, platform)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::schema::catalogue::Catalogue as Ids;
+
+    fn with(id: &str) -> Library {
+        let mut library = Library::default();
+        let added = add_drive(&mut library, Path::new(""), &Reference::Id(id.to_owned()));
+        added.unwrap_or_else(|error| panic!("{id}: {error}"));
+        library
+    }
+
+    #[test]
+    fn every_drive_that_claims_name_can_be_planned() {
+        for id in Ids::of_claims().drives {
+            let library = with(&id);
+            let profile = library.profile(&Reference::Id(id.clone()));
+            assert!(profile.is_ok(), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_drive_with_a_profile_by_another_name_has_that_profile() {
+        let (other, own) = ("intel-p4800x-750gb", "p4800x-750gb");
+        let library = with(other);
+        let [other, own] = [other, own].map(|id| Reference::Id(id.to_owned()));
+        let [of_other, of_own] = [&other, &own].map(|id| library.profile(id).ok().cloned());
+        assert!(of_own.is_some());
+        assert_eq!(of_other, of_own);
+        assert_eq!(library.make(&other).ok(), library.make(&own).ok());
+        assert!(library.draws(&other).is_empty());
+        // Only the sheet is known of a drive of the same family.
+        let sister = Reference::Id("samsung-960-pro-1tb".to_owned());
+        let library = with(sister.text());
+        assert!(!library.draws(&sister).is_empty());
+    }
 }

@@ -21,6 +21,15 @@ use models::raid_driver::DriverFile;
 use models::tables::FigureError;
 use std::collections::BTreeMap;
 
+/// The names of the drives in the catalogue whose sheets a plan can be made from.
+fn planned_from_sheets() -> Vec<String> {
+    let catalogue = catalogue::Catalogue::built_in();
+    let drives = catalogue.entries().map(|entry| entry.drive);
+    let complete = drives.filter(|drive| catalogue::profile::missing(drive).is_empty());
+    let names = complete.flat_map(|drive| drive.names().map(str::to_owned).collect::<Vec<_>>());
+    names.collect()
+}
+
 /// Keeps figures by what they are figures of.
 fn keep(known: &mut BTreeMap<String, Vec<Known>>, figures: Vec<Known>) {
     if let Some(first) = figures.first() {
@@ -137,8 +146,11 @@ impl Library {
             .keys()
             .for_each(|id| add(&mut catalogue.platforms, id));
         hosts.keys().for_each(|id| add(&mut catalogue.hosts, id));
+        let sheets = planned_from_sheets();
+        sheets.iter().for_each(|id| add(&mut catalogue.drives, id));
         let is_modelled = |id: &&String| {
             profiles.contains_key(*id)
+                || sheets.contains(id)
                 || platforms.contains_key(*id)
                 || hosts.contains_key(*id)
                 || STACKS.contains(&id.as_str())
@@ -200,6 +212,31 @@ impl Library {
         self.makes.insert(name.to_owned(), Make::of(&usual));
         self.profiles.insert(name.to_owned(), profile(&usual));
         Ok(())
+    }
+
+    /// Adds another name for a drive that the library has.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such drive.
+    pub fn add_name(&mut self, name: &str, known: &str) {
+        let profile = self
+            .profiles
+            .get(known)
+            .expect("the drive is in the library");
+        self.profiles.insert(name.to_owned(), profile.clone());
+        let make = self.makes.get(known).expect("each profile has a make");
+        self.makes.insert(name.to_owned(), make.clone());
+        let of = format!("drive {name}");
+        let figures = self.known.get(&format!("drive {known}"));
+        let figures = figures.into_iter().flatten().cloned();
+        let renamed: Vec<Known> = figures
+            .map(|figure| Known {
+                of: of.clone(),
+                ..figure
+            })
+            .collect();
+        keep(&mut self.known, renamed);
     }
 
     /// The drives that may be meant by one that is known from a data sheet only, by the names of their profiles; empty for others.

@@ -81,7 +81,8 @@ impl<'a> DriveReport<'a> {
 
 /// Whether `plan --drive` has a profile of a drive.
 pub fn has_profile(entry: Entry) -> bool {
-    models::library::with_id(&entry.drive.id).is_ok()
+    let mut names = entry.drive.names();
+    names.any(|name| models::library::with_id(name).is_ok())
 }
 
 fn said<'a>(entry: Entry<'a>, figure: &'a Figure) -> Said<'a> {

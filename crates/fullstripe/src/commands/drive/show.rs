@@ -47,6 +47,9 @@ fn text(entry: Entry, columns: Option<usize>) -> String {
         report::link(entry),
         family.purpose
     );
+    if !drive.aliases.is_empty() {
+        let _ = writeln!(text, "  also known as {}", words::and(&drive.aliases));
+    }
     let mut rows = vec![["FIGURE", "VALUE", "SOURCE"].map(str::to_owned).to_vec()];
     for (rating, figure) in &drive.ratings {
         rows.extend(lines(*rating, figure));
