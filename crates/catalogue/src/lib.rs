@@ -8,8 +8,8 @@
 //! [`check`] refuses a family that contradicts itself, [`Catalogue`] finds drives, and [`filter`] chooses among them.
 //!
 //! How a drive behaves beyond its sheet is known of those that have a profile in [`models::library`]. For the others, [`prior`] has
-//! what is usual of such drives, [`draw`] draws from it, and [`profile`] makes a profile of a sheet and a draw. A drive that is
-//! not in the catalogue is [`given`] by a user and [`written`] as a file of the same form.
+//! what is usual of such drives, [`draw`] draws from it, and [`profile`] makes a profile of a sheet and a draw. How often drives fail,
+//! which no model of their speed needs, is in [`reliability`]. A drive that is not in the catalogue is [`given`] by a user and [`written`] as a file of the same form.
 
 pub mod check;
 pub mod draw;
@@ -17,6 +17,7 @@ pub mod filter;
 pub mod given;
 pub mod prior;
 pub mod profile;
+pub mod reliability;
 pub mod sheet;
 pub mod written;
 

@@ -51,6 +51,9 @@ words_of! {
         ActiveW => "active_w",
         EnduranceDwpd => "endurance_dwpd",
         WornWriteMbS => "worn_write_mb_s",
+        WarrantyYears => "warranty_years",
+        UnreadablePerBit => "unreadable_per_bit",
+        AnnualFailurePercent => "annual_failure_percent",
     }
 }
 
@@ -113,6 +116,12 @@ pub enum Prior {
     EnduranceDwpd,
     /// The write rate past the rated endurance.
     WornWriteMbS,
+    /// How long the warranty lasts, for which the endurance is rated.
+    WarrantyYears,
+    /// Sectors that cannot be read, for each bit that is read (UBER, JESD218).
+    UnreadablePerBit,
+    /// Drives of a hundred that fail in a year.
+    AnnualFailurePercent,
 }
 
 /// Between what a figure usually lies.
@@ -193,6 +202,23 @@ impl Priors {
     pub fn range(&self, prior: Prior) -> &Range {
         &self.0[&prior]
     }
+}
+
+/// The range of a prior for a drive of which neither class, purpose nor generation is known.
+///
+/// # Panics
+/// If the prior has no such entry. Those of [`crate::reliability`] have one.
+#[must_use]
+pub fn of_unknown(prior: Prior) -> Range {
+    let is_for_all = |entry: &&Entry| {
+        entry.key == prior
+            && entry.class.is_none()
+            && entry.purpose.is_none()
+            && entry.generation.is_none()
+    };
+    let entry = USUAL.iter().find(is_for_all);
+    let entry = entry.unwrap_or_else(|| panic!("{}: {prior} has no entry for all drives", FILE.0));
+    entry.range()
 }
 
 /// Refuses priors that are no ranges; `file` is where they were found.

@@ -69,7 +69,7 @@ pub fn family(file: &str, entry: Entry, draw: Draw) -> Result<Family, Refusal> {
 }
 
 /// The makings of a profile.
-struct Derived<'a> {
+pub(crate) struct Derived<'a> {
     entry: Entry<'a>,
     priors: Priors,
     draw: Draw,
@@ -85,7 +85,7 @@ fn follows(value: f64, source: &str) -> Figure {
 }
 
 impl<'a> Derived<'a> {
-    fn of(entry: Entry<'a>, draw: Draw) -> Derived<'a> {
+    pub(crate) fn of(entry: Entry<'a>, draw: Draw) -> Derived<'a> {
         Derived {
             entry,
             priors: Priors::of(entry.family),
@@ -98,7 +98,7 @@ impl<'a> Derived<'a> {
         self.priors.range(prior).at(self.draw.share(prior.word()))
     }
 
-    fn prior(&self, prior: Prior) -> Figure {
+    pub(crate) fn prior(&self, prior: Prior) -> Figure {
         follows(self.drawn(prior), &self.priors.range(prior).source)
     }
 
@@ -152,7 +152,7 @@ impl<'a> Derived<'a> {
         figure.expect("a drive without it has been refused")
     }
 
-    fn rating_or(&self, rating: Rating, prior: Prior) -> Figure {
+    pub(crate) fn rating_or(&self, rating: Rating, prior: Prior) -> Figure {
         self.rating(rating).unwrap_or_else(|| self.prior(prior))
     }
 

@@ -4,6 +4,7 @@ use crate::prior::Range;
 use crate::sheet::{Drive, Family, Figure, Source};
 use models::document::quoted;
 use std::fmt::Write as _;
+use words::exact_number;
 
 /// The text of a file with this family.
 #[must_use]
@@ -103,6 +104,7 @@ fn range_text(range: &Range) -> String {
         high,
         source,
     } = range;
+    let [low, usual, high] = [low, usual, high].map(|value| exact_number(*value));
     format!(
         "{{ low = {low}, usual = {usual}, high = {high}, source = {} }}",
         quoted(source)

@@ -13,6 +13,16 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// A number with all its digits; below a millionth with an exponent, because nobody counts zeros.
+#[must_use]
+pub fn exact_number(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-6 {
+        format!("{value:e}")
+    } else {
+        value.to_string()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,5 +34,11 @@ mod tests {
             shown,
             ["0.00", "1.23", "12.3", "123", "12.3 k", "1.235 M", "2.50 G"]
         );
+    }
+
+    #[test]
+    fn tiny_numbers_have_an_exponent_and_no_digit_is_lost() {
+        let shown = [0.0, 1e-17, -2.5e-7, 0.00002, 0.44, 3200.0].map(exact_number);
+        assert_eq!(shown, ["0", "1e-17", "-2.5e-7", "0.00002", "0.44", "3200"]);
     }
 }

@@ -8,7 +8,7 @@ mod sentences;
 mod sizes;
 mod times;
 
-pub use figures::number;
+pub use figures::{exact_number, number};
 pub use sentences::{and, count, count_of, quoted_for_shell, without_error_number};
 pub use sizes::{check_range, did_you_mean, exact_size, size, typed_size};
 pub use times::{date, duration, parse_duration, typed_duration};
