@@ -7,6 +7,8 @@
 //! | fitted | fitted to published results by a documented command |
 //! | prior | the usual value of such a thing; drawn from a range if the drive is known from its data sheet only |
 //! | measured | counted or measured with this program |
+//! | formula | no number: how others are computed |
+//! | yours | an option, or a file of the user |
 
 use models::profile::{Family, Figure};
 use models::tables::Tables;

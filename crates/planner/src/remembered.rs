@@ -228,6 +228,7 @@ mod tests {
                 total_bytes: 11,
             }),
             read_per_written: Some(1.0 / 3.0),
+            written_per_written: Some(7.0 / 3.0),
             limits: None,
         };
         Kept {

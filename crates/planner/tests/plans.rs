@@ -2,8 +2,10 @@
 
 use lab::schema::configuration::read_configurations;
 use lab::schema::metric::{Metric, Statistic};
+use lab::schema::setup::Level;
 use planner::predict::library::Library;
 use planner::predict::{Answer, Virtual};
+use planner::sizing::endurance::amplification_at_most;
 use std::collections::BTreeSet;
 
 /// A quick answer about four P4510 of 2 TB on a recent machine.
@@ -123,4 +125,21 @@ fn more_drives_than_bays_are_no_plan() {
         answer.expect_err("no bays").reason,
         "s2600wft-6154-x16: bays have lanes for 4 drives, but 5 are asked for"
     );
+}
+
+/// What the runs count lies between copies and parity alone and the calculator's bound, which gives each small write a log unit of
+/// its own.
+#[test]
+fn drives_are_written_copies_parity_and_log_as_the_calculator_bounds_it() {
+    let random = "op = \"randwrite\", threads = 8, qd = 16";
+    let written = |setup: &str, workload: &str| answer(setup, workload).written_per_written;
+    assert_eq!(written("level = 0", random), Some(1.0));
+    assert_eq!(written("level = 10", random), Some(2.0));
+    assert_eq!(written("level = 5", READS), None);
+    let small = written("level = 5", random).expect("it writes");
+    let most = amplification_at_most(Level::Raid5, 4, 128 << 10, 4096, false);
+    assert!((3.0..=most).contains(&small), "{small}, at most {most}");
+    // A mix writes as much for each byte that is written.
+    let mix = "op = \"randmix\", read_pct = 70, threads = 8, qd = 16";
+    assert_eq!(written("level = 10", mix), Some(2.0));
 }

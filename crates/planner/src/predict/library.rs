@@ -4,6 +4,7 @@
 use super::built_in::{HOSTS, MD_2018, NBD, RAID_DRIVERS, UBLK, machines};
 use super::make::{Make, Makes};
 use super::point::STACKS;
+use super::rated::{Rated, RatedDrives};
 use crate::provenance::{Known, of_draws, of_drive, of_engine, of_file};
 use catalogue::Entry;
 use catalogue::draw::{DRAWS, Draw};
@@ -41,7 +42,7 @@ fn keep(known: &mut BTreeMap<String, Vec<Known>>, figures: Vec<Known>) {
 const DRAW: &str = ", draw ";
 
 /// The name of a draw's profile.
-fn of_draw(drive: &Reference, number: usize) -> Reference {
+pub(super) fn of_draw(drive: &Reference, number: usize) -> Reference {
     Reference::Id(format!("{}{DRAW}{number}", drive.text()))
 }
 
@@ -51,6 +52,8 @@ pub struct Library {
     profiles: BTreeMap<String, Profile>,
     /// Of drives that are known from a data sheet only, those that may be meant, by [`of_draw`].
     drawn: BTreeMap<String, Vec<Profile>>,
+    /// What drives are rated for beside their speed, draws too.
+    rated: RatedDrives,
     platforms: BTreeMap<String, Graph>,
     hosts: BTreeMap<String, Host>,
     nbd: Export,
@@ -68,12 +71,15 @@ pub struct Library {
 impl Default for Library {
     fn default() -> Library {
         let (mut known, mut makes) = (BTreeMap::new(), Makes::new());
+        let mut rated = RatedDrives::default();
+        let catalogue = catalogue::Catalogue::built_in();
         let profiles = library::all().into_iter();
         for (file, text) in library::FAMILIES {
             let family: Family = read(file, text).expect("a test reads every profile");
             for Member { id, .. } in &family.members {
                 keep(&mut known, of_drive(id, &family, id));
                 makes.insert(id.clone(), Make::of(&family));
+                rated.add_profile(id, &family, id, &catalogue);
             }
         }
         let platforms: BTreeMap<String, Graph> = machines()
@@ -111,6 +117,7 @@ impl Default for Library {
         Library {
             profiles: profiles.map(|it| (it.id.clone(), it)).collect(),
             drawn: BTreeMap::new(),
+            rated,
             platforms,
             hosts: hosts.into(),
             nbd,
@@ -188,6 +195,9 @@ impl Library {
         let family: Family = read(reference, text)?;
         keep(&mut self.known, of_drive(reference, &family, &profile.id));
         self.makes.insert(reference.to_owned(), Make::of(&family));
+        let catalogue = catalogue::Catalogue::built_in();
+        self.rated
+            .add_profile(reference, &family, &profile.id, &catalogue);
         self.profiles.insert(reference.to_owned(), profile);
         Ok(())
     }
@@ -211,6 +221,7 @@ impl Library {
             .insert(name.to_owned(), drawn.iter().map(profile).collect());
         self.makes.insert(name.to_owned(), Make::of(&usual));
         self.profiles.insert(name.to_owned(), profile(&usual));
+        self.rated.add_sheet(name, entry, &usual, &drawn);
         Ok(())
     }
 
@@ -227,6 +238,7 @@ impl Library {
         self.profiles.insert(name.to_owned(), profile.clone());
         let make = self.makes.get(known).expect("each profile has a make");
         self.makes.insert(name.to_owned(), make.clone());
+        self.rated.add_name(name, known);
         let of = format!("drive {name}");
         let figures = self.known.get(&format!("drive {known}"));
         let figures = figures.into_iter().flatten().cloned();
@@ -325,15 +337,17 @@ impl Library {
             setup::Export::Nbd => "export nbd".to_owned(),
             setup::Export::Ublk => "export ublk".to_owned(),
         });
+        let drive = self.known.get(&format!("drive {}", setup.drive.text()));
+        let rated = self.rated.known(&setup.drive);
         let subjects = [
-            format!("drive {}", setup.drive.text()),
             format!("platform {}", setup.platform.text()),
             format!("host {}", setup.host),
             format!("stack {}", setup.stack),
         ];
         let subjects = subjects.into_iter().chain(export);
         let known = subjects.filter_map(|subject| self.known.get(&subject));
-        known.flatten().cloned().collect()
+        let all = drive.into_iter().chain(&rated).chain(known);
+        all.flatten().cloned().collect()
     }
 
     /// A drive.
@@ -359,6 +373,12 @@ impl Library {
         self.makes.get(name).ok_or_else(|| NotModelled {
             reason: format!("there is no profile of the drive \"{name}\""),
         })
+    }
+
+    /// What a drive is rated for beside its speed; `None` if the library has no profile of it.
+    #[must_use]
+    pub fn rated(&self, drive: &Reference) -> Option<&Rated> {
+        self.rated.get(drive)
     }
 
     /// A platform.

@@ -3,6 +3,7 @@
 //! | step | file |
 //! |---|---|
 //! | drives by id or file | [`library`] |
+//! | what drives are rated for beside their speed | [`rated`] |
 //! | what surrounds them: host and platform | [`surroundings`] |
 //! | one run of a point | [`point`] |
 //! | when measuring begins, and for how long | [`window`] |
@@ -29,6 +30,7 @@ pub mod make;
 pub mod many;
 pub mod mechanisms;
 pub mod point;
+pub mod rated;
 pub mod resources;
 pub mod surroundings;
 pub mod window;
@@ -37,6 +39,7 @@ use lab::claims::predictor::{NotModelled, Prediction, Predictor, Samples};
 use lab::schema::configuration::{Configuration, State};
 use lab::schema::metric::Metric;
 use lab::schema::results::{Value, summary};
+use lab::schema::setup::Condition;
 use lab::statistics::replications::{REPLICATIONS_MIN, estimate, seeds};
 use lab::workload::Operation;
 use library::Library;
@@ -101,6 +104,9 @@ pub struct Answer {
     /// Bytes that drives read for each byte that clients wrote: old data and parity. `None` if clients read too, or a
     /// drive is missing or being rebuilt.
     pub read_per_written: Option<f64>,
+    /// Bytes that drives wrote for each byte that clients wrote: copies, parity and logs. `None` if clients only read, or a
+    /// drive is being rebuilt.
+    pub written_per_written: Option<f64>,
     /// What limits the point, if asked for. `None` if a short run cannot show it, because measuring begins late, on
     /// drives that writes have changed meanwhile.
     pub limits: Option<Limits>,
@@ -177,6 +183,7 @@ impl Virtual {
             size_bytes: point.size_bytes(),
             rebuild: rebuild(&runs),
             read_per_written: read_per_written(configuration, &runs),
+            written_per_written: written_per_written(configuration, &runs),
             limits,
             summary: together(&runs),
             seeds: run_seeds().collect(),
@@ -212,6 +219,7 @@ impl Virtual {
             size_bytes: point.size_bytes(),
             rebuild: None,
             read_per_written: None,
+            written_per_written: None,
             limits: None,
             summary: together(&runs),
             seeds: run_seeds().collect(),
@@ -288,6 +296,14 @@ fn read_per_written(configuration: &Configuration, runs: &[Measured]) -> Option<
     let is_whole = configuration.setup.condition.is_none();
     let sum: f64 = runs.iter().map(|run| run.read_per_written).sum();
     (only_writes && is_whole).then(|| sum / runs.len() as f64)
+}
+
+/// What drives write for what clients write, as the mean of all runs.
+fn written_per_written(configuration: &Configuration, runs: &[Measured]) -> Option<f64> {
+    let writes = configuration.workload.read_percent() != Some(100);
+    let is_rebuilding = configuration.setup.condition == Some(Condition::Rebuilding);
+    let sum: f64 = runs.iter().map(|run| run.written_per_written).sum();
+    (writes && !is_rebuilding).then(|| sum / runs.len() as f64)
 }
 
 /// The rate of a rebuild, as the mean of all runs.

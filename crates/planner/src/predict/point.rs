@@ -47,6 +47,12 @@ pub const STACKS: [&str; 5] = [
 /// RAID drivers of Windows of 2017.
 const RAID_DRIVERS: [&str; 2] = ["vroc-windows-2017", "rst-z270"];
 
+/// Whether arrays of a stack have the metadata format of this program, IMSM, which is that of Intel's drivers.
+#[must_use]
+pub fn is_in_own_format(stack: &str) -> bool {
+    stack == "fullstripe" || RAID_DRIVERS.contains(&stack)
+}
+
 /// In which state drives start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
@@ -92,6 +98,8 @@ pub struct Measured {
     pub rebuild: Option<Rebuild>,
     /// Bytes that drives read for each byte that clients wrote.
     pub read_per_written: f64,
+    /// Bytes that drives wrote for each byte that clients wrote, logs included.
+    pub written_per_written: f64,
     /// The multiple of ACT's load, in tenths.
     act_tenths: Option<u32>,
     /// The share of a thread's busy time in which it has a core.
@@ -412,6 +420,9 @@ impl Point {
                 }
             }),
             read_per_written: outcome.counters.member_read_bytes as f64
+                / outcome.counters.write_bytes.max(1) as f64,
+            written_per_written: (outcome.counters.member_write_bytes + outcome.counters.log_bytes)
+                as f64
                 / outcome.counters.write_bytes.max(1) as f64,
             commands: outcome.commands,
             digest: outcome.digest,
