@@ -11,6 +11,7 @@ use lab::schema::setup::Level;
 use planner::plan::ask::{LoadQuestion, Question};
 use planner::plan::plan;
 use planner::plan::report::PlanPoint;
+use planner::plan::size::SizeQuestion;
 use planner::work::{Watch, Work};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -62,6 +63,7 @@ fn question(drive: &str, levels: Vec<Level>, count: u32, from_sheet: bool) -> Qu
         compare: None,
         sweep: None,
         as_vroc: None,
+        size: SizeQuestion::default(),
         provenance: false,
     }
 }

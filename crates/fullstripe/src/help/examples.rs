@@ -342,6 +342,10 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 49] = [
                 "the effect of the queue depth",
             ),
             (
+                "fullstripe plan --here --level 5 --spares 1 --prices prices.toml",
+                "what a usable TB and a thousand IOPS cost",
+            ),
+            (
                 "fullstripe plan --here --op randread",
                 "the drives of this machine, as arrays",
             ),

@@ -1,6 +1,6 @@
 //! `plan`, as a user runs it: what limits the rate, what would limit it next, and one clear sentence for wrong input.
 
-use crate::common::{Said, run};
+use crate::common::{Bed, Said, run};
 use serde_json::Value;
 use std::process::Command;
 
@@ -114,6 +114,88 @@ fn writes_in_order_that_read_first_are_told_with_their_reason() {
     assert!(!cured.out.contains("are read for each byte"), "{cured}");
 }
 
+/// Sparse files of exactly the size that the sheet says, and all of them in each array.
+#[test]
+fn a_plan_states_the_size_that_create_makes() {
+    const DRIVES: usize = 4;
+    let plan = plan(&format!(
+        "--drive p4510-1tb --platform epyc-9554p-24 --count {DRIVES} --level 0,5,10 --chunk 128k --op randread --threads 1 \
+         --qd 1 --json"
+    ));
+    let report: Value = serde_json::from_str(&plan.out).expect("JSON");
+    let points = report["points"].as_array().expect("a list");
+    for (point, level) in points.iter().zip([0, 5, 10]) {
+        let bed = Bed::new(DRIVES, 1_000_000_000_000);
+        let created = bed.create("v", level, bed.drives(), &["--no-zero", "--json"]);
+        let created: Value = serde_json::from_str(&created.out).expect("JSON");
+        let size = created["size_bytes"].as_u64();
+        assert!(size > Some(1_000_000_000_000), "{created}");
+        assert_eq!(point["usable_bytes"].as_u64(), size, "RAID {level}");
+        let capacity = &point["sizing"]["capacity"];
+        assert_eq!(capacity["usable_bytes"].as_u64(), size, "RAID {level}");
+    }
+    assert_eq!(points.len(), 3);
+}
+
+const PLANNING: &str = include_str!("../../../../docs/planning.md");
+
+/// The command, the prices and the output of the worked example.
+#[test]
+fn the_documents_example_of_sizing_is_what_the_command_prints() {
+    let (_, section) = PLANNING
+        .split_once("## What it costs, how long it lasts\n")
+        .expect("the section");
+    let command = section
+        .lines()
+        .find_map(|line| line.strip_prefix("    fullstripe plan "))
+        .expect("the command");
+    let mut blocks = section.split("```");
+    let prices = blocks.nth(1).and_then(|block| block.strip_prefix("toml\n"));
+    let printed = blocks.nth(1).expect("the output").trim_start();
+    let place = tempfile::tempdir().expect("a folder");
+    std::fs::write(
+        place.path().join("prices.toml"),
+        prices.expect("the prices"),
+    )
+    .expect("written");
+    let mut command = self::command(command);
+    let said = run(command.arg("--no-cache").current_dir(place.path()), 300);
+    assert!(said.status.success(), "{said}");
+    assert_eq!(said.out, printed, "docs/planning.md");
+}
+
+#[test]
+fn a_drive_that_is_known_from_its_sheet_is_sized_in_ranges() {
+    let options = "--drive micron-7500-max-6.4tb --count 4 --level 10 --spares 1 --platform epyc-9554p-24 --op randwrite \
+                   --threads 1 --qd 4";
+    let said = plan(&format!("{options} --json"));
+    let report: Value = serde_json::from_str(&said.out).expect("JSON");
+    let point = &report["points"][0];
+    let draws = point["drawn"]["sizing"].as_array().expect("a list");
+    assert_eq!(draws.len(), 20, "{said}");
+    let shares = draws
+        .iter()
+        .map(|draw| draw["losses"]["annual_failure_share"].as_f64());
+    let shares: Vec<f64> = shares.map(|share| share.expect("a share")).collect();
+    assert!(shares.iter().any(|share| *share < 0.0035), "{shares:?}");
+    assert!(shares.iter().any(|share| *share > 0.008), "{shares:?}");
+    assert_eq!(point["sizing"]["spares"], 1);
+    // What the sheet itself says is the same in all draws.
+    for draw in draws {
+        assert_eq!(draw["capacity"], point["sizing"]["capacity"]);
+        assert_eq!(draw["endurance"]["amplification"], 2.0);
+    }
+    let told = plan(options);
+    assert!(told.out.contains("4 drives and 1 spare, 12.8"), "{told}");
+    assert!(told.out.contains("its partner fails: 1 in "), "{told}");
+    let yours = plan(&format!("{options} --afr 1 --provenance"));
+    assert!(
+        yours.out.contains("reliability.annual_failure_percent"),
+        "{yours}"
+    );
+    assert!(yours.out.contains("Patterson, Gibson and Katz"), "{yours}");
+}
+
 #[test]
 fn what_makes_no_sense_is_a_sentence() {
     for (options, sentence) in [
@@ -132,6 +214,18 @@ fn what_makes_no_sense_is_a_sentence() {
         (
             "--drive p4510-2tb --platform epyc-9554p-24 --level 0 --stack rst-z270 --host linux-4.13 --op read",
             "rst-z270 is a driver of the host windows-2017",
+        ),
+        (
+            "--drive p4510-2tb --platform s2600wft-6154-x16 --level 5 --spares 1 --op randread",
+            "--spares 1: RAID 5 of 4 drives and its spares need 5 bays, and s2600wft-6154-x16 has 4",
+        ),
+        (
+            "--drive p4510-2tb --platform epyc-9554p-24 --afr 100 --op randread",
+            "--afr must be from 0 to below 100 (percent of drives that fail in a year), is 100",
+        ),
+        (
+            "--drive p4510-2tb --platform epyc-9554p-24 --prices /nowhere/prices.toml --op randread",
+            "cannot read the prices /nowhere/prices.toml",
         ),
     ] {
         let said = plan(options);

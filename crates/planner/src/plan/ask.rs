@@ -2,6 +2,7 @@
 //! `fullstripe plan`.
 
 use super::left_out::{LeftOut, USUAL_LEVELS, reasons, sorted_out};
+use super::size::SizeQuestion;
 use super::sweep::{Sweep, Variation};
 use crate::files::{add_drive, add_from_catalogue, add_platform};
 use crate::predict::library::Library;
@@ -68,6 +69,8 @@ pub struct Question {
     pub sweep: Option<Sweep>,
     /// What the arrays are for, if the report is to say what Intel VROC would take.
     pub as_vroc: Option<vroc::Purpose>,
+    /// Spares, prices and failure rates.
+    pub size: SizeQuestion,
     /// Whether the report lists the figures that it was computed from, with their sources.
     pub provenance: bool,
 }

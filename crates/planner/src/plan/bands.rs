@@ -6,6 +6,7 @@
 use crate::predict::CoresByBook;
 use crate::predict::library::Library;
 use crate::predict::many::Answered;
+use crate::sizing::Sizing;
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
 use lab::statistics::interval::Interval;
@@ -23,6 +24,9 @@ pub struct Drawn {
     /// Bytes that a rebuild writes on each drive in a second; empty without a rebuild.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rebuild_bytes_per_s: Vec<f64>,
+    /// What the array of each draw holds, costs, uses and risks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizing: Vec<Sizing>,
 }
 
 /// The configurations of all draws of a configuration; none if its drive is not drawn.

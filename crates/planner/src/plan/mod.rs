@@ -3,7 +3,9 @@
 //! [`ask`] turns a question (with a file of loads and a plan to compare with) into configurations. [`crate::predict`]
 //! runs them in virtual time, the engine itself included. [`ideal`] adds the prediction of a plain calculator. `notes`
 //! says where a plan goes beyond what was ever measured, [`left_out`] what is impossible, and [`stripes`] where RAID 5
-//! reads before it writes. [`bands`] has the ranges of figures where a drive is known from its data sheet only. [`as_vroc`] has what Intel VROC would take of it. [`report`] is the whole plan, and [`sweep`] is for a range of values.
+//! reads before it writes. [`size`] adds what the arrays hold, cost, use and risk, and [`as_vroc`] what Intel VROC would take of them.
+//! [`bands`] has the ranges of figures where a drive is known from its data sheet only. [`report`] is the whole plan, and [`sweep`]
+//! is for a range of values.
 
 pub mod as_vroc;
 pub mod ask;
@@ -12,6 +14,7 @@ pub mod ideal;
 pub mod left_out;
 mod notes;
 pub mod report;
+pub mod size;
 pub mod stripes;
 pub mod sweep;
 
@@ -25,6 +28,7 @@ use anyhow::{Result, bail};
 use ask::{Asked, Case, Question, asked};
 use lab::schema::metric::{Metric, Statistic};
 use report::PlannedReport;
+use size::Sizer;
 use std::collections::BTreeSet;
 
 /// The figures that are computed for every point.
@@ -58,6 +62,7 @@ pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<Planne
         ..Virtual::default()
     };
     let Asked { cases, left_out } = asked(question, &mut predictor.library)?;
+    let sizer = Sizer::of(&question.size, &cases, &predictor.library)?;
     let every = cases.iter().flat_map(|case| {
         let drawn = bands::drawn(&case.configuration, &predictor.library);
         std::iter::once(case.configuration.clone()).chain(drawn)
@@ -74,8 +79,10 @@ pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<Planne
     if let Some(purpose) = question.as_vroc {
         report.vroc = as_vroc::answers(&cases, &predictor.library, purpose)?;
     }
+    sizer.add(&mut report, &cases, &answered, &predictor.library)?;
     if question.provenance {
         report.provenance = provenance(&cases, &predictor.library);
+        sizer.add_provenance(&mut report.provenance);
     }
     Ok(report)
 }

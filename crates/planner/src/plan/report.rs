@@ -12,6 +12,7 @@ use crate::predict::library::Library;
 use crate::predict::limits::Limits;
 use crate::predict::many::Answered;
 use crate::provenance::Known;
+use crate::sizing::Sizing;
 use crate::slots::settings;
 use lab::schema::SCHEMA;
 use lab::schema::configuration::Configuration;
@@ -39,6 +40,9 @@ pub struct PlannedReport {
     /// The figures that the plan was computed from, with their sources, if asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub provenance: Vec<Known>,
+    /// The currency of all prices; missing without prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub currency: Option<String>,
     /// How fast this machine computed the plan, now or when it was first asked for. Only this part depends on the
     /// machine.
     pub simulator: Simulator,
@@ -96,6 +100,10 @@ pub struct PlanPoint {
     /// What RAID 5 reads before it writes although clients write sequentially.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads_before_writes: Option<ReadsBeforeWrites>,
+    /// What the array holds, costs, uses and risks under this load. The pace of the rebuild during which a second loss is looked at is
+    /// that of the run if this is a rebuild, and otherwise calculated from rated rates, without clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizing: Option<Sizing>,
     /// Notes for the reader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -130,6 +138,7 @@ impl PlanPoint {
             ideal: ideal(configuration, library),
             rebuild: None,
             reads_before_writes: None,
+            sizing: None,
             notes: measured.extrapolations(configuration, is_drawn),
         };
         point.notes.extend(settings(&configuration.setup, library));
@@ -177,6 +186,16 @@ impl PlanPoint {
         Some(band(self.rebuild.as_ref()?.bytes_per_s, draws))
     }
 
+    /// A figure of the array's size: one number, or its range over the draws. `None` if the array or one of the draws does not have it.
+    pub fn sized(&self, of: impl Fn(&Sizing) -> Option<f64>) -> Option<Interval> {
+        let usual = of(self.sizing.as_ref()?)?;
+        let Some(drawn) = &self.drawn else {
+            return Some(Interval::exact(usual));
+        };
+        let draws: Option<Vec<f64>> = drawn.sizing.iter().map(of).collect();
+        Some(band(usual, &draws?))
+    }
+
     /// Half the width of a figure's 95 % confidence interval, as a share of the figure; `None` if it has no interval.
     pub fn uncertainty(&self, metric: Metric) -> Option<f64> {
         let value = self.metrics.get(&metric)?;
@@ -211,6 +230,7 @@ impl PlannedReport {
             left_out: Vec::new(),
             vroc: Vec::new(),
             provenance: Vec::new(),
+            currency: None,
             simulator: Simulator {
                 commands,
                 user_cpu_seconds,

@@ -1,6 +1,7 @@
 //! The command line of `plan`.
 
 use super::here;
+use super::size::SizeArgs;
 use super::sweep::parse_sweep;
 use crate::commands::arguments::{parse_chunk, parse_level, parse_size};
 use crate::commands::progress::WorkArgs;
@@ -99,6 +100,8 @@ pub struct PlanArgs {
     /// boot from them.
     #[arg(long, value_name = "PURPOSE", num_args = 0..=1, require_equals = true, default_missing_value = "data", value_parser = purpose, conflicts_with = "sweep")]
     pub as_vroc: Option<vroc::Purpose>,
+    #[command(flatten)]
+    pub size: SizeArgs,
     /// List also every figure that the plan is computed from, with its source.
     #[arg(long)]
     pub provenance: bool,
@@ -142,6 +145,7 @@ impl PlanArgs {
             compare: self.compare.clone(),
             sweep: self.sweep.as_deref().map(parse_sweep).transpose()?,
             as_vroc: self.as_vroc,
+            size: self.size.question(),
             provenance: self.provenance,
         })
     }

@@ -1,13 +1,14 @@
 //! `plan`: predicts the performance of a number of drives on a platform, what limits it, and the next limit after that.
 //!
 //! [`args`] turns the command line into a question, [`planner::plan`] answers it; [`text`] prints the answer, with
-//! [`compare`] for two plans, [`plot`] for a sweep, and [`provenance`] for where the figures come from.
+//! [`size`] for what arrays cost and risk, [`compare`] for two plans, [`plot`] for a sweep, and [`provenance`] for where the figures come from.
 
 mod args;
 mod compare;
 pub mod here;
 mod plot;
 mod provenance;
+mod size;
 mod sweep;
 mod text;
 

@@ -2,7 +2,7 @@
 
 use crate::terminal::table::{Give, table};
 use planner::provenance::Known;
-use words::number;
+use words::{exact_number, number};
 
 /// A table for each drive, platform, host, stack and export.
 pub fn text(all: &[Known], columns: Option<usize>) -> String {
@@ -24,10 +24,19 @@ pub fn text(all: &[Known], columns: Option<usize>) -> String {
     text
 }
 
+/// An end of a range; a number that would be cut to 0.00 is whole.
+fn short(value: f64) -> String {
+    if value.abs() < 0.01 {
+        exact_number(value)
+    } else {
+        number(value)
+    }
+}
+
 fn row(known: &Known) -> Vec<String> {
     let value = match (known.drawn, known.value) {
-        (Some((low, high)), _) => format!("{} – {}", number(low), number(high)),
-        (None, Some(value)) => value.to_string(),
+        (Some((low, high)), _) => format!("{} – {}", short(low), short(high)),
+        (None, Some(value)) => exact_number(value),
         (None, None) => "-".to_owned(),
     };
     vec![

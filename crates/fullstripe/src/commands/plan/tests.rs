@@ -11,8 +11,10 @@ use lab::statistics::interval::Interval;
 use planner::plan::ask::{Asked, Question, asked};
 use planner::plan::bands::Drawn;
 use planner::plan::left_out;
-use planner::plan::report::PlannedReport;
+use planner::plan::report::{PlannedReport, Rebuilding};
 use planner::predict::library::Library;
+use planner::sizing::capacity::capacity;
+use planner::sizing::{DriveFigures, Load, Shape, UnitPrices, size as size_of};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Parser)]
@@ -454,6 +456,86 @@ fn told(columns: Option<usize>) -> String {
         .expect("limits");
     }
     text::text(&report, columns)
+}
+
+/// Sized points for the snapshots: with prices and spares, without redundancy, of draws, and with a rebuild under way.
+fn sized(columns: Option<usize>) -> String {
+    let level = "--level 0,5 --op randwrite --spares 1";
+    let mut cases = ask(level).expect("two setups").cases;
+    let rebuilds =
+        ask("--level 5 --op randwrite --rebuilding --rebuild-rate 200").expect("a rebuild");
+    cases.extend(rebuilds.cases.into_iter().skip(1));
+    let mut report = PlannedReport::new(&cases, &BTreeMap::new(), &Library::default(), None);
+    report.currency = Some("EUR".to_owned());
+    for point in &mut report.points {
+        let setup = &point.configuration.setup;
+        let survives = setup.level == Level::Raid5;
+        let sizing = |failing: f64, dwpd: f64| {
+            let drive = DriveFigures {
+                capacity_bytes: 2_000_000_000_000,
+                idle_watts: 5.0,
+                endurance_dwpd: dwpd,
+                warranty_years: 5.0,
+                unreadable_per_bit: 1e-17,
+                annual_failure_share: failing,
+            };
+            let shape = Shape {
+                level: setup.level,
+                drives: 4,
+                spares: u32::from(survives),
+            };
+            let load = Load {
+                iops: 80e3,
+                drives_watts: 36.9,
+                written_bytes_per_s: 330e6,
+                amplification: Some(if survives { 3.9 } else { 1.0 }),
+                written_drives: 4,
+                rebuild_bytes_per_s: Some(if point.rebuild.is_some() { 2e8 } else { 2e9 }),
+            };
+            let prices = UnitPrices {
+                drive: 210.0,
+                platform: None,
+            };
+            let capacity =
+                capacity(setup.level, 4, 128 << 10, 2_000_000_000_000).expect("possible");
+            size_of(&drive, &shape, capacity, &load, Some(&prices))
+        };
+        point.metrics = BTreeMap::from([(Metric::Iops, Value::new(Metric::Iops, 80e3))]);
+        point.notes.clear();
+        let is_rebuild = setup.condition == Some(Condition::Rebuilding);
+        let usual = sizing(0.0044, 0.7);
+        let draws = [0.003, 0.003, 0.0044, 0.01, 0.01].map(|share| sizing(share, share * 100.0));
+        point.usable_bytes = usual.capacity.usable_bytes;
+        point.sizing = Some(usual);
+        if is_rebuild {
+            point.rebuild = Some(Rebuilding {
+                bytes_per_s: 2e8,
+                whole_drive_seconds: Some(1e4),
+            });
+            point.drawn = Some(Drawn {
+                sizing: draws.into(),
+                rebuild_bytes_per_s: vec![2e8; 5],
+                ..Drawn::default()
+            });
+        }
+    }
+    text::text(&report, columns)
+}
+
+#[test]
+fn what_an_array_holds_costs_and_risks_is_told_below_its_table() {
+    insta::assert_snapshot!("sized_in_80_columns", sized(Some(80)));
+    insta::assert_snapshot!("sized_in_any_number_of_columns", sized(None));
+}
+
+#[test]
+fn a_chance_is_told_as_people_say_it() {
+    let told = |low, high| size::chance(Interval::new(low, high));
+    assert_eq!(told(1e-6, 1e-6), "1 in 1.000 M");
+    assert_eq!(told(1e-5, 4e-5), "1 in 25.0 k to 100.0 k");
+    assert_eq!(told(0.0, 1e-5), "at most 1 in 100.0 k");
+    assert_eq!(told(0.0, 0.0), "never");
+    assert_eq!(told(1.0, 1.0), "1 in 1.00");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::compare;
 use super::plot::COLUMNS;
+use super::size;
 use crate::commands::vroc;
 use crate::terminal::fold::fold_within;
 use crate::terminal::rows::folded;
@@ -39,14 +40,17 @@ pub fn text(report: &PlannedReport, columns: Option<usize>) -> String {
             (other.is_other, &other.setup, &other.configuration.setup) == setup
         });
         text += &fold_within(&format!("{}\n", heading(point)), columns, HANGING);
-        text += &points(&same.collect::<Vec<_>>(), columns);
+        let same: Vec<&PlanPoint> = same.collect();
+        text += &points(&same, columns);
+        text += &size::text(&same, report.currency.as_deref(), columns);
         text.push('\n');
     }
     text += &rebuilds(report, columns);
     text += &as_vroc(report, columns);
     text += &compare::table_of(report, columns);
     text += &compare::plots(report, columns.unwrap_or(COLUMNS));
-    text + &fold_within(&notes(report, None), columns, HANGING)
+    text += &fold_within(&notes(report, None), columns, HANGING);
+    text + &fold_within(size::formula(&report.points), columns, HANGING)
 }
 
 fn heading(point: &PlanPoint) -> String {
@@ -213,7 +217,7 @@ fn as_vroc(report: &PlannedReport, columns: Option<usize>) -> String {
 
 /// How a rebuild and the clients slow each other down.
 fn rebuilds(report: &PlannedReport, columns: Option<usize>) -> String {
-    let head = "SETUP,LOAD,REBUILD B/s,WHOLE DRIVE,CLIENTS IOPS,99 % us";
+    let head = "SETUP,LOAD,REBUILD B/s,WHOLE DRIVE,SECOND DRIVE,CLIENTS IOPS,99 % us";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
     for point in report.points.iter().filter(|point| !point.is_other) {
         let pace = match &point.rebuild {
@@ -236,6 +240,7 @@ fn rebuilds(report: &PlannedReport, columns: Option<usize>) -> String {
             point.load.clone(),
             pace,
             whole,
+            size::second_drive(point),
             figure(point, Metric::Iops),
             figure(point, Metric::Latency(Statistic::P99)),
         ]);
@@ -246,7 +251,7 @@ fn rebuilds(report: &PlannedReport, columns: Option<usize>) -> String {
     rows[1..].sort_by(|one, other| one[1].cmp(&other[1]));
     format!(
         "Rebuild and clients\n{}\n",
-        folded(2, &rows, &[2, 4], columns)
+        folded(2, &rows, &[2, 5], columns)
     )
 }
 
@@ -261,7 +266,7 @@ fn durations(seconds: f64, bytes_per_s: f64, paces: Option<Interval>) -> String 
     }
 }
 
-fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     match seconds {
         long if long >= 3600.0 => format!("{:.1} h", long / 3600.0),
         short => format!("{:.0} min", short / 60.0),

@@ -1,0 +1,164 @@
+//! The user's prices, from a file:
+//!
+//! ```toml
+//! schema = 1
+//! currency = "EUR"
+//!
+//! [drive]
+//! "p4510-2tb" = 210.0
+//!
+//! [platform]               # may be missing: then drives alone are counted
+//! "epyc-9554p-24" = 9000.0
+//! ```
+//!
+//! The program has no prices of its own: they would be out of date, and nobody pays them.
+
+use super::super::ask::Case;
+use crate::predict::library::Library;
+use crate::provenance::Known;
+use crate::sizing::UnitPrices;
+use anyhow::{Context, Result};
+use catalogue::Catalogue;
+use lab::schema::document::{Refusal, check_version, read};
+use lab::schema::nearest::nearest;
+use lab::schema::setup::Setup;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Most letters of a currency.
+const CURRENCY_LETTERS_MAX: usize = 8;
+
+/// The form of the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    schema: u32,
+    currency: String,
+    drive: BTreeMap<String, f64>,
+    #[serde(default)]
+    platform: BTreeMap<String, f64>,
+}
+
+/// Prices that a plan can use: one for each of its drives.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PriceList {
+    file: String,
+    pub(super) currency: String,
+    drives: BTreeMap<String, f64>,
+    platforms: BTreeMap<String, f64>,
+}
+
+impl PriceList {
+    /// The prices of a file, for the drives and platforms of `cases`.
+    ///
+    /// # Errors
+    /// The file cannot be read, has the wrong form, names something that plans do not know, or lacks the price of a drive.
+    pub(super) fn read(path: &Path, cases: &[Case], library: &Library) -> Result<PriceList> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read the prices {file}"))?;
+        Ok(PriceList::of_text(&file, &text, cases, library)?)
+    }
+
+    pub(super) fn of_text(
+        file: &str,
+        text: &str,
+        cases: &[Case],
+        library: &Library,
+    ) -> Result<PriceList, Refusal> {
+        let form: Form = read(file, text)?;
+        check_version(file, form.schema)?;
+        check_currency(file, &form.currency)?;
+        let catalogue = Catalogue::built_in();
+        let setups = || cases.iter().map(|case| &case.configuration.setup);
+        let drives = library.drives().map(str::to_owned);
+        let drives = drives.chain(catalogue.entries().map(|entry| entry.drive.id.clone()));
+        let drives = drives.chain(setups().map(|setup| setup.drive.text().to_owned()));
+        let platforms = library.platforms().map(str::to_owned);
+        let platforms = platforms.chain(setups().map(|setup| setup.platform.text().to_owned()));
+        check_names(file, "drive", &form.drive, &drives.collect())?;
+        check_names(file, "platform", &form.platform, &platforms.collect())?;
+        for setup in setups() {
+            let drive = setup.drive.text();
+            if !form.drive.contains_key(drive) {
+                let rule = format!("has no price of \"{drive}\", which is planned: add it");
+                return Err(Refusal::new(file, "drive", rule));
+            }
+        }
+        Ok(PriceList {
+            file: file.to_owned(),
+            currency: form.currency,
+            drives: form.drive,
+            platforms: form.platform,
+        })
+    }
+
+    /// The prices for a setup of the plan.
+    ///
+    /// # Panics
+    /// If it is of another plan.
+    pub(super) fn of(&self, setup: &Setup) -> UnitPrices {
+        UnitPrices {
+            drive: *self
+                .drives
+                .get(setup.drive.text())
+                .expect("the file has been checked for every drive"),
+            platform: self.platforms.get(setup.platform.text()).copied(),
+        }
+    }
+
+    /// The prices as figures of the plan.
+    pub(super) fn known(&self) -> Vec<Known> {
+        let of = |of: &'static str, prices: &BTreeMap<String, f64>| -> Vec<Known> {
+            let known = prices.iter().map(|(name, price)| Known {
+                of: "size".to_owned(),
+                key: format!("price of {of} {name}, {}", self.currency),
+                value: Some(*price),
+                drawn: None,
+                status: "yours".to_owned(),
+                source: self.file.clone(),
+            });
+            known.collect()
+        };
+        [of("drive", &self.drives), of("platform", &self.platforms)].concat()
+    }
+}
+
+/// A currency stands between numbers and units, so it is one short word.
+fn check_currency(file: &str, currency: &str) -> Result<(), Refusal> {
+    let is_word = !currency.is_empty()
+        && currency.chars().count() <= CURRENCY_LETTERS_MAX
+        && !currency.contains(|letter: char| letter.is_whitespace() || letter.is_control());
+    if is_word {
+        return Ok(());
+    }
+    let rule = format!(
+        "must be one word of at most {CURRENCY_LETTERS_MAX} letters, like \"EUR\", is {currency:?}"
+    );
+    Err(Refusal::new(file, "currency", rule))
+}
+
+fn check_names(
+    file: &str,
+    table: &str,
+    prices: &BTreeMap<String, f64>,
+    known: &BTreeSet<String>,
+) -> Result<(), Refusal> {
+    for (name, price) in prices {
+        let key = format!("{table}.\"{name}\"");
+        if !known.contains(name) {
+            let offered = nearest(name, known.iter().map(String::as_str));
+            let rule = format!("is no {table} that plans know; nearest: {offered}");
+            return Err(Refusal::new(file, key, rule));
+        }
+        if !(*price >= 0.0 && price.is_finite()) {
+            return Err(Refusal::new(
+                file,
+                key,
+                format!("must be 0 or more, is {price}"),
+            ));
+        }
+    }
+    Ok(())
+}
