@@ -86,6 +86,13 @@ impl Work {
         (answered, sum(spent_s, more_s))
     }
 
+    /// Number of threads.
+    #[must_use]
+    pub fn threads(self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.unwrap_or_else(cores)
+    }
+
     fn compute(
         self,
         predictor: &Virtual,
@@ -93,26 +100,29 @@ impl Work {
         remembered: &Remembered,
         watch: &dyn Watch,
     ) -> (Answered, Option<f64>) {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let all = wanted.keys().map(work).sum();
         watch.begin(all);
-        let jobs = self.jobs.unwrap_or(cores);
         let all_spent_s = Mutex::new(Some(0.0));
-        let answered = answer_all(predictor, wanted, jobs, |configuration, answer, done| {
-            let user_cpu_seconds = spent_s();
-            if let Ok(answer) = answer {
-                let metrics = &wanted[configuration];
-                let kept = Kept {
-                    answer: answer.clone(),
-                    user_cpu_seconds,
-                };
-                remembered.keep(&predictor.question(configuration, metrics), &kept);
-            }
-            let mut all_s = all_spent_s.lock().unwrap_or_else(PoisonError::into_inner);
-            *all_s = sum(*all_s, user_cpu_seconds);
-            drop(all_s);
-            watch.done(done);
-        });
+        let answered = answer_all(
+            predictor,
+            wanted,
+            self.threads(),
+            |configuration, answer, done| {
+                let user_cpu_seconds = spent_s();
+                if let Ok(answer) = answer {
+                    let metrics = &wanted[configuration];
+                    let kept = Kept {
+                        answer: answer.clone(),
+                        user_cpu_seconds,
+                    };
+                    remembered.keep(&predictor.question(configuration, metrics), &kept);
+                }
+                let mut all_s = all_spent_s.lock().unwrap_or_else(PoisonError::into_inner);
+                *all_s = sum(*all_s, user_cpu_seconds);
+                drop(all_s);
+                watch.done(done);
+            },
+        );
         watch.end();
         let all_s = all_spent_s.into_inner();
         (answered, all_s.unwrap_or_else(PoisonError::into_inner))

@@ -309,3 +309,71 @@ fn a_slot_that_is_not_split_takes_one_drive() {
         "{said}"
     );
 }
+
+#[test]
+fn the_cheapest_arrays_that_hold_are_found_and_others_say_why_not() {
+    let place = tempfile::tempdir().expect("a folder");
+    let prices = place.path().join("prices.toml");
+    let text = "schema = 1\ncurrency = \"EUR\"\n[drive]\np4510-1tb = 110\np4510-2tb = 210\np4800x-750gb = 700\n";
+    std::fs::write(&prices, text).expect("it is written");
+    let search = |wanted: &str, more: &str| {
+        let mut command = command("--platform s2600wft-6154-x16 --no-cache");
+        command.args(["--for", wanted]).arg("--prices").arg(&prices);
+        run(command.args(more.split_whitespace()), 300)
+    };
+    let wanted = "8k 70/30 8k, p99 < 600us, 1.9 TB usable, two years";
+    let said = search(wanted, "");
+    assert!(said.status.success(), "{said}");
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert!(
+        lines[0].starts_with(&format!(
+            "{wanted}: the cheapest arrays on s2600wft-6154-x16 that hold, of "
+        )),
+        "{said}"
+    );
+    assert!(
+        lines[2].starts_with("  330  RAID 5 of 3 x p4510-1tb "),
+        "{said}"
+    );
+    assert!(
+        lines[3].starts_with("  420  RAID 1 of 2 x p4510-2tb "),
+        "{said}"
+    );
+    assert!(
+        said.out.contains("Why others do not, for no more money\n"),
+        "{said}"
+    );
+    // The document shows this search.
+    let document = include_str!("../../../../docs/planning.md");
+    for line in lines {
+        assert!(document.contains(line.trim_end()), "{line}\n{said}");
+    }
+    let said = search(wanted, "--json");
+    let report: Value = serde_json::from_str(&said.out).expect("it is JSON");
+    assert_eq!(report["found"][0]["drive"], "p4510-1tb");
+    assert_eq!(report["currency"], "EUR");
+    let impossible = search("8k reads 4k, 9 TB usable", "");
+    assert_eq!(impossible.status.code(), Some(1), "{impossible}");
+    let nearest = "no array on s2600wft-6154-x16 holds. The nearest of ";
+    assert!(impossible.out.contains(nearest), "{impossible}");
+    assert!(
+        impossible
+            .out
+            .contains("RAID 5 of 4 x p4510-2tb for 840 EUR: "),
+        "{impossible}"
+    );
+    for (wanted, more, sentence) in [
+        ("8k reads", "", "--for does not understand \"8k reads\""),
+        (
+            "8k reads 4k",
+            "--count 9",
+            "no array of --level and --count",
+        ),
+    ] {
+        let said = search(wanted, more);
+        assert_eq!(said.status.code(), Some(1), "{said}");
+        assert!(said.err.contains(sentence) && said.out.is_empty(), "{said}");
+    }
+    let said = plan("--for 8k --platform s2600wft-6154-x16");
+    assert!(said.err.contains("--prices <FILE>"), "{said}");
+}

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The operating system unless another is asked for.
-const HOST: &str = "linux-6.12";
+pub const HOST: &str = "linux-6.12";
 /// Rebuild limits that are tried if the user gives none, in MB per second; 0 means no limit.
 const REBUILD_RATES_MB_S: [u32; 4] = [50, 200, 500, 0];
 

@@ -25,8 +25,12 @@ const REQUEST_BYTES: RangeInclusive<u64> = 512..=64 << 20;
 pub struct PlanArgs {
     /// The drives, all alike: an id, or a profile or data sheet of your own (PATH or PATH#ID); with --here, those that are
     /// here unless given.
-    #[arg(long, required_unless_present = "here")]
+    #[arg(long, required_unless_present_any = ["here", "wanted"])]
     pub drive: Option<String>,
+    /// Look for the cheapest arrays that do this, like "400k 70/30 8k, p99 < 1ms, 60 TB usable, two years", among the drives that
+    /// --prices has: rate, reads/writes and size of requests, then limits of latency, capacity and endurance.
+    #[arg(long = "for", value_name = "TEXT", requires = "prices", conflicts_with_all = ["from_sheet", "stack", "workload", "op", "bs", "read_pct", "demand", "degraded", "rebuilding", "compare", "sweep", "as_vroc", "provenance"])]
+    pub wanted: Option<String>,
     /// Plan from the drive's data sheet in the catalogue although there is a profile of it.
     #[arg(long)]
     pub from_sheet: bool,

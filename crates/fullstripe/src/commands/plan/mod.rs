@@ -1,13 +1,14 @@
 //! `plan`: predicts the performance of a number of drives on a platform, what limits it, and the next limit after that.
 //!
 //! [`args`] turns the command line into a question, [`planner::plan`] answers it; [`text`] prints the answer, with
-//! [`size`] for what arrays cost and risk, [`compare`] for two plans, [`plot`] for a sweep, and [`provenance`] for where the figures come from.
+//! [`size`] for what arrays cost and risk, [`compare`] for two plans, [`plot`] for a sweep, and [`provenance`] for where the figures come from. [`search`] is for `--for`.
 
 mod args;
 mod compare;
 pub mod here;
 mod plot;
 mod provenance;
+mod search;
 mod size;
 mod sweep;
 mod text;
@@ -28,6 +29,9 @@ use std::process::ExitCode;
 /// # Errors
 /// Something in the command line, or in a file that it names, is unknown, has the wrong form or is impossible.
 pub fn run(args: &PlanArgs) -> Result<ExitCode> {
+    if let Some(text) = &args.wanted {
+        return search::run(args, text);
+    }
     let question = args.question()?;
     let bar = PointsBar::default();
     let report = plan(&question, args.work.work(), &bar)?;

@@ -56,13 +56,25 @@ impl Sizer {
     /// Spares that no array can use or no bay holds, an impossible rate, a file of prices that cannot be read, names what plans do not
     /// know, or lacks the price of a planned drive: one sentence.
     pub fn of(question: &SizeQuestion, cases: &[Case], library: &Library) -> Result<Sizer> {
+        check_spares(question.spares, cases, library)?;
+        Sizer::with_prices_of(question, cases, library)
+    }
+
+    /// A sizer for a search, which looks at every drive that has a price.
+    ///
+    /// # Errors
+    /// An impossible rate, or a file of prices that cannot be read or names what plans do not know: one sentence.
+    pub fn of_search(question: &SizeQuestion, library: &Library) -> Result<Sizer> {
+        Sizer::with_prices_of(question, &[], library)
+    }
+
+    fn with_prices_of(question: &SizeQuestion, cases: &[Case], library: &Library) -> Result<Sizer> {
         if let Some(percent) = question.annual_failure_percent {
             ensure!(
                 (0.0..100.0).contains(&percent),
                 "--afr must be from 0 to below 100 (percent of drives that fail in a year), is {percent}"
             );
         }
-        check_spares(question.spares, cases, library)?;
         let prices = question.prices.as_deref();
         Ok(Sizer {
             spares: question.spares,
@@ -93,8 +105,8 @@ impl Sizer {
             if point.metrics.is_empty() {
                 continue;
             }
-            let prices = self.prices.as_ref();
-            let prices = prices.map(|prices| prices.of(&case.configuration.setup));
+            let drive = case.configuration.setup.drive.text();
+            let prices = self.prices_of(drive, &case.configuration.setup);
             let sized = |configuration: &Configuration, answer: &Answer| {
                 self.sized(configuration, answer, prices.as_ref(), library)
             };
@@ -114,7 +126,59 @@ impl Sizer {
         Ok(())
     }
 
-    fn sized(
+    /// The drives that have a price.
+    pub fn drives(&self) -> impl Iterator<Item = &str> {
+        self.prices.iter().flat_map(PriceList::drives)
+    }
+
+    /// The price of a drive.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn price(&self, drive: &str) -> Result<f64> {
+        let prices = self
+            .prices
+            .as_ref()
+            .ok_or_else(|| anyhow!("there are no prices"))?;
+        Ok(prices.price(drive)?)
+    }
+
+    /// The price of a platform; 0 if it has none.
+    #[must_use]
+    pub fn platform_price(&self, platform: &str) -> f64 {
+        let prices = self.prices.as_ref();
+        prices
+            .and_then(|prices| prices.platform(platform))
+            .unwrap_or(0.0)
+    }
+
+    /// The currency of all prices; empty without prices.
+    #[must_use]
+    pub fn currency(&self) -> &str {
+        self.prices.as_ref().map_or("", |prices| &prices.currency)
+    }
+
+    /// The prices for a setup whose drives are bought as `drive`; its own name may be that of a draw. `None` without prices.
+    #[must_use]
+    pub fn prices_of(&self, drive: &str, setup: &Setup) -> Option<UnitPrices> {
+        let prices = self.prices.as_ref();
+        prices.map(|prices| prices.of(drive, setup))
+    }
+
+    /// What an array of the engine holds.
+    ///
+    /// # Errors
+    /// `create` would refuse it, or its drive has no profile.
+    pub fn usable_bytes(&self, setup: &Setup, library: &Library) -> Result<u64> {
+        let drive = self.drive(setup, library)?;
+        Ok(capacity_of(setup, drive.capacity_bytes, 0)?.usable_bytes)
+    }
+
+    /// What the array of a configuration holds, costs, uses and risks, with the figures of its run.
+    ///
+    /// # Errors
+    /// An array of this program's format that `create` would refuse.
+    pub fn sized(
         &self,
         configuration: &Configuration,
         answer: &Answer,
@@ -154,7 +218,11 @@ impl Sizer {
         }
     }
 
-    fn drive(&self, setup: &Setup, library: &Library) -> Result<DriveFigures> {
+    /// The figures of a setup's drive.
+    ///
+    /// # Errors
+    /// It has no profile.
+    pub fn drive(&self, setup: &Setup, library: &Library) -> Result<DriveFigures> {
         let profile = library
             .profile(&setup.drive)
             .map_err(|missing| anyhow!(missing.reason))?;

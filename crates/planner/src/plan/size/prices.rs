@@ -73,38 +73,53 @@ impl PriceList {
         let catalogue = Catalogue::built_in();
         let setups = || cases.iter().map(|case| &case.configuration.setup);
         let drives = library.drives().map(str::to_owned);
-        let drives = drives.chain(catalogue.entries().map(|entry| entry.drive.id.clone()));
+        let sheets = catalogue.entries().flat_map(|entry| entry.drive.names());
+        let drives = drives.chain(sheets.map(str::to_owned));
         let drives = drives.chain(setups().map(|setup| setup.drive.text().to_owned()));
         let platforms = library.platforms().map(str::to_owned);
         let platforms = platforms.chain(setups().map(|setup| setup.platform.text().to_owned()));
         check_names(file, "drive", &form.drive, &drives.collect())?;
         check_names(file, "platform", &form.platform, &platforms.collect())?;
-        for setup in setups() {
-            let drive = setup.drive.text();
-            if !form.drive.contains_key(drive) {
-                let rule = format!("has no price of \"{drive}\", which is planned: add it");
-                return Err(Refusal::new(file, "drive", rule));
-            }
-        }
-        Ok(PriceList {
+        let list = PriceList {
             file: file.to_owned(),
             currency: form.currency,
             drives: form.drive,
             platforms: form.platform,
+        };
+        for setup in setups() {
+            list.price(setup.drive.text())?;
+        }
+        Ok(list)
+    }
+
+    /// The drives that have a price.
+    pub(super) fn drives(&self) -> impl Iterator<Item = &str> {
+        self.drives.keys().map(String::as_str)
+    }
+
+    /// The price of a drive.
+    pub(super) fn price(&self, drive: &str) -> Result<f64, Refusal> {
+        self.drives.get(drive).copied().ok_or_else(|| {
+            let rule = format!("has no price of \"{drive}\", which is planned: add it");
+            Refusal::new(&self.file, "drive", rule)
         })
     }
 
-    /// The prices for a setup of the plan.
+    /// The price of a platform, if it has one.
+    pub(super) fn platform(&self, platform: &str) -> Option<f64> {
+        self.platforms.get(platform).copied()
+    }
+
+    /// The prices for a setup of the plan, whose drives are bought as `drive`.
     ///
     /// # Panics
     /// If it is of another plan.
-    pub(super) fn of(&self, setup: &Setup) -> UnitPrices {
+    pub(super) fn of(&self, drive: &str, setup: &Setup) -> UnitPrices {
         UnitPrices {
-            drive: *self
-                .drives
-                .get(setup.drive.text())
+            drive: self
+                .price(drive)
                 .expect("the file has been checked for every drive"),
-            platform: self.platforms.get(setup.platform.text()).copied(),
+            platform: self.platform(setup.platform.text()),
         }
     }
 

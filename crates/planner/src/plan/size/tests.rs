@@ -167,7 +167,7 @@ fn prices_are_those_of_the_file_and_are_listed_as_the_users() {
         drive: 210.0,
         platform: Some(9000.0),
     };
-    assert_eq!(list.of(setup), prices);
+    assert_eq!(list.of("p4510-2tb", setup), prices);
     let keys: Vec<String> = list.known().into_iter().map(|known| known.key).collect();
     assert_eq!(
         keys,

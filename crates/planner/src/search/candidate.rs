@@ -1,0 +1,135 @@
+//! The arrays that a search may choose from, cheapest first.
+
+use super::Question;
+use lab::schema::configuration::Configuration;
+use lab::schema::setup::{Level, Reference, Setup};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// Chunk sizes that are tried in this order, unless one is asked for: the default first.
+const CHUNKS_KIB: [u32; 4] = [128, 64, 32, 16];
+
+/// Drives of one kind at one level; their number grows until the array holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Candidate {
+    /// What drives and machine cost, spares included.
+    pub price: f64,
+    /// Drives of the array.
+    pub count: u32,
+    /// The drive, by its place among the question's.
+    pub drive: usize,
+    pub level: Level,
+}
+
+impl Eq for Candidate {}
+
+impl Ord for Candidate {
+    /// The greatest is the cheapest; of equal ones that with fewer drives, then that of the earlier drive and level.
+    fn cmp(&self, other: &Candidate) -> Ordering {
+        let by_price = other.price.total_cmp(&self.price);
+        let by_count = other.count.cmp(&self.count);
+        let rest = (other.drive, other.level).cmp(&(self.drive, self.level));
+        by_price.then(by_count).then(rest)
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Candidates of which the cheapest comes first.
+pub(super) type Cheapest = BinaryHeap<Candidate>;
+
+impl Question {
+    /// The first candidate of each drive and level: with as few drives as the level can have, or the number that is asked for.
+    pub(super) fn first(&self, prices: &[f64], bays: u32) -> Cheapest {
+        let drives = prices.iter().enumerate();
+        let all = drives.flat_map(|(drive, price)| {
+            self.levels.iter().filter_map(move |&level| {
+                let count = self.count.unwrap_or(level.drives_min());
+                self.candidate(drive, *price, level, count, bays)
+            })
+        });
+        all.collect()
+    }
+
+    /// The next candidate of the same drive and level, which has more drives; `None` beyond the bays.
+    pub(super) fn next(&self, of: &Candidate, price: f64, bays: u32) -> Option<Candidate> {
+        if self.count.is_some() {
+            return None;
+        }
+        let step = if of.level == Level::Raid10 { 2 } else { 1 };
+        self.candidate(of.drive, price, of.level, of.count + step, bays)
+    }
+
+    fn candidate(
+        &self,
+        drive: usize,
+        price: f64,
+        level: Level,
+        count: u32,
+        bays: u32,
+    ) -> Option<Candidate> {
+        let spares = self.spares_of(level);
+        let is_possible = level != Level::Raid1 || count == level.drives_min();
+        (is_possible && count + spares <= bays).then(|| Candidate {
+            price: price * f64::from(count + spares) + self.platform_price,
+            count,
+            drive,
+            level,
+        })
+    }
+
+    /// Spares of an array of this level.
+    pub(super) fn spares_of(&self, level: Level) -> u32 {
+        match level {
+            Level::Single | Level::Raid0 => 0,
+            Level::Raid1 | Level::Raid5 | Level::Raid10 => self.size.spares,
+        }
+    }
+
+    /// The chunk sizes that are tried. Requests at random that fit into every chunk meet one drive, whatever the chunk, so one is
+    /// enough; a RAID 1 has none.
+    pub(super) fn chunks(&self, level: Level) -> Vec<Option<u32>> {
+        use lab::workload::Operation::{RandMix, RandRead, RandWrite};
+        let smallest = CHUNKS_KIB[CHUNKS_KIB.len() - 1] * 1024;
+        let is_random = matches!(self.wanted.op, RandMix | RandRead | RandWrite);
+        let is_small = is_random && self.wanted.bs.bytes() <= smallest;
+        match self.chunk_kib {
+            _ if level == Level::Raid1 => vec![None],
+            Some(chunk) => vec![Some(chunk)],
+            None if is_small => vec![Some(CHUNKS_KIB[0])],
+            None => CHUNKS_KIB.map(Some).into(),
+        }
+    }
+
+    /// What is run of a candidate with this chunk. Without `demand`, clients ask for as much as the array can do.
+    pub(super) fn configuration(
+        &self,
+        candidate: &Candidate,
+        chunk_kib: Option<u32>,
+        demand: bool,
+    ) -> Configuration {
+        let mut workload = self.load.clone();
+        workload.demand_iops = demand.then_some(self.wanted.iops);
+        Configuration {
+            setup: Setup {
+                drive: Reference::from(self.drives[candidate.drive].clone()),
+                count: candidate.count,
+                level: candidate.level,
+                platform: Reference::from(self.platform.clone()),
+                host: self.host.clone(),
+                stack: "fullstripe".to_owned(),
+                chunk_kib,
+                engine_cores: self.engine_cores,
+                export: self.export,
+                condition: None,
+                rebuild_mb_s: None,
+            },
+            state: self.state,
+            workload,
+        }
+    }
+}

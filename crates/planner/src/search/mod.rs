@@ -1,0 +1,366 @@
+//! The cheapest arrays that do what is asked: a search over drives, levels, numbers of drives and chunk sizes.
+//!
+//! [`ask`] collects what there is to choose from, and [`wanted`] understands what is asked. Arrays are looked at from the cheapest on (`candidate`). Of each drive and level, the
+//! number of drives grows until one holds; then that drive and level is done, since more of the same cost more. An array whose
+//! capacity, endurance or calculated rate is too little is not run (`judge`). The others are run under the demanded load,
+//! several at a time. If its drive is known from a data sheet only, an array holds if it does in as many draws as a plan's range
+//! covers. The search ends with [`MOST_FOUND`] arrays; [`report`] has them, with what was too little of the cheaper ones.
+//!
+//! The result is the same as if every array had been run, as long as the calculator's bound is one: a test compares both.
+
+pub mod ask;
+mod candidate;
+mod judge;
+pub mod report;
+pub mod wanted;
+
+pub use judge::Margin;
+
+use crate::plan::bands::drawn;
+use crate::plan::size::{SizeQuestion, Sizer};
+use crate::predict::library::Library;
+use crate::predict::limits::Depth;
+use crate::predict::many::{Answered, Wanted as ToRun};
+use crate::predict::{Answer, Virtual};
+use crate::work::{Watch, Work};
+use anyhow::{Result, anyhow};
+use candidate::{Candidate, Cheapest};
+use catalogue::draw::DRAWS;
+use judge::{least, of_run, without_run};
+use lab::schema::SCHEMA;
+use lab::schema::configuration::{Configuration, State};
+use lab::schema::metric::Metric;
+use lab::schema::setup::{Export, Level};
+use lab::workload::Workload;
+use report::{Bought, Failed, Found, SearchReport};
+use std::collections::{BTreeMap, BTreeSet};
+use wanted::Wanted;
+
+/// Arrays that a search ends with.
+pub const MOST_FOUND: usize = 5;
+/// Draws in which an array need not hold, as a plan's range leaves out the least and the largest.
+const DRAWS_WITHOUT: usize = 2;
+/// Draws that are run before it is asked whether an array can still hold.
+const DRAWS_AT_ONCE: usize = 5;
+
+/// What a search is about. The library has its drives and its machine.
+#[derive(Debug)]
+pub struct Question {
+    /// What is asked for, as it was given.
+    pub text: String,
+    /// What is asked for.
+    pub wanted: Wanted,
+    /// The drives to choose from, by name.
+    pub drives: Vec<String>,
+    /// The levels to choose from.
+    pub levels: Vec<Level>,
+    /// The number of drives, if it is given.
+    pub count: Option<u32>,
+    /// The chunk size, if it is given.
+    pub chunk_kib: Option<u32>,
+    /// The machine.
+    pub platform: String,
+    /// The operating system.
+    pub host: String,
+    /// Cores that run the engine.
+    pub engine_cores: Option<u32>,
+    /// How clients of other processes reach the engine.
+    pub export: Option<Export>,
+    /// The state of the drives.
+    pub state: State,
+    /// The load without its demand.
+    pub load: Workload,
+    /// Spares and failure rate.
+    pub size: SizeQuestion,
+    /// Sizes arrays, and has the prices.
+    pub sizer: Sizer,
+    /// What the machine costs; 0 if it is not counted.
+    pub platform_price: f64,
+    /// Whether arrays are run that cannot hold by the calculator: for a test of its bound.
+    pub run_all: bool,
+}
+
+/// An array that has been judged.
+enum Judged {
+    Holds(Box<Found>),
+    Fails(Failed),
+}
+
+struct Search<'a> {
+    question: &'a Question,
+    predictor: Virtual,
+    work: Work,
+    watch: &'a dyn Watch,
+    metrics: BTreeSet<Metric>,
+    bays: u32,
+    /// Price of each drive of the question.
+    prices: Vec<f64>,
+    /// Answers so far.
+    answered: Answered,
+    simulated: u64,
+}
+
+/// Searches.
+///
+/// # Errors
+/// The machine is not in the library, a drive has no price, or a point cannot be run.
+pub fn search(
+    question: &Question,
+    library: Library,
+    work: Work,
+    watch: &dyn Watch,
+    left_out: Vec<String>,
+) -> Result<SearchReport> {
+    let platform = library.platform(&question.platform.clone().into());
+    let bays = platform
+        .map_err(|missing| anyhow!(missing.reason))?
+        .bays
+        .len();
+    let prices = question
+        .drives
+        .iter()
+        .map(|drive| question.sizer.price(drive));
+    let latencies = question.wanted.latencies.iter();
+    let latencies = latencies.map(|limit| Metric::Latency(limit.statistic));
+    let plain = [Metric::Iops, Metric::BytesPerSecond, Metric::Watts];
+    let mut search = Search {
+        question,
+        work,
+        watch,
+        metrics: plain.into_iter().chain(latencies).collect(),
+        bays: bays as u32,
+        prices: prices.collect::<Result<_>>()?,
+        predictor: Virtual {
+            quick: true,
+            library,
+            ..Virtual::default()
+        },
+        answered: Answered::new(),
+        simulated: 0,
+    };
+    search.run(left_out)
+}
+
+impl Search<'_> {
+    fn run(&mut self, left_out: Vec<String>) -> Result<SearchReport> {
+        let mut queue = self.question.first(&self.prices, self.bays);
+        let mut found: Vec<Found> = Vec::new();
+        let mut failed: BTreeMap<(usize, Level), Failed> = BTreeMap::new();
+        let mut nearest: Option<Failed> = None;
+        let mut considered = 0;
+        while found.len() < MOST_FOUND
+            && let Some(cheapest) = queue.pop()
+        {
+            considered += 1;
+            match self.judged(&cheapest, &queue)? {
+                Judged::Holds(one) => {
+                    failed.remove(&(cheapest.drive, cheapest.level));
+                    found.push(*one);
+                }
+                Judged::Fails(one) => {
+                    let is_nearer = |known: &Failed| one.margin.times > known.margin.times;
+                    if nearest.as_ref().is_none_or(is_nearer) {
+                        nearest = Some(one.clone());
+                    }
+                    failed.insert((cheapest.drive, cheapest.level), one);
+                    let price = self.prices[cheapest.drive];
+                    queue.extend(self.question.next(&cheapest, price, self.bays));
+                }
+            }
+        }
+        let mut failed: Vec<Failed> = failed.into_values().collect();
+        failed.sort_by(|one, other| one.bought.price.total_cmp(&other.bought.price));
+        Ok(SearchReport {
+            schema: SCHEMA,
+            program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
+            wanted: self.question.text.clone(),
+            platform: self.question.platform.clone(),
+            currency: self.question.sizer.currency().to_owned(),
+            nearest: nearest.filter(|_| found.is_empty()),
+            found,
+            failed,
+            left_out,
+            considered,
+            simulated: self.simulated,
+        })
+    }
+
+    fn bought(&self, candidate: &Candidate, chunk_kib: Option<u32>) -> Bought {
+        Bought {
+            drive: self.question.drives[candidate.drive].clone(),
+            level: candidate.level,
+            count: candidate.count,
+            spares: self.question.spares_of(candidate.level),
+            chunk_kib,
+            price: candidate.price,
+        }
+    }
+
+    /// Judges a candidate with each chunk, until it holds with one. If it does not, the chunk with which most is there counts.
+    fn judged(&mut self, candidate: &Candidate, queue: &Cheapest) -> Result<Judged> {
+        let mut nearest: Option<Failed> = None;
+        for chunk_kib in self.question.chunks(candidate.level) {
+            let bought = self.bought(candidate, chunk_kib);
+            let configuration = self.question.configuration(candidate, chunk_kib, true);
+            let margin = match self.bound(&configuration) {
+                Some(margin) => margin,
+                None => match self.judged_by_run(&configuration, bought.clone(), queue)? {
+                    Judged::Holds(found) => return Ok(Judged::Holds(found)),
+                    Judged::Fails(failed) => failed.margin,
+                },
+            };
+            let is_nearer = |known: &Failed| margin.times > known.margin.times;
+            if nearest.as_ref().is_none_or(is_nearer) {
+                nearest = Some(Failed { bought, margin });
+            }
+        }
+        Ok(Judged::Fails(nearest.expect("each level has a chunk")))
+    }
+
+    /// What is too little without a run.
+    fn bound(&self, configuration: &Configuration) -> Option<Margin> {
+        if self.question.run_all {
+            return None;
+        }
+        without_run(self.question, configuration, &self.predictor.library)
+    }
+
+    fn judged_by_run(
+        &mut self,
+        configuration: &Configuration,
+        bought: Bought,
+        queue: &Cheapest,
+    ) -> Result<Judged> {
+        // What is run ahead of its turn is not counted, so that the number does not depend on the threads.
+        self.simulated += 1;
+        let price_of = bought.drive.clone();
+        self.answer_with_next(configuration, queue);
+        let answer = self.answer(configuration)?;
+        let sized = |of: &Configuration, answer: &Answer| {
+            let prices = self.question.sizer.prices_of(&price_of, &of.setup);
+            self.question
+                .sizer
+                .sized(of, answer, prices.as_ref(), &self.predictor.library)
+        };
+        let sizing = sized(configuration, &answer)?;
+        let margins = of_run(&self.question.wanted, &answer, &sizing, None);
+        if let Some(margin) = least(&margins).filter(|margin| !margin.holds()) {
+            let margin = margin.clone();
+            return Ok(Judged::Fails(Failed { bought, margin }));
+        }
+        let draws = match self.in_draws(configuration, &price_of)? {
+            Ok(draws) => draws,
+            Err(margin) => return Ok(Judged::Fails(Failed { bought, margin })),
+        };
+        let (most_iops, limited_by) = self.most(configuration)?;
+        Ok(Judged::Holds(Box::new(Found {
+            bought,
+            margins: of_run(&self.question.wanted, &answer, &sizing, Some(most_iops)),
+            sizing,
+            metrics: answer.summary,
+            limited_by,
+            draws,
+        })))
+    }
+
+    /// Runs a configuration, and with it those of the next candidates that have to be run, one for each further thread.
+    fn answer_with_next(&mut self, configuration: &Configuration, queue: &Cheapest) {
+        if self.answered.contains_key(configuration) {
+            return;
+        }
+        let threads = self.work.threads();
+        let mut to_run = vec![configuration.clone()];
+        let mut next: Vec<&Candidate> = queue.iter().collect();
+        next.sort_by(|one, other| other.cmp(one));
+        for candidate in next {
+            if to_run.len() >= threads {
+                break;
+            }
+            let chunk_kib = self.question.chunks(candidate.level)[0];
+            let other = self.question.configuration(candidate, chunk_kib, true);
+            if self.bound(&other).is_none() && !self.answered.contains_key(&other) {
+                to_run.push(other);
+            }
+        }
+        self.run_all(to_run);
+    }
+
+    fn run_all(&mut self, configurations: Vec<Configuration>) {
+        let to_run = configurations
+            .into_iter()
+            .map(|one| (one, self.metrics.clone()));
+        let to_run: ToRun = to_run.collect();
+        let (answered, _) = self.work.answer(&self.predictor, &to_run, self.watch);
+        self.answered.extend(answered);
+    }
+
+    fn answer(&self, configuration: &Configuration) -> Result<Answer> {
+        let answer = self.answered.get(configuration).expect("it has been run");
+        let answer = answer
+            .as_ref()
+            .map_err(|missing| anyhow!(missing.reason.clone()))?;
+        Ok(answer.clone())
+    }
+
+    /// The draws in which an array holds, and all draws; `None` if its drive has a profile. If it holds in too few, the margin of the
+    /// draw that decides.
+    fn in_draws(
+        &mut self,
+        configuration: &Configuration,
+        drive: &str,
+    ) -> Result<Result<Option<(usize, usize)>, Margin>> {
+        let draws = drawn(configuration, &self.predictor.library);
+        if draws.is_empty() {
+            return Ok(Ok(None));
+        }
+        assert_eq!(draws.len(), DRAWS as usize, "each sheet is drawn as often");
+        let mut worst: Vec<Margin> = Vec::new();
+        let failing = |worst: &[Margin]| worst.iter().filter(|margin| !margin.holds()).count();
+        for some in draws.chunks(DRAWS_AT_ONCE) {
+            self.run_all(some.to_vec());
+            for draw in some {
+                worst.push(self.worst(draw, drive)?);
+            }
+            if failing(&worst) > DRAWS_WITHOUT {
+                worst.sort_by(|one, other| one.times.total_cmp(&other.times));
+                let mut decides = worst.swap_remove(DRAWS_WITHOUT);
+                decides.found += " in one of the drives that the sheet may describe";
+                return Ok(Err(decides));
+            }
+        }
+        Ok(Ok(Some((draws.len() - failing(&worst), draws.len()))))
+    }
+
+    /// What there is least of in a draw that has been run.
+    fn worst(&self, draw: &Configuration, drive: &str) -> Result<Margin> {
+        let answer = self.answer(draw)?;
+        let sizer = &self.question.sizer;
+        let prices = sizer.prices_of(drive, &draw.setup);
+        let sizing = sizer.sized(draw, &answer, prices.as_ref(), &self.predictor.library)?;
+        let margins = of_run(&self.question.wanted, &answer, &sizing, None);
+        Ok(least(&margins).expect("a rate is asked for").clone())
+    }
+
+    /// What an array does if clients ask for as much as it can do, and what limits it.
+    fn most(&self, configuration: &Configuration) -> Result<(f64, String)> {
+        let mut free = configuration.clone();
+        free.workload.demand_iops = None;
+        let predictor = Virtual {
+            limits: Depth::First,
+            ..self.predictor.clone()
+        };
+        let to_run = ToRun::from([(free.clone(), self.metrics.clone())]);
+        let (mut answered, _) = self.work.answer(&predictor, &to_run, self.watch);
+        let answer = answered.remove(&free).expect("it has been run");
+        let answer = answer.map_err(|missing| anyhow!(missing.reason))?;
+        let iops = answer
+            .summary
+            .get(&Metric::Iops)
+            .map_or(0.0, |value| value.value);
+        let limit = answer.limits.map(|limits| limits.first.name);
+        Ok((iops, limit.unwrap_or_else(|| "unknown".to_owned())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,330 @@
+use super::ask::Asked;
+use super::candidate::Candidate;
+use super::*;
+use crate::files::add_drive;
+use lab::schema::setup::Reference;
+use std::cell::Cell;
+use std::path::Path;
+
+/// Watches nothing.
+struct Quiet;
+
+impl Watch for Quiet {
+    fn begin(&self, _all: u64) {}
+    fn done(&self, _done: u64) {}
+    fn end(&self) {}
+    fn note(&self, sentence: &str) {
+        panic!("{sentence}");
+    }
+}
+
+const WORK: Work = Work {
+    jobs: Some(2),
+    remember: false,
+};
+
+/// Three drives with profiles, and one with a sheet.
+const PRICES: &str = "schema = 1\ncurrency = \"EUR\"\n[drive]\np4510-1tb = 110\np4510-2tb = 210\np4800x-750gb = 700\n\
+                      samsung-980-pro-1tb = 90\n[platform]\ns2600wft-6154-x16 = 5000\n";
+
+/// The prices without the drive that has only a sheet, which takes twenty draws.
+fn without_sheets() -> String {
+    PRICES.replace("samsung-980-pro-1tb = 90\n", "")
+}
+
+/// A search among these prices on a machine with four bays.
+fn asked(text: &str, prices: &Path) -> Asked {
+    Asked {
+        text: text.to_owned(),
+        drive: None,
+        levels: Vec::new(),
+        count: None,
+        chunk_kib: None,
+        platform: "s2600wft-6154-x16".to_owned(),
+        here: None,
+        host: None,
+        engine_cores: None,
+        export: None,
+        completion: None,
+        threads: None,
+        qd: None,
+        state: None,
+        size: SizeQuestion {
+            prices: Some(prices.to_owned()),
+            ..SizeQuestion::default()
+        },
+    }
+}
+
+/// Runs `change`d search; with `run_all`, nothing is ruled out by the calculator.
+fn found(text: &str, prices: &str, run_all: bool, change: impl Fn(&mut Asked)) -> SearchReport {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("prices.toml");
+    std::fs::write(&file, prices).expect("it is written");
+    let mut asked = asked(text, &file);
+    change(&mut asked);
+    let mut library = Library::default();
+    let question = asked.question(&mut library);
+    let (mut question, left_out) = question.unwrap_or_else(|error| panic!("{error:#}"));
+    question.run_all = run_all;
+    let report = search(&question, library, WORK, &Quiet, left_out);
+    report.unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+fn in_short(report: &SearchReport) -> Vec<(String, Level, u32, f64)> {
+    let found = report.found.iter();
+    found
+        .map(|one| {
+            let Bought {
+                drive,
+                level,
+                count,
+                price,
+                ..
+            } = &one.bought;
+            (drive.clone(), *level, *count, *price)
+        })
+        .collect()
+}
+
+/// Every array, each run on its own and judged by its margins: the fewest drives of each drive and level that hold, the cheapest first.
+fn by_brute_force(text: &str, prices: &str) -> Vec<(String, Level, u32, f64)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("prices.toml");
+    std::fs::write(&file, prices).expect("it is written");
+    let mut library = Library::default();
+    let (question, _) = asked(text, &file)
+        .question(&mut library)
+        .expect("it is possible");
+    let limits = question.wanted.latencies.iter();
+    let limits = limits.map(|limit| Metric::Latency(limit.statistic));
+    let metrics: BTreeSet<Metric> = [Metric::Iops, Metric::BytesPerSecond, Metric::Watts]
+        .into_iter()
+        .chain(limits)
+        .collect();
+    let predictor = Virtual {
+        quick: true,
+        library,
+        ..Virtual::default()
+    };
+    let library = &predictor.library;
+    let holds = |configuration: &Configuration| {
+        let margins_of = |one: &Configuration| {
+            let answer = predictor.answer(one, &metrics).expect("it is modelled");
+            let sizing = question.sizer.sized(one, &answer, None, library);
+            of_run(
+                &question.wanted,
+                &answer,
+                &sizing.expect("it can be created"),
+                None,
+            )
+        };
+        let all_hold = |one: &Configuration| margins_of(one).iter().all(Margin::holds);
+        let draws = drawn(configuration, library);
+        let failing = Cell::new(0);
+        let draws_hold = draws.iter().all(|draw| {
+            failing.set(failing.get() + usize::from(!all_hold(draw)));
+            failing.get() <= DRAWS_WITHOUT
+        });
+        all_hold(configuration) && draws_hold
+    };
+    let mut all = Vec::new();
+    for (drive, name) in question.drives.iter().enumerate() {
+        let price = question.sizer.price(name).expect("it has one");
+        for level in [Level::Raid1, Level::Raid5, Level::Raid10] {
+            let counts: &[u32] = match level {
+                Level::Raid1 => &[2],
+                Level::Raid5 => &[3, 4],
+                _ => &[4],
+            };
+            let fewest = counts.iter().find(|count| {
+                let candidate = Candidate {
+                    price,
+                    count: **count,
+                    drive,
+                    level,
+                };
+                let chunk_kib = (level != Level::Raid1).then_some(128);
+                holds(&question.configuration(&candidate, chunk_kib, true))
+            });
+            let price = |count: &u32| price * f64::from(*count) + 5000.0;
+            all.extend(fewest.map(|count| (name.clone(), level, *count, price(count))));
+        }
+    }
+    all.sort_by(|one, other| one.3.total_cmp(&other.3));
+    all.truncate(MOST_FOUND);
+    all
+}
+
+#[test]
+fn the_search_finds_what_brute_force_finds() {
+    for (text, prices) in [
+        (
+            "8k 70/30 8k, p99 < 600us, 1.5 TB usable, two years",
+            PRICES.to_owned(),
+        ),
+        ("300k reads 4k, 1 TB usable", without_sheets()),
+        ("10k writes 4k, p99 < 500us", without_sheets()),
+    ] {
+        let expected = by_brute_force(text, &prices);
+        assert!(!expected.is_empty(), "{text}");
+        let report = found(text, &prices, false, |_| {});
+        assert_eq!(in_short(&report), expected, "{text}");
+    }
+}
+
+#[test]
+fn nothing_that_the_calculator_rules_out_would_have_held() {
+    let text = "300k reads 4k, 1 TB usable";
+    let [bounded, all] =
+        [false, true].map(|run_all| found(text, &without_sheets(), run_all, |_| {}));
+    assert_eq!(in_short(&bounded), in_short(&all));
+    assert_eq!(bounded.considered, all.considered);
+    assert!(
+        bounded.simulated < all.simulated,
+        "{} {}",
+        bounded.simulated,
+        all.simulated
+    );
+}
+
+#[test]
+fn what_is_found_holds_and_says_what_fails_first() {
+    let report = found(
+        "60k 70/30 8k, p99 < 1ms, 1.5 TB usable, one year",
+        PRICES,
+        false,
+        |_| {},
+    );
+    let prices: Vec<f64> = report.found.iter().map(|one| one.bought.price).collect();
+    assert!(prices.is_sorted(), "{prices:?}");
+    for one in &report.found {
+        assert!(one.margins.iter().all(Margin::holds), "{one:?}");
+        assert_eq!(one.margins.len(), 4, "{one:?}");
+        let least = one.least().expect("there are margins").times;
+        assert!(one.margins.iter().all(|margin| margin.times >= least));
+        assert!(one.sizing.capacity.usable_bytes >= 1_500_000_000_000);
+        assert!(!one.limited_by.is_empty());
+        let is_sheet = one.bought.drive.starts_with("samsung");
+        assert_eq!(one.draws.is_some(), is_sheet);
+    }
+    for one in &report.failed {
+        assert!(!one.margin.holds(), "{one:?}");
+        let is_there = |found: &Found| {
+            (&found.bought.drive, found.bought.level) == (&one.bought.drive, one.bought.level)
+        };
+        assert!(!report.found.iter().any(is_there), "{one:?}");
+    }
+    assert_eq!(report.nearest, None);
+}
+
+#[test]
+fn if_nothing_holds_the_nearest_is_told() {
+    let report = found("10k reads 4k, 7 TB usable", PRICES, false, |_| {});
+    assert!(report.found.is_empty());
+    let nearest = report.nearest.expect("there is one");
+    assert_eq!(
+        (nearest.bought.drive.as_str(), nearest.bought.count),
+        ("p4510-2tb", 4)
+    );
+    assert_eq!(nearest.bought.level, Level::Raid5);
+    assert_eq!(nearest.margin.wanted, "7.000 TB usable");
+    assert_eq!(report.simulated, 0);
+}
+
+#[test]
+fn spares_take_bays_and_money() {
+    let text = "10k reads 4k, 1.5 TB usable";
+    let report = found(text, PRICES, false, |asked| {
+        asked.drive = Some("p4510-1tb".to_owned());
+        asked.levels = vec![Level::Raid5];
+        asked.size.spares = 1;
+    });
+    assert_eq!(
+        in_short(&report),
+        [("p4510-1tb".to_owned(), Level::Raid5, 3, 5440.0)]
+    );
+    assert_eq!(report.found[0].bought.spares, 1);
+}
+
+#[test]
+fn what_cannot_be_searched_is_one_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("prices.toml");
+    let refused = |prices: &str, change: &dyn Fn(&mut Asked)| {
+        std::fs::write(&file, prices).expect("it is written");
+        let mut asked = asked("10k reads 4k", &file);
+        change(&mut asked);
+        let refusal = asked.question(&mut Library::default());
+        format!("{:#}", refusal.map(|_| ()).expect_err("it is impossible"))
+    };
+    let incomplete = "schema = 1\ncurrency = \"EUR\"\n[drive]\n\"samsung-pm1743-15.36tb\" = 1\n";
+    for (prices, change, sentence) in [
+        (
+            PRICES,
+            &(|asked: &mut Asked| asked.size.prices = None) as &dyn Fn(&mut Asked),
+            "--for looks for the cheapest array, so it needs --prices",
+        ),
+        (
+            PRICES,
+            &|asked| asked.platform = "oakgat".to_owned(),
+            "--platform does not know \"oakgat\"; nearest: \"oakgate\"",
+        ),
+        (
+            PRICES,
+            &|asked| asked.host = Some("linux".to_owned()),
+            "--host does not know \"linux\"; nearest: ",
+        ),
+        (
+            PRICES,
+            &|asked| asked.drive = Some("p4510-4tb".to_owned()),
+            "drive has no price of \"p4510-4tb\"",
+        ),
+        (
+            PRICES,
+            &|asked| asked.count = Some(5),
+            "no array of --level and --count, with its spares, fits into s2600wft-6154-x16",
+        ),
+        (
+            PRICES,
+            &|asked| asked.levels = vec![Level::Single],
+            "--for looks for arrays",
+        ),
+        (
+            PRICES,
+            &|asked| asked.chunk_kib = Some(7),
+            "--chunk must be a power of two",
+        ),
+        (
+            PRICES,
+            &|asked| asked.text = "10k reads".to_owned(),
+            "--for does not understand \"10k reads\"",
+        ),
+        (
+            incomplete,
+            &|_| {},
+            "--prices has no drive that can be planned: the catalogue has no write_mb_s of samsung-pm1743-15.36tb",
+        ),
+    ] {
+        let refusal = refused(prices, change);
+        assert!(refusal.contains(sentence), "{refusal}\n{sentence}");
+    }
+}
+
+#[test]
+fn drives_are_known_before_they_are_priced() {
+    // The names of the claims and of profiles are names of the catalogue too.
+    let mut library = Library::default();
+    let drive = Reference::Id("600p-512gb".to_owned());
+    add_drive(&mut library, Path::new(""), &drive).expect("it is there");
+    let prices = "schema = 1\ncurrency = \"EUR\"\n[drive]\n600p-512gb = 40\n";
+    let report = found("1k reads 4k", prices, false, |asked| {
+        asked.levels = vec![Level::Raid1]
+    });
+    assert_eq!(report.found.len(), 1);
+    assert!(
+        report.found[0]
+            .draws
+            .is_some_and(|(holding, draws)| holding >= 18 && draws == 20)
+    );
+}
