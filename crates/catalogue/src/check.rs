@@ -2,7 +2,7 @@
 
 use crate::SCHEMA;
 use crate::prior;
-use crate::sheet::{Class, Drive, Family, Figure, Rating, Source};
+use crate::sheet::{Class, Drive, Family, Figure, Rating, Source, USUAL_WRITE_KIB};
 use models::document::Refusal;
 use models::port::raw_bytes_per_s;
 use std::collections::BTreeSet;
@@ -149,23 +149,39 @@ fn link(file: &str, family: &Family) -> Result<f64, Refusal> {
     Ok(raw_bytes_per_s(lanes as u64, generation as u64) as f64 / 1e6)
 }
 
+/// A value of a figure that no map unit has, nor any write that a sheet counts: such sizes are powers of two.
+fn no_size_of_map_units(figure: &Figure) -> Option<f64> {
+    let is_size = |kib: f64| {
+        (4.0..=1024.0).contains(&kib) && kib.fract() == 0.0 && (kib as u64).is_power_of_two()
+    };
+    let values = figure.said().map(|(value, _)| value);
+    values.into_iter().find(|kib| !is_size(*kib))
+}
+
 /// The first contradiction within a drive's figures: the key, and the rest of a sentence.
 fn contradiction(class: Class, link_mb_s: f64, drive: &Drive) -> Option<(Rating, String)> {
     let low = |rating| drive.ratings.get(&rating).map(Figure::low);
     if low(Rating::CapacityGb).is_none() {
         return Some((Rating::CapacityGb, "is missing".to_string()));
     }
-    for (random, sequential) in [
-        (Rating::ReadKiops, Rating::ReadMbS),
-        (Rating::WriteKiops, Rating::WriteMbS),
+    for rating in [Rating::WriteSizeKib, Rating::MapUnitKib] {
+        let figure = drive.ratings.get(&rating);
+        if let Some(bad) = figure.and_then(no_size_of_map_units) {
+            let rule = format!("is {bad}: give a power of two from 4 to 1024");
+            return Some((rating, rule));
+        }
+    }
+    for (random, sequential, kib) in [
+        (Rating::ReadKiops, Rating::ReadMbS, USUAL_WRITE_KIB),
+        (Rating::WriteKiops, Rating::WriteMbS, drive.write_size_kib()),
     ] {
-        let random_mb_s = low(random).map(|kiops| (kiops, kiops * 4.096));
+        let random_mb_s = low(random).map(|kiops| (kiops, kiops * kib * 1.024));
         let most = drive.ratings.get(&sequential).map(Figure::high);
         if let (Some((kiops, mb_s)), Some(most)) = (random_mb_s, most)
             && mb_s > most * ROUNDING
         {
             let rule = format!(
-                "is {kiops}, which with 4 KiB each is {mb_s:.0} MB/s; but {sequential} is {most}"
+                "is {kiops}, which with {kib} KiB each is {mb_s:.0} MB/s; but {sequential} is {most}"
             );
             return Some((random, rule));
         }
@@ -173,7 +189,7 @@ fn contradiction(class: Class, link_mb_s: f64, drive: &Drive) -> Option<(Rating,
             && mb_s > link_mb_s
         {
             let rule = format!(
-                "is {kiops}, which with 4 KiB each is {mb_s:.0} MB/s; but the link carries {link_mb_s:.0}"
+                "is {kiops}, which with {kib} KiB each is {mb_s:.0} MB/s; but the link carries {link_mb_s:.0}"
             );
             return Some((random, rule));
         }

@@ -52,6 +52,10 @@ impl Given {
             given.or(like).expect("given, or known of a like drive")
         };
         let mut ratings = like.map_or_else(BTreeMap::new, |entry| entry.drive.ratings.clone());
+        if self.ratings.contains_key(&Rating::WriteKiops) {
+            // A rate that is given counts writes of the size that is given with it, not of the like drive's.
+            ratings.remove(&Rating::WriteSizeKib);
+        }
         for (rating, (value, is_burst)) in &self.ratings {
             ratings.insert(*rating, figure(*value, *is_burst));
         }

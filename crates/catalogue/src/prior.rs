@@ -33,6 +33,7 @@ words_of! {
         StripeKib => "stripe_kib",
         Suspends => "suspends",
         SuspendUs => "suspend_us",
+        MapUnitKib => "map_unit_kib",
         PartialWriteFactor => "partial_write_factor",
         PoolPpm => "pool_ppm",
         SteadyShare => "steady_share",
@@ -80,7 +81,9 @@ pub enum Prior {
     Suspends,
     /// The delay of a read for which a program is suspended.
     SuspendUs,
-    /// Cost of a write that covers its map unit only partly.
+    /// Granularity of the drive's map: a power of two.
+    MapUnitKib,
+    /// Cost of a map unit that a write covers only partly.
     PartialWriteFactor,
     /// Size of the clean pool, in millionths of the capacity.
     PoolPpm,

@@ -6,6 +6,7 @@
 //! | a rate that is a burst | `steady_share` of it |
 //! | latencies, power, endurance | the sheet, or their priors |
 //! | time of a unit for a read | `unit_share` of the read latency |
+//! | random writes of a map unit | the sheet's, of a map unit's size or more; of smaller ones times `partial_write_factor` |
 //! | number of units | rated reads x time of a unit x `unit_surplus` |
 //! | duration of a program | so that all units together write what is rated |
 //! | the rest | its prior |
@@ -30,7 +31,7 @@ const NEEDED: [Rating; 4] = [
     Rating::ReadMbS,
     Rating::WriteMbS,
 ];
-/// Size of the commands to which ratings in IOPS and latencies refer.
+/// Size of the commands to which rated reads and latencies refer.
 const RATED_KB: f64 = 4.096;
 /// Fewest and most units.
 const UNITS: (f64, f64) = (1.0, 4096.0);
@@ -204,12 +205,20 @@ impl<'a> Derived<'a> {
         }
     }
 
+    /// The map unit: a power of two, also between two draws.
+    fn map_unit_kib(&self) -> Figure {
+        let mut figure = self.rating_or(Rating::MapUnitKib, Prior::MapUnitKib);
+        figure.value = figure.value.log2().round().exp2();
+        figure
+    }
+
     /// Time of a unit and duration of a program are not known here yet: see [`Derived::settle`].
     fn media(&self) -> Media {
+        let map_unit_kib = self.map_unit_kib();
         Media {
             read_unit_us: follows(0.0, "the priors unit_share and read_us"),
             unit_transfer_mb_s: self.prior(Prior::UnitTransferMbS),
-            stripe_kib: self.whole(Prior::StripeKib, 4.0),
+            stripe_kib: self.whole(Prior::StripeKib, map_unit_kib.value),
             program_us: follows(0.0, "so that all units together write what is rated"),
             program_kib: self.whole(Prior::ProgramKib, 4.0),
             suspend: follows(
@@ -217,6 +226,7 @@ impl<'a> Derived<'a> {
                 &self.priors.range(Prior::Suspends).source,
             ),
             suspend_us: self.prior(Prior::SuspendUs),
+            map_unit_kib,
             partial_write_factor: self.prior(Prior::PartialWriteFactor),
         }
     }
@@ -232,11 +242,32 @@ impl<'a> Derived<'a> {
         }
     }
 
+    /// Random writes of a map unit each, in thousands a second. Writes of another size that the sheet counts cost as many
+    /// map units as they fill, or part of one.
+    fn map_units_written(&self, map_unit_kib: f64) -> Figure {
+        let mut figure = self.needed(Rating::WriteKiops);
+        let size_kib = self.entry.drive.write_size_kib();
+        figure.value *= if size_kib < map_unit_kib {
+            self.drawn(Prior::PartialWriteFactor)
+        } else {
+            size_kib / map_unit_kib
+        };
+        if size_kib != map_unit_kib {
+            figure.r#use = Use::Prior;
+            figure.source = format!(
+                "as map units of {map_unit_kib} KiB, of {size_kib} KiB each: {}",
+                figure.source
+            );
+        }
+        figure
+    }
+
     fn ratings(&self) -> Ratings {
         let capacity = self.needed(Rating::CapacityGb);
         let write_mb_s = self.needed(Rating::WriteMbS);
-        let mut steady = self.needed(Rating::WriteKiops);
-        let most_kiops = write_mb_s.value / RATED_KB;
+        let map_unit_kib = self.map_unit_kib().value;
+        let mut steady = self.map_units_written(map_unit_kib);
+        let most_kiops = write_mb_s.value / (map_unit_kib * 1.024);
         if steady.value > most_kiops {
             steady = follows(most_kiops, "as many bytes as are written in order");
         }
@@ -403,6 +434,84 @@ mod tests {
             // 9000 writes of 4 KiB a second would be more than 20 MB a second.
             assert!((ratings.steady_write_kiops.value - 20.0 / 4.096).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn rated_writes_are_counted_in_map_units() {
+        let catalogue = Catalogue::built_in();
+        let entry = catalogue.with_id("solidigm-d5-p5336-61.44tb");
+        let entry = entry.expect("it is there");
+        let media_and_ratings = |drive: &sheet::Drive| {
+            let changed = Entry { drive, ..entry };
+            let mut family = family("catalogue", changed, Draw::Usual).expect("it has all rates");
+            (family.media, family.members.remove(0).ratings)
+        };
+        // Its map unit and its rated writes have the same size.
+        let (media, ratings) = media_and_ratings(entry.drive);
+        assert_eq!(media.map_unit_kib.value, 16.0);
+        assert_eq!(ratings.steady_write_kiops.value, 38.0);
+        assert_eq!(ratings.steady_write_kiops.r#use, Use::Reported);
+        let figure = |value| sheet::Figure::one(value, "brief", false);
+        // Smaller ones cost a map unit each, and the read of the rest.
+        let mut small = entry.drive.clone();
+        small.ratings.remove(&Rating::WriteSizeKib);
+        let (_, ratings) = media_and_ratings(&small);
+        assert!((ratings.steady_write_kiops.value - 38.0 * 1.05).abs() < 1e-9);
+        assert_eq!(ratings.steady_write_kiops.r#use, Use::Prior);
+        // Larger ones fill several.
+        let mut large = entry.drive.clone();
+        large.ratings.insert(Rating::MapUnitKib, figure(4.0));
+        let (_, ratings) = media_and_ratings(&large);
+        assert_eq!(ratings.steady_write_kiops.value, 38.0 * 4.0);
+        // What no source says is drawn, and stripes fit.
+        let mut unknown = entry.drive.clone();
+        unknown.ratings.remove(&Rating::MapUnitKib);
+        let sizes: std::collections::BTreeSet<u64> = draws()
+            .map(|draw| {
+                let drive = &unknown;
+                let family = family("catalogue", Entry { drive, ..entry }, draw);
+                let media = family.expect("it has all rates").media;
+                assert_eq!(media.stripe_kib.value % media.map_unit_kib.value, 0.0);
+                media.map_unit_kib.value as u64
+            })
+            .collect();
+        assert!(sizes.len() >= 3 && sizes.contains(&16), "{sizes:?}");
+        assert!(sizes.iter().all(|kib| kib.is_power_of_two()), "{sizes:?}");
+    }
+
+    #[test]
+    fn a_given_rate_of_writes_has_the_size_that_is_given_with_it() {
+        let catalogue = Catalogue::built_in();
+        let like = catalogue.with_id("solidigm-d5-p5336-61.44tb");
+        let like = like.expect("it is there");
+        let given = |ratings: &[(Rating, f64)]| Given {
+            name: "like it".to_owned(),
+            maker: "none".to_owned(),
+            class: Class::Qlc,
+            purpose: Purpose::DataCentre,
+            generation: None,
+            lanes: None,
+            ratings: ratings
+                .iter()
+                .map(|(rating, value)| (*rating, (*value, false)))
+                .collect(),
+            pool_mb: None,
+            source: Source {
+                id: String::new(),
+                kind: Kind::Sheet,
+                title: "a test".to_owned(),
+                address: crate::check::UNKNOWN.to_owned(),
+                date: crate::check::UNKNOWN.to_owned(),
+            },
+        };
+        let size_kib = |ratings: &[(Rating, f64)]| {
+            let family = given(ratings).family(Some(like));
+            family.drives[0].write_size_kib()
+        };
+        assert_eq!(size_kib(&[(Rating::ReadKiops, 900.0)]), 16.0);
+        assert_eq!(size_kib(&[(Rating::WriteKiops, 100.0)]), 4.0);
+        let both = [(Rating::WriteKiops, 10.0), (Rating::WriteSizeKib, 64.0)];
+        assert_eq!(size_kib(&both), 64.0);
     }
 
     #[test]

@@ -141,10 +141,12 @@ words_of! {
         CapacityGb => "capacity_gb",
         ReadKiops => "read_kiops",
         WriteKiops => "write_kiops",
+        WriteSizeKib => "write_size_kib",
         ReadMbS => "read_mb_s",
         WriteMbS => "write_mb_s",
         ReadUs => "read_us",
         WriteUs => "write_us",
+        MapUnitKib => "map_unit_kib",
         IdleW => "idle_w",
         ActiveW => "active_w",
         EnduranceDwpd => "endurance_dwpd",
@@ -160,8 +162,10 @@ pub enum Rating {
     CapacityGb,
     /// Random reads of 4 KiB, in thousands a second.
     ReadKiops,
-    /// Random writes of 4 KiB, in thousands a second.
+    /// Random writes, in thousands a second: of 4 KiB each unless [`Rating::WriteSizeKib`] says otherwise.
     WriteKiops,
+    /// Size of the random writes that [`Rating::WriteKiops`] counts.
+    WriteSizeKib,
     /// Sequential reads, in 10⁶ bytes a second.
     ReadMbS,
     /// Sequential writes, in 10⁶ bytes a second.
@@ -170,6 +174,8 @@ pub enum Rating {
     ReadUs,
     /// Typical latency of a write of 4 KiB at queue depth 1.
     WriteUs,
+    /// Granularity of the drive's map ("indirection unit"): smaller writes cost as much as writes of this size.
+    MapUnitKib,
     /// Power while idle.
     IdleW,
     /// Power at most while working.
@@ -179,6 +185,9 @@ pub enum Rating {
     /// How long the warranty lasts.
     WarrantyYears,
 }
+
+/// Size of the random writes that sheets count unless they say otherwise.
+pub const USUAL_WRITE_KIB: f64 = 4.0;
 
 /// A drive of a family.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -213,6 +222,13 @@ impl Drive {
     pub fn capacity_gb(&self) -> f64 {
         let figure = self.ratings.get(&Rating::CapacityGb);
         figure.expect("every drive has a capacity").low()
+    }
+
+    /// Size of the random writes that its rate of them counts, in KiB.
+    #[must_use]
+    pub fn write_size_kib(&self) -> f64 {
+        let figure = self.ratings.get(&Rating::WriteSizeKib);
+        figure.map_or(USUAL_WRITE_KIB, Figure::low)
     }
 }
 

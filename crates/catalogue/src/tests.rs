@@ -146,6 +146,21 @@ fn a_sheet_that_contradicts_itself_names_both_figures() {
             "drive \"example-e1-4tb\".capacity_gb is missing",
         ),
         (
+            "read_us = { value = 85,",
+            "map_unit_kib = { value = 12,",
+            "drive \"example-e1-4tb\".map_unit_kib is 12: give a power of two from 4 to 1024",
+        ),
+        (
+            "read_us = { value = 85,",
+            "write_size_kib = { value = 2048,",
+            "drive \"example-e1-4tb\".write_size_kib is 2048: give a power of two from 4 to 1024",
+        ),
+        (
+            "read_us = { value = 85, source = \"brief\" }",
+            "write_size_kib = { value = 16, source = \"brief\" }\nwrite_kiops = { value = 400, source = \"brief\" }",
+            "drive \"example-e1-4tb\".write_kiops is 400, which with 16 KiB each is 6554 MB/s; but write_mb_s is 5000",
+        ),
+        (
             "value = 85",
             "value = -85",
             "drive.ratings.read_us is refused: -85 is no figure of a drive",

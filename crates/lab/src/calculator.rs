@@ -12,7 +12,7 @@
 //!   chunk is read instead: N / (1/R + 2/W);
 //! - full stripes (N - 1) W.
 //!
-//! In a mix, reads and writes share the drives' time.
+//! In a mix, reads and writes share the drives' time. A random write of less than a drive's map unit counts as a whole one.
 
 use crate::claims::book::Book;
 use crate::claims::predictor::{NotModelled, Prediction, Predictor, Samples};
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Sheet {
     /// Random reads of 4 KiB per second.
     pub read_iops: f64,
-    /// Random writes of 4 KiB per second, steady.
+    /// Random writes of up to a map unit per second, steady: a map unit is 4 KiB in most drives.
     pub write_iops: f64,
     /// Sequential reads, bytes per second.
     pub read_bytes_per_s: f64,

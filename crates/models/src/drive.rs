@@ -12,7 +12,7 @@ use crate::profile::Profile;
 use crate::read_ahead::ReadAhead;
 use crate::server::{Pace, Server};
 use crate::stalls::Stalls;
-use crate::units::{MAP_UNIT_BYTES, Piece, Placement, Units};
+use crate::units::{Piece, Placement, Units};
 use alloc::boxed::Box;
 use repeatable::random::{Stream, mix};
 
@@ -148,7 +148,7 @@ impl Drive {
                 } else {
                     Placement::Everywhere
                 },
-                profile.stripe_bytes,
+                [profile.stripe_bytes, profile.map_unit_bytes],
                 profile.read_unit_ns,
                 Pace::of_bytes_per_s(profile.unit_transfer_bytes_per_s),
                 mix(seed ^ mix(index)),
@@ -356,25 +356,27 @@ impl Drive {
             return written.done_ns + stall_ns;
         }
         let ready_ns = self.path.reserve(self.now_ns, here_ns, moved_ns);
-        let media_bytes = self.media_write_bytes(offset_bytes, length_bytes);
-        self.totals.media_write_bytes += media_bytes;
         let in_order = self.continues_a_stream(offset_bytes, length_bytes);
+        let media_bytes = self.media_write_bytes(offset_bytes, length_bytes, in_order);
+        self.totals.media_write_bytes += media_bytes;
         let buffered_ns = self.drain.admit(ready_ns, media_bytes, in_order);
         buffered_ns + stall_ns
     }
 
-    /// Bytes of a write in flash: map units that it only partly covers have to be read and written again.
-    fn media_write_bytes(&self, offset_bytes: u64, length_bytes: u64) -> u64 {
-        let whole_piece = Piece {
+    /// Bytes of a write in flash. A map unit that it only partly covers has to be read and written again as a whole,
+    /// unless the write continues another one: the buffer then holds the rest of the unit, or soon will.
+    fn media_write_bytes(&self, offset_bytes: u64, length_bytes: u64, in_order: bool) -> u64 {
+        if in_order {
+            return length_bytes;
+        }
+        let whole = Piece {
             offset_bytes,
             length_bytes,
         };
-        let touched_bytes = whole_piece.media_bytes();
-        let first_full = offset_bytes.div_ceil(MAP_UNIT_BYTES);
-        let end_full = (offset_bytes + length_bytes) / MAP_UNIT_BYTES;
-        let full_bytes = end_full.saturating_sub(first_full) * MAP_UNIT_BYTES;
-        let partial_bytes = touched_bytes - full_bytes;
-        full_bytes + partial_bytes * self.profile.partial_write_per_mille / 1000
+        let map_unit_bytes = self.profile.map_unit_bytes;
+        let filled_bytes = whole.filled_bytes(map_unit_bytes);
+        let partial_bytes = whole.touched_bytes(map_unit_bytes) - filled_bytes;
+        filled_bytes + partial_bytes * self.profile.partial_write_per_mille / 1000
     }
 
     /// Whether another write ended where this one begins. The end of this one is remembered.

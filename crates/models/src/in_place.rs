@@ -10,8 +10,11 @@
 
 use crate::profile::Profile;
 use crate::server::{Pace, Server};
-use crate::units::{MAP_UNIT_BYTES, Piece, Units};
+use crate::units::{Piece, Units};
 use alloc::vec::Vec;
+
+/// The map unit of such a drive: a rule of profiles (`media.map_unit_kib`).
+const MAP_UNIT_BYTES: u64 = 4096;
 
 /// The write path of such a drive.
 #[derive(Clone, Debug)]
@@ -77,7 +80,7 @@ impl InPlace {
         } else {
             self.partial_per_mille
         };
-        let media_bytes = whole.media_bytes() * factor_per_mille / 1000;
+        let media_bytes = whole.touched_bytes(MAP_UNIT_BYTES) * factor_per_mille / 1000;
         let paced_ns = self.pace.time_ns(media_bytes);
         // Programs begin while the rest of the data still arrive.
         let begin_ns = from_ns.max(there_ns.saturating_sub(paced_ns));
@@ -87,9 +90,10 @@ impl InPlace {
             arrived_bytes += piece.length_bytes;
             let share = u128::from(there_ns - from_ns) * u128::from(arrived_bytes);
             let arrived_ns = from_ns + (share / u128::from(whole.length_bytes)) as u64;
-            let programs = piece.media_bytes() / MAP_UNIT_BYTES;
+            let touched_bytes = piece.touched_bytes(MAP_UNIT_BYTES);
+            let programs = touched_bytes / MAP_UNIT_BYTES;
             let mut service_ns = self.program_ns * programs * factor_per_mille / 1000;
-            if factor_per_mille == 1000 && piece.media_bytes() != piece.length_bytes {
+            if factor_per_mille == 1000 && touched_bytes != piece.length_bytes {
                 service_ns += self.read_unit_ns;
             }
             let unit = units.unit_of(piece.offset_bytes);

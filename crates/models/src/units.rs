@@ -8,8 +8,8 @@ use crate::server::{Pace, Server};
 use alloc::vec::Vec;
 use repeatable::random::mix;
 
-/// Granularity of the drive's map, and least amount that a unit reads.
-pub const MAP_UNIT_BYTES: u64 = 4096;
+/// Least amount that a unit reads, however large the drive's map units are: what its error correction covers at once.
+pub const READ_MIN_BYTES: u64 = 4096;
 
 /// How the data was written, which determines where it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +33,26 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Bytes of flash that it touches: whole map units.
+    /// Bytes of flash that a read of it takes: whole multiples of [`READ_MIN_BYTES`].
     #[must_use]
     pub fn media_bytes(self) -> u64 {
-        let first = self.offset_bytes / MAP_UNIT_BYTES;
-        let end = (self.offset_bytes + self.length_bytes).div_ceil(MAP_UNIT_BYTES);
-        (end - first) * MAP_UNIT_BYTES
+        self.touched_bytes(READ_MIN_BYTES)
+    }
+
+    /// Bytes of all the parts of this size, such as map units, that it covers in full or in part.
+    #[must_use]
+    pub fn touched_bytes(self, part_bytes: u64) -> u64 {
+        let first = self.offset_bytes / part_bytes;
+        let end = (self.offset_bytes + self.length_bytes).div_ceil(part_bytes);
+        (end - first) * part_bytes
+    }
+
+    /// Bytes of the parts of this size that it covers in full.
+    #[must_use]
+    pub fn filled_bytes(self, part_bytes: u64) -> u64 {
+        let first = self.offset_bytes.div_ceil(part_bytes);
+        let end = (self.offset_bytes + self.length_bytes) / part_bytes;
+        end.saturating_sub(first) * part_bytes
     }
 }
 
@@ -48,14 +62,16 @@ pub struct Units {
     servers: Vec<Server>,
     placement: Placement,
     stripe_bytes: u64,
+    map_unit_bytes: u64,
     read_ns: u64,
     transfer: Pace,
     salt: u64,
 }
 
 impl Units {
-    /// `count` units. A read of one map unit takes `read_ns`, and each further byte its `transfer` time. What is longer
-    /// than `stripe_bytes` continues on the next unit. `salt` makes the placements of drives differ.
+    /// `count` units. A read of [`READ_MIN_BYTES`] takes `read_ns`, and each further byte its `transfer` time. What is
+    /// longer than `stripe_bytes` continues on the next unit, and a map unit is never spread over two. `salt` makes the
+    /// placements of drives differ.
     ///
     /// # Panics
     /// Without a unit, or with a stripe that is not a multiple of the map unit.
@@ -63,20 +79,21 @@ impl Units {
     pub fn new(
         count: usize,
         placement: Placement,
-        stripe_bytes: u64,
+        [stripe_bytes, map_unit_bytes]: [u64; 2],
         read_ns: u64,
         transfer: Pace,
         salt: u64,
     ) -> Units {
         assert!(count > 0, "a drive without units serves nothing");
         assert!(
-            stripe_bytes > 0 && stripe_bytes.is_multiple_of(MAP_UNIT_BYTES),
+            stripe_bytes > 0 && stripe_bytes.is_multiple_of(map_unit_bytes),
             "a stripe is made of map units"
         );
         Units {
             servers: alloc::vec![Server::default(); count],
             placement,
             stripe_bytes,
+            map_unit_bytes,
             read_ns,
             transfer,
             salt,
@@ -124,7 +141,7 @@ impl Units {
                 (stripe % count + turn) % count
             }
             Placement::Scattered => {
-                let hashed = mix((offset_bytes / MAP_UNIT_BYTES) ^ self.salt);
+                let hashed = mix((offset_bytes / self.map_unit_bytes) ^ self.salt);
                 // The upper half times the count: a multiplication instead of a division.
                 ((hashed >> 32) * count) >> 32
             }
@@ -141,7 +158,7 @@ impl Units {
     /// How long a unit is busy with reading `media_bytes` of flash.
     #[must_use]
     pub fn read_time_ns(&self, media_bytes: u64) -> u64 {
-        let more_bytes = media_bytes.saturating_sub(MAP_UNIT_BYTES);
+        let more_bytes = media_bytes.saturating_sub(READ_MIN_BYTES);
         self.read_ns + self.transfer.time_ns(more_bytes)
     }
 
@@ -169,7 +186,7 @@ mod tests {
 
     fn units(placement: Placement) -> Units {
         let transfer = Pace::of_bytes_per_s(400_000_000);
-        Units::new(36, placement, 65_536, 50_000, transfer, 7)
+        Units::new(36, placement, [65_536, 4096], 50_000, transfer, 7)
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn a_drive_is_shown_with_its_sources_and_compared() {
     for part in [
         "p4510-2tb: Intel SSD DC P4510, 2 TB, tlc, PCIe 3.0 x4, data-centre\n",
         "read_kiops ",
-        "no source gives read_us and write_us",
+        "no source gives read_us, write_us and map_unit_kib",
         "https://www.anandtech.com/show/12435/",
         "fullstripe plan --drive p4510-2tb plans arrays of it.",
     ] {
@@ -230,10 +230,10 @@ fn figures_that_are_missing_are_named_and_may_come_from_a_like_drive_or_a_file()
     let path = folder.path().join("figures.toml");
     let file = path.to_str().expect("a name");
     std::fs::write(&path, "write_kiops = 100\n").expect("written");
-    let like = ["drive", "new", "B2", "--like", "samsung-bm1743-61.44tb"];
+    let like = ["drive", "new", "B2", "--like", "solidigm-d5-p5336-122.88tb"];
     let said = fullstripe(&[like.as_slice(), &["--from", file]].concat());
     assert!(said.status.success(), "{said}");
-    assert!(said.out.contains("read_kiops = { value = 1600, "), "{said}");
+    assert!(said.out.contains("read_kiops = { value = 930, "), "{said}");
     assert!(
         said.out
             .contains("write_kiops = { value = 100, source = \"sheet\" }"),
@@ -249,15 +249,15 @@ fn a_plan_of_a_drive_whose_sheet_lacks_a_rate_says_how_to_give_it() {
     let said = fullstripe(&[
         "plan",
         "--drive",
-        "samsung-bm1743-61.44tb",
+        "solidigm-d5-p5336-122.88tb",
         "--platform",
         "s2600wft-8170",
     ]);
     assert_eq!(said.status.code(), Some(1), "{said}");
     assert!(
         said.err
-            .contains("the catalogue has no write_kiops of samsung-bm1743-61.44tb")
-            && said.err.contains("--like samsung-bm1743-61.44tb"),
+            .contains("the catalogue has no write_kiops of solidigm-d5-p5336-122.88tb")
+            && said.err.contains("--like solidigm-d5-p5336-122.88tb"),
         "{said}"
     );
 }

@@ -47,7 +47,9 @@ pub struct Profile {
     pub suspends: bool,
     /// The delay of a read for which a program is suspended.
     pub suspend_ns: u64,
-    /// Cost of a partial write as a multiple of a whole one, in thousandths.
+    /// Granularity of the drive's map.
+    pub map_unit_bytes: u64,
+    /// Cost of a map unit that is written in part as a multiple of a whole one, in thousandths.
     pub partial_write_per_mille: u64,
     /// Bandwidth of the data path between port and flash, both directions together.
     pub path_bytes_per_s: u64,
@@ -138,16 +140,19 @@ const AT_MOST_ONE: [&str; 5] = [
 const BANDWIDTHS: [&str; 3] = ["unit_transfer_mb_s", "read_mb_s", "write_mb_s"];
 /// Above this, the two ratings of writes cannot belong to one drive.
 const AMPLIFICATION_MAX_PER_MILLE: u64 = 100_000;
+/// Largest map unit: above any of a drive that is known (64 KiB).
+const MAP_UNIT_MAX_BYTES: u64 = 1 << 20;
 /// The drain keeps amounts in 64 bits, 20 of them binary places.
 const POOL_MAX_BYTES: u64 = 1_000_000_000_000;
 /// Keys that must be whole numbers.
-const WHOLE_NUMBERS: [&str; 6] = [
+const WHOLE_NUMBERS: [&str; 7] = [
     "lanes",
     "generation",
     "units",
     "io_queues",
     "command_max_kib",
     "stripe_kib",
+    "map_unit_kib",
 ];
 /// Larger than any plausible figure of a profile; keeps conversions in range.
 const LARGEST: f64 = 1e9;
@@ -205,7 +210,7 @@ fn convert(family: &Family, member: &super::Member) -> Profile {
     let sector_ns = whole(controller.sector_ns.value, 1.0);
     let rated_ns = whole(1e6 / ratings.read_kiops.value, 1.0);
     let extra_w = (ratings.active_w.value - ratings.idle_w.value).max(0.0);
-    let steady_mb_s = ratings.steady_write_kiops.value * 4.096;
+    let steady_mb_s = ratings.steady_write_kiops.value * (media.map_unit_kib.value * 1.024);
     let link = DriveLink {
         lanes: whole(family.link.lanes.value, 1.0),
         generation: whole(family.link.generation.value, 1.0),
@@ -226,6 +231,7 @@ fn convert(family: &Family, member: &super::Member) -> Profile {
         program_bytes: kib(&media.program_kib),
         suspends: media.suspend.value >= 0.5,
         suspend_ns: us(&media.suspend_us),
+        map_unit_bytes: kib(&media.map_unit_kib),
         partial_write_per_mille: whole(media.partial_write_factor.value, 1e3),
         path_bytes_per_s: mb(&ratings.read_mb_s),
         program_bytes_per_s: mb(&ratings.write_mb_s),
@@ -315,6 +321,7 @@ fn check_consistency(
 ) -> Result<(), FigureError> {
     let found = link_rule(family, member)
         .or_else(|| latency_rule(profile))
+        .or_else(|| map_rule(profile))
         .or_else(|| flash_rule(member, profile));
     match found {
         None => Ok(()),
@@ -373,6 +380,33 @@ fn latency_rule(profile: &Profile) -> Broken {
     None
 }
 
+fn map_rule(profile: &Profile) -> Broken {
+    let map_unit_bytes = profile.map_unit_bytes;
+    let (key, rule) = if !(RATED_BYTES..=MAP_UNIT_MAX_BYTES).contains(&map_unit_bytes)
+        || !map_unit_bytes.is_power_of_two()
+    {
+        (
+            "media.map_unit_kib",
+            "has to be a power of two from 4 to 1024",
+        )
+    } else if profile.is_in_place() && map_unit_bytes != RATED_BYTES {
+        (
+            "media.map_unit_kib",
+            "has to be 4 without a buffer (controller.buffer_kib), when map units are programmed in place",
+        )
+    } else if !profile.stripe_bytes.is_multiple_of(map_unit_bytes) {
+        (
+            "media.stripe_kib",
+            "has to be a multiple of media.map_unit_kib",
+        )
+    } else if !(1000..=100_000).contains(&profile.partial_write_per_mille) {
+        ("media.partial_write_factor", "has to be from 1 to 100")
+    } else {
+        return None;
+    };
+    Some((key, rule.to_string()))
+}
+
 fn flash_rule(member: &super::Member, profile: &Profile) -> Broken {
     let ratings = &member.ratings;
     let per_program = profile.episode_bytes() as f64 * 1e9 / profile.program_ns as f64;
@@ -380,7 +414,7 @@ fn flash_rule(member: &super::Member, profile: &Profile) -> Broken {
     let (key, rule) = if profile.amplification_per_mille < 1000 {
         (
             "ratings.steady_write_kiops",
-            "times 4 KiB is more than ratings.write_mb_s",
+            "times media.map_unit_kib is more than ratings.write_mb_s",
         )
     } else if profile.program_bytes_per_s as f64 > per_program * 1.005 {
         (
@@ -392,14 +426,10 @@ fn flash_rule(member: &super::Member, profile: &Profile) -> Broken {
             "media.program_kib",
             "has to be 4 without a buffer (controller.buffer_kib), when map units are programmed in place",
         )
-    } else if !(1000..=100_000).contains(&profile.partial_write_per_mille) {
-        ("media.partial_write_factor", "has to be from 1 to 100")
     } else if ratings.capacity_gb.value < 1.0 {
         ("ratings.capacity_gb", "has to be at least 1")
     } else if ratings.units.value > 65_536.0 {
         ("ratings.units", "has to be at most 65536")
-    } else if !profile.stripe_bytes.is_multiple_of(RATED_BYTES) {
-        ("media.stripe_kib", "has to be a multiple of 4")
     } else if profile.command_ns == 0 {
         (
             "controller.sector_ns",
@@ -413,7 +443,7 @@ fn flash_rule(member: &super::Member, profile: &Profile) -> Broken {
     } else if profile.amplification_per_mille > AMPLIFICATION_MAX_PER_MILLE {
         (
             "ratings.steady_write_kiops",
-            "times 4 KiB is less than a hundredth of ratings.write_mb_s",
+            "times media.map_unit_kib is less than a hundredth of ratings.write_mb_s",
         )
     } else if profile.pool_bytes > profile.capacity_bytes.min(POOL_MAX_BYTES) {
         ("ratings.pool_mb", "has to be at most the capacity and 1 TB")

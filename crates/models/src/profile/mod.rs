@@ -70,7 +70,7 @@ figures! {
 figures! {
     /// Flash: the behaviour of one unit.
     Media {
-        /// Time to read one map unit, without the transfer of more.
+        /// Time to read 4 KiB, without the transfer of more.
         read_unit_us,
         /// Bandwidth at which a unit transfers the rest of a longer piece.
         unit_transfer_mb_s,
@@ -85,7 +85,12 @@ figures! {
         /// The delay of a read that meets a program, which is suspended for it. Without a buffer: the time that a unit
         /// needs to change from reads to programs, and back.
         suspend_us,
-        /// Cost in flash of a write that covers its map unit only partly, as a multiple of a whole one.
+        /// Granularity of the drive's map ("indirection unit"): what a write covers only in part is read and programmed
+        /// again as a whole, unless the write continues another one.
+        #[serde(default = "usual_map_unit")]
+        map_unit_kib,
+        /// Cost in flash of a map unit that a write covers only partly, as a multiple of a whole one: the read of the rest
+        /// and the program.
         partial_write_factor,
     }
 }
@@ -129,8 +134,8 @@ figures! {
         read_mb_s,
         /// Bandwidth of programs on all units together.
         write_mb_s,
-        /// Random writes of 4 KiB in the steady state, in thousands per second. Without a buffer it decides nothing: what
-        /// is written in place is not collected.
+        /// Random writes of one map unit each (`media.map_unit_kib`) in the steady state, in thousands per second. Without
+        /// a buffer it decides nothing: what is written in place is not collected.
         steady_write_kiops,
         /// Size of the clean pool in host bytes.
         pool_mb,
@@ -142,6 +147,18 @@ figures! {
         endurance_dwpd,
     }
 }
+
+/// The map unit of a file that states none, as files did before the key was added.
+fn usual_map_unit() -> Figure {
+    Figure {
+        value: 4.0,
+        source: NOT_STATED.into(),
+        r#use: Use::Prior,
+    }
+}
+
+/// The source of a figure that a file need not state.
+pub const NOT_STATED: &str = "not stated: what drives have unless their file says otherwise";
 
 /// One size of drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

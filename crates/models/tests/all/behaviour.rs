@@ -50,8 +50,8 @@ fn small_and_misaligned_commands_cost_whole_map_units() {
     // 512 bytes cost a whole unit twice: read, and written again.
     one(&mut drive, Operation::Write, 0, 512);
     assert_eq!(drive.totals().media_write_bytes, 8192);
-    // 12 KiB at offset 512 cover two whole units, and two in part.
-    one(&mut drive, Operation::Write, 512, 12_288);
+    // 12 KiB at an offset of 512 cover two whole units, and two in part.
+    one(&mut drive, Operation::Write, 65_536 + 512, 12_288);
     assert_eq!(drive.totals().media_write_bytes, 8192 + 2 * 4096 + 2 * 8192);
 }
 

@@ -4,6 +4,7 @@
 
 mod behaviour;
 mod in_place;
+mod map_units;
 mod oracles;
 mod platform;
 mod profile;

@@ -3,7 +3,7 @@
 use crate::support::claims::{claims, wrong_rows};
 use crate::support::{Load, closed_loop, drive_of, family, profile_text};
 use models::library::FAMILIES;
-use models::profile::{Family, Use};
+use models::profile::{Family, NOT_STATED, Use};
 use models::tables::Tables;
 use repeatable::random::Stream;
 use std::collections::BTreeMap;
@@ -90,6 +90,11 @@ fn every_family_states_its_sources_and_is_sound() {
     for family in families() {
         family.each_figure(&mut |table, key, figure| {
             assert!(figure.source.trim().len() >= 4, "{table}.{key}");
+            assert_ne!(
+                figure.source, NOT_STATED,
+                "{}: {table}.{key}",
+                family.family
+            );
         });
         for member in &family.members {
             let profile = family.member(&member.id);
@@ -148,7 +153,7 @@ fn a_wrong_number_is_told_in_one_sentence() {
         (
             "p4510-2tb.steady_write_kiops",
             600.0,
-            "p4510-2tb: ratings.steady_write_kiops times 4 KiB is more than ratings.write_mb_s",
+            "p4510-2tb: ratings.steady_write_kiops times media.map_unit_kib is more than ratings.write_mb_s",
         ),
         (
             "p4510-2tb.units",

@@ -26,9 +26,9 @@ pub struct Ideal {
 
 /// The calculator's sheet of a drive, from its profile.
 fn sheet(profile: &Profile) -> Sheet {
-    /// Size of random requests in data sheets.
+    /// Size of random reads in data sheets.
     const BYTES: u64 = 4096;
-    let programmed_bytes = BYTES * profile.amplification_per_mille / 1000;
+    let programmed_bytes = profile.map_unit_bytes * profile.amplification_per_mille / 1000;
     let read_watts = profile.read_pj_per_byte as f64 * profile.path_bytes_per_s as f64 / 1e12;
     Sheet {
         read_iops: 1e9 / profile.controller_ns(BYTES) as f64,

@@ -316,10 +316,18 @@ impl<'a> Survey<'a> {
             Part::FlashUnits => reads != Some(0),
             Part::Programs => reads != Some(100),
             Part::Controller | Part::DataPath => true,
+            Part::MapUnits => false,
         });
         let parts: Vec<Resource> = parts.map(Resource::PartOfDrives).collect();
         let (part, gain) = self.most(parts.iter()).ok()??;
-        (gain >= GAIN_MIN / 2.0).then_some(part)
+        if gain < GAIN_MIN / 2.0 {
+            return None;
+        }
+        let map_units = Resource::PartOfDrives(Part::MapUnits);
+        let is_for_map_units = part == Resource::PartOfDrives(Part::Programs)
+            && self.found.point.has_large_map_units()
+            && self.gain_of(std::slice::from_ref(&map_units)).ok()? >= gain / 2.0;
+        Some(if is_for_map_units { map_units } else { part })
     }
 
     /// What takes most of the processor time.

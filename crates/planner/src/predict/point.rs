@@ -14,6 +14,7 @@ use lab::workload::meter::Figures;
 use lab::workload::{Operation, Workload, act};
 use models::drive::{self, Drive};
 use models::profile::Profile;
+use models::units::READ_MIN_BYTES;
 use serde::{Deserialize, Serialize};
 use timed::array::{Array, Rebuilding};
 use timed::host::Books;
@@ -185,6 +186,12 @@ impl Point {
     /// The same, and the stack's own.
     fn busy_threads(&self) -> u32 {
         self.client_threads() + u32::from(self.engine_cores())
+    }
+
+    /// Whether a map unit of its drives holds several of the least reads: small writes then fill it only in part.
+    #[must_use]
+    pub fn has_large_map_units(&self) -> bool {
+        self.profile.map_unit_bytes > READ_MIN_BYTES
     }
 
     /// Whether the load leaves the layout of data on the drives as it is: it only reads, or it writes at random over

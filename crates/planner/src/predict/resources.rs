@@ -18,9 +18,11 @@ pub enum Part {
     DataPath,
     /// The programs that empty the write buffer, and garbage collection.
     Programs,
+    /// What map units cost that writes fill only in part. It is no part of its own, but a reason why programs limit.
+    MapUnits,
 }
 
-/// All parts of a drive.
+/// All parts of a drive that can limit.
 pub const PARTS: [Part; 4] = [
     Part::Controller,
     Part::FlashUnits,
@@ -83,6 +85,10 @@ impl Resource {
                 more(&mut profile.program_bytes_per_s);
                 more(&mut profile.worn_write_bytes_per_s);
             }
+            Resource::PartOfDrives(Part::MapUnits) => {
+                let cost = profile.partial_write_per_mille as f64 / times;
+                profile.partial_write_per_mille = (cost + 0.5) as u64;
+            }
             Resource::DriveLinks => {
                 let Port {
                     to_host_bytes_per_s,
@@ -109,6 +115,9 @@ impl Resource {
             Resource::PartOfDrives(Part::FlashUnits) => "drives (flash units)".to_owned(),
             Resource::PartOfDrives(Part::DataPath) => "drives (data paths)".to_owned(),
             Resource::PartOfDrives(Part::Programs) => "drives (programs and collection)".to_owned(),
+            Resource::PartOfDrives(Part::MapUnits) => {
+                "drives (programs of map units that writes fill in part)".to_owned()
+            }
             Resource::DriveLinks => "drives' links".to_owned(),
             Resource::Links(links) => {
                 graph.map_or_else(String::new, |graph| of_links(graph, links))

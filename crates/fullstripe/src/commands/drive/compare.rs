@@ -44,14 +44,20 @@ fn text(entries: &[Entry], columns: Option<usize>) -> String {
     fact("class", |entry| entry.family.class.to_string());
     fact("purpose", |entry| entry.family.purpose.to_string());
     fact("PCIe", report::link);
+    let first_kib = entries[0].drive.write_size_kib();
     rows.extend(Rating::ALL.iter().filter_map(|(rating, word)| {
         let figures: Vec<_> = entries
             .iter()
             .map(|entry| entry.drive.ratings.get(rating))
             .collect();
+        let sizes = entries.iter().map(|entry| entry.drive.write_size_kib());
         let is_known = figures.iter().any(Option::is_some);
         is_known.then(|| {
-            let cells = figures.iter().map(|figure| cell(figures[0], *figure));
+            let cells = figures.iter().zip(sizes).map(|(figure, size_kib)| {
+                // Rates of writes of unlike sizes have no ratio.
+                let is_alike = *rating != Rating::WriteKiops || size_kib == first_kib;
+                cell(figures[0].filter(|_| is_alike), *figure)
+            });
             std::iter::once((*word).to_owned()).chain(cells).collect()
         })
     }));

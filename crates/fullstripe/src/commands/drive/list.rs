@@ -100,7 +100,7 @@ fn row(entry: Entry) -> Vec<String> {
         report::link(entry),
         report::capacity(entry),
     ];
-    row.extend(RATES.map(|(rating, _)| report::figure(drive.ratings.get(&rating))));
+    row.extend(RATES.map(|(rating, _)| report::rating(entry, rating)));
     row.push(report::who(entry).to_owned());
     let plan = match (
         report::has_profile(entry),

@@ -1,7 +1,7 @@
 //! What the three commands print: a drive as JSON, and figures as text.
 
 use catalogue::Entry;
-use catalogue::sheet::{Figure, Kind, Rating, Source};
+use catalogue::sheet::{Figure, Kind, Rating, Source, USUAL_WRITE_KIB};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -120,6 +120,17 @@ pub fn figure(figure: Option<&Figure>) -> String {
         format!("{low}{mark}")
     } else {
         format!("{low} to {high}{mark}")
+    }
+}
+
+/// A rating as text. The size of random writes is told where it is not the usual one: `38 (16 KiB)`.
+pub fn rating(entry: Entry, rating: Rating) -> String {
+    let text = figure(entry.drive.ratings.get(&rating));
+    let kib = entry.drive.write_size_kib();
+    if rating == Rating::WriteKiops && text != "-" && kib != USUAL_WRITE_KIB {
+        format!("{text} ({kib} KiB)")
+    } else {
+        text
     }
 }
 

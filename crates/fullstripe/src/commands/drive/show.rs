@@ -58,6 +58,8 @@ fn text(entry: Entry, columns: Option<usize>) -> String {
     let ratings = Rating::ALL.iter();
     let absent: Vec<&str> = ratings
         .filter(|(rating, _)| !drive.ratings.contains_key(rating))
+        // Without it the writes have the usual size.
+        .filter(|(rating, _)| *rating != Rating::WriteSizeKib)
         .map(|(_, word)| *word)
         .collect();
     if !absent.is_empty() {

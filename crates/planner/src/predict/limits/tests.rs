@@ -113,6 +113,66 @@ fn one_drive_is_limited_by_its_parts_or_by_what_is_demanded() {
     );
 }
 
+/// The rate of random writes to an array of four QLC drives, and what limits it.
+fn of_qlc(level: u8, bs: &str, map_unit_kib: f64) -> (f64, String) {
+    let name = "solidigm-d5-p5336-61.44tb";
+    let catalogue = catalogue::Catalogue::built_in();
+    let entry = catalogue.with_id(name).expect("it is there");
+    let family = catalogue::profile::family("catalogue", entry, catalogue::draw::Draw::Usual);
+    let mut family = family.expect("it has all rates");
+    family.media.map_unit_kib.value = map_unit_kib;
+    let mut library = Library::default();
+    let sheet = library.add_sheet(name, "catalogue", entry);
+    sheet.expect("it has all rates");
+    library.replace(&family).expect("it is a drive");
+    let text = format!(
+        "schema = 1\n[setup.s]\ndrive = \"{name}\"\ncount = 4\nlevel = {level}\nengine_cores = 4\nplatform = \"epyc-9554p-24\"\nhost = \
+         \"linux-6.12\"\nstack = \"fullstripe\"\n[points]\np = {{ setup = \"s\", state = \"steady\", workload = \
+         {{ op = \"randwrite\", bs = \"{bs}\", threads = 8, qd = 64 }} }}\n"
+    );
+    let points = read_configurations("p.toml", &text, &library.catalogue()).expect(&text);
+    let point = Point::new(&points["p"], &library).expect("it is modelled");
+    let window = Window {
+        from_ns: 500_000_000,
+        until_ns: 3_000_000_000,
+    };
+    let iops = point.measure(Start::SpentInStep, 1, window);
+    let iops = iops.expect("it runs").figures.iops();
+    let found = Found {
+        point: &point,
+        start: Start::SpentInStep,
+        seed: 1,
+        iops,
+        commands_per_request: 4.0,
+        commands: Cell::new(0),
+    };
+    let limits = found.limits(Depth::First).expect("it runs");
+    (iops, limits.expect("it was asked").first.name)
+}
+
+#[test]
+fn small_writes_to_qlc_drives_are_limited_by_their_map_units() {
+    let in_part = "drives (programs of map units that writes fill in part)";
+    let in_whole = "drives (programs and collection)";
+    let (small, small_limit) = of_qlc(10, "4k", 16.0);
+    let (whole, whole_limit) = of_qlc(10, "16k", 16.0);
+    assert_eq!(
+        (small_limit.as_str(), whole_limit.as_str()),
+        (in_part, in_whole)
+    );
+    // Two copies of each, a map unit either: 38 thousand per drive, and the read of the rest.
+    assert!((0.93..1.02).contains(&(whole / 76e3)), "{whole}");
+    assert!((1.02..1.10).contains(&(whole / small)), "{whole} {small}");
+    // Where such writes fill a map unit, and as many of those are rated, the limit has no such reason.
+    let (fine, fine_limit) = of_qlc(10, "4k", 4.0);
+    assert!((0.98..1.10).contains(&(fine / small)), "{fine} {small}");
+    assert_eq!(fine_limit, in_whole);
+    // RAID 5 writes data, parity and its log, each a map unit or more of them.
+    let (parity, parity_limit) = of_qlc(5, "4k", 16.0);
+    assert_eq!(parity_limit, in_part);
+    assert!((0.5..0.95).contains(&(parity / small)), "{parity} {small}");
+}
+
 #[test]
 fn collection_in_bursts_limits_writes_by_what_it_costs() {
     let text = format!(

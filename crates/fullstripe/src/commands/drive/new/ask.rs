@@ -77,6 +77,16 @@ pub fn complete(
                 &mut figures.write_us,
             ),
             (
+                "--map-unit-kib",
+                "Map unit (indirection unit), in KiB",
+                &mut figures.map_unit_kib,
+            ),
+            (
+                "--write-size-kib",
+                "Size of the random writes above, in KiB, if it is not 4",
+                &mut figures.write_size_kib,
+            ),
+            (
                 "--idle-w",
                 "Power while idle, in watts",
                 &mut figures.idle_w,
@@ -191,7 +201,7 @@ words_are_answers!(catalogue::sheet::Class, catalogue::sheet::Purpose);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catalogue::sheet::Class;
+    use catalogue::sheet::{Class, Rating};
 
     fn asked(answers: &str) -> (Result<()>, Figures, String) {
         let mut figures = Figures::default();
@@ -203,12 +213,14 @@ mod tests {
     #[test]
     fn needed_figures_are_asked_for_until_they_are_given_and_others_once() {
         let (result, figures, output) =
-            asked("qlc\n\n4\n\nmany\n1,005\n43\n7000\n3000\n61.44\n61.44tb\n\n\n\n25\n\n");
+            asked("qlc\n\n4\n\nmany\n1,005\n43\n7000\n3000\n61.44\n61.44tb\n\n\n16\n16\n\n25\n\n");
         result.expect("all are given");
         assert_eq!(figures.class, Some(Class::Qlc));
         assert_eq!(figures.purpose, None);
         assert_eq!(figures.read_kiops, Some(1005.0));
         assert_eq!(figures.active_w, Some(25.0));
+        assert_eq!(figures.map_unit_kib, Some(16.0));
+        assert_eq!(figures.ratings()[&Rating::WriteSizeKib], 16.0);
         assert_eq!(figures.missing(None), [""; 0]);
         assert!(output.contains("A plan needs this figure."), "{output}");
         assert!(

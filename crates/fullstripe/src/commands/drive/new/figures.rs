@@ -38,9 +38,16 @@ pub struct Figures {
     /// Random reads of 4 KiB, in thousands a second.
     #[arg(long, value_name = "KIOPS")]
     pub read_kiops: Option<f64>,
-    /// Random writes of 4 KiB, in thousands a second.
+    /// Random writes, in thousands a second: of 4 KiB each unless --write-size-kib says otherwise.
     #[arg(long, value_name = "KIOPS")]
     pub write_kiops: Option<f64>,
+    /// Size of the random writes that --write-kiops counts, in KiB; QLC drives are often rated for 16.
+    #[arg(long, value_name = "KIB")]
+    pub write_size_kib: Option<f64>,
+    /// Granularity of the drive's map ("indirection unit"), in KiB: smaller writes cost as much as writes of this size. 4
+    /// unless given, but of QLC drives for servers a range.
+    #[arg(long, value_name = "KIB")]
+    pub map_unit_kib: Option<f64>,
     /// Sequential reads, in MB a second.
     #[arg(long, value_name = "MB/s")]
     pub read_mb_s: Option<f64>,
@@ -158,6 +165,8 @@ impl Figures {
             capacity,
             read_kiops,
             write_kiops,
+            write_size_kib,
+            map_unit_kib,
             read_mb_s,
             write_mb_s,
             read_us,
@@ -186,6 +195,8 @@ impl Figures {
             ),
             (Rating::ReadKiops, self.read_kiops),
             (Rating::WriteKiops, self.write_kiops),
+            (Rating::WriteSizeKib, self.write_size_kib),
+            (Rating::MapUnitKib, self.map_unit_kib),
             (Rating::ReadMbS, self.read_mb_s),
             (Rating::WriteMbS, self.write_mb_s),
             (Rating::ReadUs, self.read_us),
