@@ -10,6 +10,7 @@
 mod check;
 mod figure;
 mod purpose;
+mod rules;
 
 pub use check::Profile;
 pub use figure::{Figure, Figures, Use};
@@ -211,7 +212,9 @@ impl Family {
     /// # Errors
     /// An unknown id, or the first number that breaks a rule: see [`FigureError`].
     pub fn member(&self, id: &str) -> Result<Profile, FigureError> {
-        check::profile(self, id)
+        let profile = check::profile(self, id)?;
+        rules::check(self, &profile)?;
+        Ok(profile)
     }
 }
 
