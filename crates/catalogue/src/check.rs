@@ -158,6 +158,33 @@ fn no_size_of_map_units(figure: &Figure) -> Option<f64> {
     values.into_iter().find(|kib| !is_size(*kib))
 }
 
+/// The first contradiction between the figures of a pseudo-SLC cache and others.
+fn contradiction_of_burst(link_mb_s: f64, drive: &Drive) -> Option<(Rating, String)> {
+    let low = |rating| drive.ratings.get(&rating).map(Figure::low);
+    if let (Some(burst), Some(then)) = (low(Rating::BurstWriteMbS), low(Rating::WriteMbS)) {
+        if drive.ratings[&Rating::WriteMbS].is_burst {
+            let rule = format!("is {burst}; but {} is a burst too", Rating::WriteMbS);
+            return Some((Rating::BurstWriteMbS, rule));
+        }
+        if burst < then {
+            let rule = format!("is {burst}; but {} is {then}", Rating::WriteMbS);
+            return Some((Rating::BurstWriteMbS, rule));
+        }
+    }
+    for (rating, most, what) in [
+        (Rating::BurstWriteMbS, Some(link_mb_s), "the link carries"),
+        (Rating::BurstGb, low(Rating::CapacityGb), "capacity_gb is"),
+    ] {
+        if let (Some(value), Some(most)) = (low(rating), most)
+            && value > most
+        {
+            let rule = format!("is {value}; but {what} {most:.0}");
+            return Some((rating, rule));
+        }
+    }
+    None
+}
+
 /// The first contradiction within a drive's figures: the key, and the rest of a sentence.
 fn contradiction(class: Class, link_mb_s: f64, drive: &Drive) -> Option<(Rating, String)> {
     let low = |rating| drive.ratings.get(&rating).map(Figure::low);
@@ -176,7 +203,11 @@ fn contradiction(class: Class, link_mb_s: f64, drive: &Drive) -> Option<(Rating,
         (Rating::WriteKiops, Rating::WriteMbS, drive.write_size_kib()),
     ] {
         let random_mb_s = low(random).map(|kiops| (kiops, kiops * kib * 1.024));
+        // What is rated for random writes may be what the cache takes.
+        let cached = drive.ratings.get(&Rating::BurstWriteMbS);
+        let cached = cached.filter(|_| sequential == Rating::WriteMbS);
         let most = drive.ratings.get(&sequential).map(Figure::high);
+        let most = most.map(|most| cached.map_or(most, |cached| most.max(cached.high())));
         if let (Some((kiops, mb_s)), Some(most)) = (random_mb_s, most)
             && mb_s > most * ROUNDING
         {
@@ -199,6 +230,9 @@ fn contradiction(class: Class, link_mb_s: f64, drive: &Drive) -> Option<(Rating,
             let rule = format!("is {mb_s}; but the link carries {link_mb_s:.0}");
             return Some((sequential, rule));
         }
+    }
+    if let Some(found) = contradiction_of_burst(link_mb_s, drive) {
+        return Some(found);
     }
     if let Some(us) = low(Rating::ReadUs)
         && us < least_read_us(class)

@@ -106,11 +106,18 @@ impl Given {
         let all = Priors::of(family);
         let ratings = &family.drives[0].ratings;
         let has_burst = ratings.values().any(|figure| figure.is_burst);
+        let has_cache = all.range(Prior::BurstShare).high > 0.0;
+        let says_burst = ratings.contains_key(&Rating::BurstWriteMbS);
         let is_wanted = |prior: &Prior| {
             let is_said = Rating::ALL
                 .iter()
                 .any(|(rating, word)| *word == prior.word() && ratings.contains_key(rating));
-            !is_said && (has_burst || *prior != Prior::SteadyShare)
+            match prior {
+                // It is used for the rate of the cache, too.
+                Prior::SteadyShare => has_burst || (has_cache && !says_burst),
+                Prior::BurstShare => has_cache && !ratings.contains_key(&Rating::BurstGb),
+                _ => !is_said,
+            }
         };
         let wanted = Prior::ALL.iter().map(|(prior, _)| *prior).filter(is_wanted);
         let mut priors: BTreeMap<Prior, Range> = wanted

@@ -37,6 +37,7 @@ words_of! {
         PartialWriteFactor => "partial_write_factor",
         PoolPpm => "pool_ppm",
         SteadyShare => "steady_share",
+        BurstShare => "burst_share",
         SectorShare => "sector_share",
         BufferKib => "buffer_kib",
         ReadAheadKib => "read_ahead_kib",
@@ -89,6 +90,8 @@ pub enum Prior {
     PoolPpm,
     /// What is left in the long run of a rate that is a burst.
     SteadyShare,
+    /// Size of the pseudo-SLC cache, as a share of the capacity; 0 if there is none.
+    BurstShare,
     /// The part of the controller's time for a 4 KiB command that goes into its data.
     SectorShare,
     /// Capacity of the write buffer.

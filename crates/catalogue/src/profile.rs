@@ -4,6 +4,7 @@
 //! |---|---|
 //! | capacity, link, rates | the sheet; where sources disagree, drawn between them |
 //! | a rate that is a burst | `steady_share` of it |
+//! | the pseudo-SLC cache | the sheet's, or `burst_share` of the capacity; its rate is the sheet's rate of writes if that is a burst, or that by `steady_share` |
 //! | latencies, power, endurance | the sheet, or their priors |
 //! | time of a unit for a read | `unit_share` of the read latency |
 //! | random writes of a map unit | the sheet's, of a map unit's size or more; of smaller ones times `partial_write_factor` |
@@ -262,6 +263,35 @@ impl<'a> Derived<'a> {
         figure
     }
 
+    /// The pseudo-SLC cache: its size, and the rate of writes while it takes them. 0 both if there is none.
+    fn burst(&self, capacity: &Figure, write_mb_s: &Figure) -> [Figure; 2] {
+        let size = self.rating(Rating::BurstGb).unwrap_or_else(|| {
+            follows(
+                capacity.value * self.drawn(Prior::BurstShare),
+                &self.priors.range(Prior::BurstShare).source,
+            )
+        });
+        let none = follows(0.0, "drives of this kind have no pseudo-SLC cache");
+        if size.value == 0.0 {
+            return [none.clone(), none];
+        }
+        let sequential = &self.entry.drive.ratings[&Rating::WriteMbS];
+        let rate = match self.rating(Rating::BurstWriteMbS) {
+            Some(said) => said,
+            None if sequential.is_burst => self.said(Rating::WriteMbS.word(), sequential),
+            None => follows(
+                write_mb_s.value / self.drawn(Prior::SteadyShare),
+                &self.priors.range(Prior::SteadyShare).source,
+            ),
+        };
+        let link = &self.entry.family;
+        let link_mb_s =
+            models::port::raw_bytes_per_s(link.lanes.low() as u64, link.generation.low() as u64)
+                / 1_000_000;
+        let value = rate.value.min(link_mb_s as f64).max(write_mb_s.value);
+        [size, Figure { value, ..rate }]
+    }
+
     fn ratings(&self) -> Ratings {
         let capacity = self.needed(Rating::CapacityGb);
         let write_mb_s = self.needed(Rating::WriteMbS);
@@ -272,7 +302,10 @@ impl<'a> Derived<'a> {
             steady = follows(most_kiops, "as many bytes as are written in order");
         }
         let pool_mb = capacity.value * self.drawn(Prior::PoolPpm) / 1000.0;
+        let [burst_gb, burst_write_mb_s] = self.burst(&capacity, &write_mb_s);
         Ratings {
+            burst_gb,
+            burst_write_mb_s,
             pool_mb: follows(
                 pool_mb.min(POOL_MAX_MB),
                 &self.priors.range(Prior::PoolPpm).source,
@@ -512,6 +545,37 @@ mod tests {
         assert_eq!(size_kib(&[(Rating::WriteKiops, 100.0)]), 4.0);
         let both = [(Rating::WriteKiops, 10.0), (Rating::WriteSizeKib, 64.0)];
         assert_eq!(size_kib(&both), 64.0);
+    }
+
+    #[test]
+    fn a_pseudo_slc_cache_is_the_sheets_or_what_is_usual() {
+        let catalogue = Catalogue::built_in();
+        let burst = |id: &str| {
+            let entry = catalogue.with_id(id).expect("it is there");
+            let family = family("catalogue", entry, Draw::Usual).expect("it has all rates");
+            let ratings = &family.members[0].ratings;
+            [
+                &ratings.burst_gb,
+                &ratings.burst_write_mb_s,
+                &ratings.write_mb_s,
+            ]
+            .map(|figure| figure.value.round())
+        };
+        // Everything is said; of the rates that sources give for the cache, the middle.
+        assert_eq!(burst("samsung-980-pro-1tb"), [113.0, 4500.0, 1500.0]);
+        // What is said of writes is what the cache takes.
+        assert_eq!(burst("wd-sn850x-1tb"), [300.0, 6300.0, 1764.0]);
+        assert_eq!(burst("wd-sn850x-2tb"), [240.0, 6600.0, 1848.0]);
+        // Only the size is usual.
+        assert_eq!(burst("samsung-970-evo-plus-1tb"), [120.0, 3300.0, 1700.0]);
+        // Others have none.
+        for id in [
+            "p4510-2tb",
+            "samsung-970-pro-512gb",
+            "samsung-bm1743-61.44tb",
+        ] {
+            assert_eq!(burst(id)[..2], [0.0, 0.0], "{id}");
+        }
     }
 
     #[test]

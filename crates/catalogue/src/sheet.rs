@@ -144,6 +144,8 @@ words_of! {
         WriteSizeKib => "write_size_kib",
         ReadMbS => "read_mb_s",
         WriteMbS => "write_mb_s",
+        BurstGb => "burst_gb",
+        BurstWriteMbS => "burst_write_mb_s",
         ReadUs => "read_us",
         WriteUs => "write_us",
         MapUnitKib => "map_unit_kib",
@@ -170,6 +172,10 @@ pub enum Rating {
     ReadMbS,
     /// Sequential writes, in 10⁶ bytes a second.
     WriteMbS,
+    /// Size of the pseudo-SLC cache, in 10⁹ bytes that are written to it.
+    BurstGb,
+    /// Sequential writes while that cache takes them, where [`Rating::WriteMbS`] is what follows.
+    BurstWriteMbS,
     /// Typical latency of a read of 4 KiB at queue depth 1.
     ReadUs,
     /// Typical latency of a write of 4 KiB at queue depth 1.

@@ -147,6 +147,26 @@ fn a_sheet_that_contradicts_itself_names_both_figures() {
         ),
         (
             "read_us = { value = 85,",
+            "burst_write_mb_s = { value = 6000,",
+            "drive \"example-e1-4tb\".burst_write_mb_s is 6000; but write_mb_s is a burst too",
+        ),
+        (
+            "source = \"review\", burst = true }\nread_us = { value = 85,",
+            "source = \"review\" }\nburst_write_mb_s = { value = 4000,",
+            "drive \"example-e1-4tb\".burst_write_mb_s is 4000; but write_mb_s is 5000",
+        ),
+        (
+            "source = \"review\", burst = true }\nread_us = { value = 85,",
+            "source = \"review\" }\nburst_write_mb_s = { value = 9000,",
+            "drive \"example-e1-4tb\".burst_write_mb_s is 9000; but the link carries 7877",
+        ),
+        (
+            "read_us = { value = 85,",
+            "burst_gb = { value = 4000,",
+            "drive \"example-e1-4tb\".burst_gb is 4000; but capacity_gb is 3840",
+        ),
+        (
+            "read_us = { value = 85,",
             "map_unit_kib = { value = 12,",
             "drive \"example-e1-4tb\".map_unit_kib is 12: give a power of two from 4 to 1024",
         ),

@@ -18,6 +18,10 @@
 //! an episode takes. Time that the host leaves unused while the drive serves is lost, so many outstanding writes reach
 //! the steady rate and few do not. After a whole episode without a write the drive is back in the background regime.
 //!
+//! In front of all this some drives have a **pseudo-SLC cache**: flash that is written with one bit a cell, and so faster. It
+//! takes writes, whatever the regime, until it is full. While no writes wait, its data are moved to their final place at the
+//! program bandwidth (folded), which takes from the clean pool what the writes would have taken.
+//!
 //! All rates are piecewise constant, so the model advances from event to event. Amounts are integers in units of 2^-20
 //! bytes.
 
@@ -42,6 +46,10 @@ pub struct DrainSettings {
     pub amplification_per_mille: u64,
     /// Capacity of the clean pool, in host bytes.
     pub pool_bytes: u64,
+    /// Capacity of the pseudo-SLC cache, in host bytes; 0 if there is none.
+    pub burst_bytes: u64,
+    /// Bytes per second of programs into it.
+    pub burst_bytes_per_s: u64,
     /// Host bytes of one episode of garbage collection.
     pub episode_bytes: u64,
     /// Duration of one program on a unit.
@@ -63,7 +71,11 @@ enum Regime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Activity {
     Nothing,
+    /// Into the pseudo-SLC cache.
+    Caches,
     Programs,
+    /// Empties the pseudo-SLC cache.
+    Folds,
     Collects,
 }
 
@@ -76,11 +88,14 @@ pub struct Drain {
     regime: Regime,
     fill: u64,
     pool: u64,
+    /// What the pseudo-SLC cache holds.
+    cached: u64,
     /// The share of the capacity on which data lie scattered, of [`WHOLE`].
     disorder: u64,
     /// Amounts per nanosecond.
     program_per_ns: u64,
     host_per_ns: u64,
+    burst_per_ns: u64,
     collect_per_ns: u64,
     /// Time that reads have taken from programs, as far as the programs have not been delayed by it yet.
     taken_ns: u64,
@@ -106,9 +121,11 @@ impl Drain {
             regime: Regime::Background,
             fill: 0,
             pool: settings.pool_bytes << FRACTION,
+            cached: 0,
             disorder: if disordered { WHOLE } else { 0 },
             program_per_ns,
             host_per_ns: program_per_ns.min(host_max),
+            burst_per_ns: per_ns(settings.burst_bytes_per_s).min(host_max),
             collect_per_ns: 0,
             taken_ns: 0,
             busy_share: 0,
@@ -118,11 +135,13 @@ impl Drain {
         drain
     }
 
-    /// Empties the clean pool, as a long load above the steady rate would, without simulating that load. `phase` is the
+    /// Empties the clean pool and fills the pseudo-SLC cache, as a long load above the steady rate would, without
+    /// simulating that load. `phase` is the
     /// drive's place in its period, of 2^48. A period begins with collection and ends when the cleaned bytes are used
     /// up.
     pub fn spend_pool(&mut self, phase: u64) {
         self.pool = 0;
+        self.cached = self.settings.burst_bytes << FRACTION;
         self.change_regime();
         if self.regime != Regime::Collecting {
             return;
@@ -199,16 +218,22 @@ impl Drain {
         self.fill >> FRACTION
     }
 
-    /// Host bytes that can be written before garbage has to be collected.
+    /// Host bytes that can be written before the rate falls: the room in the pseudo-SLC cache, and the clean pool.
     #[must_use]
     pub fn pool_bytes(&self) -> u64 {
-        self.pool >> FRACTION
+        (self.cache_room() + self.pool) >> FRACTION
+    }
+
+    fn cache_room(&self) -> u64 {
+        (self.settings.burst_bytes << FRACTION).saturating_sub(self.cached)
     }
 
     fn activity(&self) -> Activity {
         match self.regime {
+            _ if self.fill > 0 && self.cache_room() > 0 => Activity::Caches,
             Regime::Collecting => Activity::Collects,
             _ if self.fill > 0 => Activity::Programs,
+            _ if self.cached > 0 => Activity::Folds,
             Regime::Background if self.needs_collection() => Activity::Collects,
             _ => Activity::Nothing,
         }
@@ -226,8 +251,10 @@ impl Drain {
     fn work_towards(&mut self, excess: u64) {
         let activity = self.activity();
         let mut step_ns = self.next_event_ns(activity);
-        if activity == Activity::Programs {
-            step_ns = step_ns.min(excess.div_ceil(self.host_per_ns));
+        match activity {
+            Activity::Programs => step_ns = step_ns.min(excess.div_ceil(self.host_per_ns)),
+            Activity::Caches => step_ns = step_ns.min(excess.div_ceil(self.burst_per_ns)),
+            _ => {}
         }
         self.pause(self.taken_ns.min(step_ns * READS_OF_EIGHT));
         self.step(activity, step_ns);
@@ -237,18 +264,26 @@ impl Drain {
     fn next_event_ns(&self, activity: Activity) -> u64 {
         match activity {
             Activity::Nothing => u64::MAX,
-            Activity::Programs => {
-                let until_empty = self.fill.div_ceil(self.host_per_ns);
-                if self.amplifies() {
-                    until_empty.min(self.pool.div_ceil(self.host_per_ns).max(1))
-                } else {
-                    until_empty
-                }
+            Activity::Caches => {
+                let amount = self.fill.min(self.cache_room());
+                amount.div_ceil(self.burst_per_ns)
             }
+            Activity::Programs => self.programs_ns(self.fill, self.host_per_ns),
+            Activity::Folds => self.programs_ns(self.cached, self.program_per_ns),
             Activity::Collects => {
                 let missing = self.collection_target().saturating_sub(self.pool);
                 missing.div_ceil(self.collect_per_ns.max(1)).max(1)
             }
+        }
+    }
+
+    /// How long an amount can be programmed at this rate before it, or the clean pool, is used up.
+    fn programs_ns(&self, amount: u64, per_ns: u64) -> u64 {
+        let until_done = amount.div_ceil(per_ns);
+        if self.amplifies() {
+            until_done.min(self.pool.div_ceil(per_ns).max(1))
+        } else {
+            until_done
         }
     }
 
@@ -262,22 +297,44 @@ impl Drain {
     }
 
     fn step(&mut self, activity: Activity, step_ns: u64) {
-        if activity == Activity::Programs {
-            let amount = self.fill.min(self.host_per_ns.saturating_mul(step_ns));
-            self.fill -= amount;
-            self.programmed += u128::from(amount);
-            if self.amplifies() {
-                self.pool = self.pool.saturating_sub(amount);
+        match activity {
+            Activity::Nothing => unreachable!("time passes without work in `rest` only"),
+            Activity::Caches => {
+                let able = self.burst_per_ns.saturating_mul(step_ns);
+                let amount = self.fill.min(self.cache_room()).min(able);
+                self.fill -= amount;
+                self.cached += amount;
+                self.programmed += u128::from(amount);
             }
-        } else {
-            let target = self.collection_target();
-            let amount = self.collect_per_ns.saturating_mul(step_ns);
-            self.pool = self.pool.saturating_add(amount).min(target.max(self.pool));
-            self.programmed += u128::from(self.program_per_ns) * u128::from(step_ns);
+            Activity::Programs => {
+                let amount = self.fill.min(self.host_per_ns.saturating_mul(step_ns));
+                self.fill -= amount;
+                self.take_clean(amount);
+            }
+            Activity::Folds => {
+                let able = self.program_per_ns.saturating_mul(step_ns);
+                let amount = self.cached.min(able);
+                self.cached -= amount;
+                self.take_clean(amount);
+            }
+            Activity::Collects => {
+                let target = self.collection_target();
+                let amount = self.collect_per_ns.saturating_mul(step_ns);
+                self.pool = self.pool.saturating_add(amount).min(target.max(self.pool));
+                self.programmed += u128::from(self.program_per_ns) * u128::from(step_ns);
+            }
         }
         self.clock_ns += step_ns;
         self.note_busy(step_ns);
         self.change_regime();
+    }
+
+    /// Programs an amount in its final place.
+    fn take_clean(&mut self, amount: u64) {
+        self.programmed += u128::from(amount);
+        if self.amplifies() {
+            self.pool = self.pool.saturating_sub(amount);
+        }
     }
 
     fn change_regime(&mut self) {

@@ -408,7 +408,8 @@ impl Drive {
         }
     }
 
-    /// Empties the clean pool before the first command, as a long load above the steady rate would. The drive starts at
+    /// Empties the clean pool and fills the pseudo-SLC cache before the first command, as a long load above the steady
+    /// rate would. The drive starts at
     /// a random moment of its period of collection, because drives are independent of each other.
     pub fn spend_pool(&mut self) {
         let phase = self.random.draw() >> 16;
@@ -476,6 +477,12 @@ fn drain_settings(profile: &Profile, state: State) -> DrainSettings {
         episode_bytes: profile.episode_bytes(),
         program_ns: profile.program_ns,
         capacity_bytes: profile.capacity_bytes,
+        burst_bytes: match state {
+            State::Fresh | State::Filled => profile.burst_bytes,
+            // No flash is left for it.
+            State::Steady | State::Worn => 0,
+        },
+        burst_bytes_per_s: profile.burst_bytes_per_s,
         host_bytes_per_s_max: (state == State::Worn).then_some(profile.worn_write_bytes_per_s),
     }
 }

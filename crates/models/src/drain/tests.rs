@@ -6,6 +6,8 @@ fn settings() -> DrainSettings {
         program_bytes_per_s: 2_000_000_000,
         amplification_per_mille: 5000,
         pool_bytes: 500_000_000,
+        burst_bytes: 0,
+        burst_bytes_per_s: 0,
         episode_bytes: 4 << 20,
         program_ns: 1_000_000,
         capacity_bytes: 2_000_000_000_000,
@@ -236,4 +238,79 @@ fn a_spent_pool_is_somewhere_in_its_period() {
         (in_order.regime, in_order.pool_bytes()),
         (Regime::Background, 0)
     );
+}
+
+/// A drive with a pseudo-SLC cache of 1 GB that takes writes at three times the rate of programs.
+fn with_cache() -> DrainSettings {
+    DrainSettings {
+        burst_bytes: 1_000_000_000,
+        burst_bytes_per_s: 6_000_000_000,
+        ..settings()
+    }
+}
+
+/// Bytes accepted from `from_ns` to `until_ns`, in writes of 64 KiB without a pause.
+fn accepted_bytes(drain: &mut Drain, from_ns: u64, until_ns: u64, in_order: bool) -> u64 {
+    let mut bytes = 0;
+    let mut at_ns = from_ns;
+    while at_ns < until_ns {
+        at_ns = drain.admit(at_ns, 65_536, in_order);
+        bytes += 65_536;
+    }
+    bytes
+}
+
+#[test]
+fn a_pseudo_slc_cache_takes_a_burst_and_then_the_rate_falls() {
+    let mut drain = Drain::new(with_cache(), false);
+    let near = |bytes: u64, expected: u64| bytes.abs_diff(expected) < 3 << 20;
+    // 1 GB at 6 GB/s: 167 ms.
+    let burst_bytes = accepted_bytes(&mut drain, 0, 150_000_000, true);
+    assert!(near(burst_bytes, 900_000_000), "{burst_bytes}");
+    accepted_bytes(&mut drain, 150_000_000, 200_000_000, true);
+    let then_bytes = accepted_bytes(&mut drain, 200_000_000, 700_000_000, true);
+    assert!(near(then_bytes, 1_000_000_000), "{then_bytes}");
+    // A pause of a quarter of a second makes room for as much as is programmed in it, 0.5 GB.
+    drain.pass(950_000_000);
+    assert!(
+        near(drain.pool_bytes(), 1_000_000_000),
+        "{}",
+        drain.pool_bytes()
+    );
+    let again_bytes = accepted_bytes(&mut drain, 950_000_000, 1_020_000_000, true);
+    assert!(near(again_bytes, 420_000_000), "{again_bytes}");
+}
+
+#[test]
+fn what_a_cache_has_taken_is_programmed_twice_and_takes_the_pool_when_it_is_moved() {
+    let mut drain = Drain::new(with_cache(), true);
+    let bytes = accepted_bytes(&mut drain, 0, 50_000_000, false);
+    assert_eq!(drain.pool, settings().pool_bytes << FRACTION);
+    assert_eq!(
+        drain.programmed_bytes() + drain.buffered_bytes(),
+        bytes,
+        "into the cache"
+    );
+    drain.pass(100_000_000_000);
+    assert_eq!(drain.cached, 0);
+    assert_eq!(drain.pool_bytes(), 1_500_000_000);
+    // Each byte once into the cache, once to its place, and four times for collection.
+    let per_byte = drain.programmed_bytes() as f64 / bytes as f64;
+    assert!((5.98..6.02).contains(&per_byte), "{per_byte}");
+}
+
+#[test]
+fn a_full_cache_leaves_the_rate_of_the_long_run() {
+    let rate = |settings, spends| {
+        let mut drain = Drain::new(settings, true);
+        if spends {
+            drain.spend_pool(0);
+        }
+        let from_ns = 2_000_000_000;
+        accepted_bytes(&mut drain, 0, from_ns, false);
+        accepted_bytes(&mut drain, from_ns, 2 * from_ns, false) as f64 / 2e9
+    };
+    let [without, spent] = [settings(), with_cache()].map(|settings| rate(settings, true));
+    assert!((0.39..0.41).contains(&without), "{without}");
+    assert!((0.99..1.01).contains(&(spent / without)), "{spent}");
 }

@@ -61,6 +61,10 @@ pub struct Profile {
     pub buffer_bytes: u64,
     /// Size of the clean pool in host bytes.
     pub pool_bytes: u64,
+    /// Host bytes that an empty pseudo-SLC cache takes.
+    pub burst_bytes: u64,
+    /// Bandwidth of writes while it takes them.
+    pub burst_bytes_per_s: u64,
     /// How far the drive reads ahead.
     pub read_ahead_bytes: u64,
     /// Largest command.
@@ -114,9 +118,11 @@ pub(super) fn profile(family: &Family, id: &str) -> Result<Profile, FigureError>
 }
 
 /// Keys that may be 0; all others must be greater.
-const MAY_BE_ZERO: [&str; 10] = [
+const MAY_BE_ZERO: [&str; 12] = [
     "sector_ns",
     "buffer_kib",
+    "burst_gb",
+    "burst_write_mb_s",
     "read_ahead_kib",
     "suspend",
     "suspend_us",
@@ -235,6 +241,8 @@ fn convert(family: &Family, member: &super::Member) -> Profile {
         },
         buffer_bytes: kib(&controller.buffer_kib),
         pool_bytes: mb(&ratings.pool_mb),
+        burst_bytes: whole(ratings.burst_gb.value, 1e9),
+        burst_bytes_per_s: mb(&ratings.burst_write_mb_s),
         read_ahead_bytes: kib(&controller.read_ahead_kib),
         command_max_bytes: kib(&family.limits.command_max_kib),
         io_queues: whole(family.limits.io_queues.value, 1.0),

@@ -140,6 +140,12 @@ figures! {
         steady_write_kiops,
         /// Size of the clean pool in host bytes.
         pool_mb,
+        /// Host bytes that an empty pseudo-SLC cache takes: flash that is written with one bit a cell. 0 if there is none.
+        #[serde(default = "no_burst")]
+        burst_gb,
+        /// Bandwidth of writes while that cache takes them; then it is that of programs. 0 if there is none.
+        #[serde(default = "no_burst")]
+        burst_write_mb_s,
         /// Power of the idle drive.
         idle_w,
         /// Power at rated bandwidth.
@@ -151,8 +157,17 @@ figures! {
 
 /// The map unit of a file that states none, as files did before the key was added.
 fn usual_map_unit() -> Figure {
+    not_stated(4.0)
+}
+
+/// The pseudo-SLC cache of a file that states none, likewise.
+fn no_burst() -> Figure {
+    not_stated(0.0)
+}
+
+fn not_stated(value: f64) -> Figure {
     Figure {
-        value: 4.0,
+        value,
         source: NOT_STATED.into(),
         r#use: Use::Prior,
     }

@@ -13,6 +13,8 @@ const AMPLIFICATION_MAX_PER_MILLE: u64 = 100_000;
 const MAP_UNIT_MAX_BYTES: u64 = 1 << 20;
 /// The drain keeps amounts in 64 bits, 20 of them binary places.
 const POOL_MAX_BYTES: u64 = 1_000_000_000_000;
+/// The same limit leaves room for this together with the pool.
+const BURST_MAX_BYTES: u64 = 10_000_000_000_000;
 
 /// Checks the numbers of a drive of this family together.
 ///
@@ -28,6 +30,7 @@ pub(super) fn check(family: &Family, profile: &Profile) -> Result<(), FigureErro
     let found = link_rule(family, member)
         .or_else(|| latency_rule(profile))
         .or_else(|| map_rule(profile))
+        .or_else(|| burst_rule(profile))
         .or_else(|| flash_rule(member, profile));
     match found {
         None => Ok(()),
@@ -54,6 +57,7 @@ fn link_rule(family: &Family, member: &Member) -> Broken {
         ("ratings.read_kiops", ratings.read_kiops.value * 4.096),
         ("ratings.read_mb_s", ratings.read_mb_s.value),
         ("ratings.write_mb_s", ratings.write_mb_s.value),
+        ("ratings.burst_write_mb_s", ratings.burst_write_mb_s.value),
     ] {
         if mb_s > link_mb_s as f64 {
             let asked = whole(mb_s, 1.0);
@@ -107,6 +111,32 @@ fn map_rule(profile: &Profile) -> Broken {
         )
     } else if !(1000..=100_000).contains(&profile.partial_write_per_mille) {
         ("media.partial_write_factor", "has to be from 1 to 100")
+    } else {
+        return None;
+    };
+    Some((key, rule.to_string()))
+}
+
+fn burst_rule(profile: &Profile) -> Broken {
+    let (bytes, bytes_per_s) = (profile.burst_bytes, profile.burst_bytes_per_s);
+    let (key, rule) = if (bytes == 0) != (bytes_per_s == 0) {
+        (
+            "ratings.burst_gb",
+            "and ratings.burst_write_mb_s have to be 0 both, or neither",
+        )
+    } else if bytes == 0 {
+        return None;
+    } else if profile.is_in_place() {
+        (
+            "ratings.burst_gb",
+            "has to be 0 without a buffer (controller.buffer_kib): the medium has no faster mode",
+        )
+    } else if bytes > profile.capacity_bytes {
+        ("ratings.burst_gb", "has to be at most the capacity")
+    } else if bytes > BURST_MAX_BYTES {
+        ("ratings.burst_gb", "has to be at most 10000")
+    } else if bytes_per_s < profile.program_bytes_per_s {
+        ("ratings.burst_write_mb_s", "is below ratings.write_mb_s")
     } else {
         return None;
     };

@@ -3,6 +3,7 @@
 //! Run one module's tests with `cargo test -p models --test all NAME::`.
 
 mod behaviour;
+mod burst;
 mod in_place;
 mod map_units;
 mod oracles;

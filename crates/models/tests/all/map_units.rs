@@ -173,16 +173,16 @@ fn a_map_unit_that_no_drive_has_is_told() {
     }
 }
 
-/// Files that are older than the key mean what they meant.
+/// Files that are older than these keys mean what they meant.
 #[test]
-fn a_file_that_states_no_map_unit_has_one_of_4_kib() {
+fn a_file_that_states_neither_map_unit_nor_burst_has_4_kib_and_none() {
     let text = crate::support::profile_text();
-    let without: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.starts_with("map_unit_kib"))
-        .collect();
-    assert!(without.len() < text.lines().count());
+    let is_older = |line: &&str| !line.starts_with("map_unit_kib") && !line.starts_with("burst_");
+    let without: Vec<&str> = text.lines().filter(is_older).collect();
+    // One map unit, and size and rate of the burst of four drives.
+    assert_eq!(without.len() + 9, text.lines().count());
     let old: models::profile::Family = toml::from_str(&without.join("\n")).expect("it is read");
     assert_eq!(old.media.map_unit_kib.source, NOT_STATED);
+    assert_eq!(old.members[0].ratings.burst_gb.source, NOT_STATED);
     assert_eq!(old.member(ID), family().member(ID));
 }

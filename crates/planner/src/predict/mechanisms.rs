@@ -243,6 +243,7 @@ fn without_of_drive(mechanism: Mechanism, profile: &mut Profile, state: State) {
         }
         FlashPrograms => {
             profile.program_ns = 1;
+            profile.burst_bytes = 0;
             profile.program_bytes_per_s = PLENTY / 1000;
         }
         // Without a platform, a drive's link is its own port.

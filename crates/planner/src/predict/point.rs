@@ -194,6 +194,26 @@ impl Point {
         self.profile.map_unit_bytes > READ_MIN_BYTES
     }
 
+    /// The burst that its drives take before the rate falls to that of the long run: a note for the reader. `None` if they have
+    /// no pseudo-SLC cache in this state.
+    #[must_use]
+    pub fn burst(&self) -> Option<String> {
+        let Profile {
+            burst_bytes,
+            burst_bytes_per_s,
+            ..
+        } = self.profile;
+        let has_cache = matches!(self.configuration.state, State::Fresh | State::Filled);
+        (has_cache && burst_bytes > 0).then(|| {
+            format!(
+                "figures are those of full pseudo-SLC caches; an empty one takes {:.0} GB of its drive's writes at up to {:.1} GB/s \
+                 before",
+                burst_bytes as f64 / 1e9,
+                burst_bytes_per_s as f64 / 1e9
+            )
+        })
+    }
+
     /// Whether the load leaves the layout of data on the drives as it is: it only reads, or it writes at random over
     /// data that is already scattered.
     #[must_use]

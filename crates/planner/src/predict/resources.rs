@@ -83,6 +83,7 @@ impl Resource {
             Resource::PartOfDrives(Part::Programs) => {
                 sooner(&mut profile.program_ns);
                 more(&mut profile.program_bytes_per_s);
+                more(&mut profile.burst_bytes_per_s);
                 more(&mut profile.worn_write_bytes_per_s);
             }
             Resource::PartOfDrives(Part::MapUnits) => {

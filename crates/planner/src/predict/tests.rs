@@ -100,6 +100,49 @@ fn the_long_run_of_writes_is_measured_without_waiting_for_it() {
 }
 
 #[test]
+fn the_long_run_of_a_drive_with_a_pseudo_slc_cache_is_without_its_burst_and_a_given_window_shows_it()
+ {
+    let name = "samsung-980-pro-1tb";
+    let catalogue = catalogue::Catalogue::built_in();
+    let entry = catalogue.with_id(name).expect("it is there");
+    let family = catalogue::profile::family("catalogue", entry, catalogue::draw::Draw::Usual);
+    let mut family = family.expect("it has all rates");
+    family.members[0].ratings.burst_gb.value = 2.0;
+    let mut library = Library::default();
+    let sheet = library.add_sheet(name, "catalogue", entry);
+    sheet.expect("it has all rates");
+    library.replace(&family).expect("it is a drive");
+    let predictor = Virtual { library, ..quick() };
+    let answer = |state: &str, window: &str| {
+        let text = format!(
+            "schema = 1\n[setup.s]\nplatform = \"oakgate\"\nhost = \"appliance\"\ndrive = \"{name}\"\ncount = 1\nlevel = \
+             \"none\"\nstack = \"none\"\n[points]\np = {{ setup = \"s\", state = \"{state}\", workload = {{ op = \
+             \"write\", bs = \"128k\", threads = 1, qd = 32{window} }} }}\n"
+        );
+        let points = read_configurations("p.toml", &text, &predictor.library.catalogue());
+        let points = points.expect(&text);
+        let wanted = BTreeSet::from([Metric::BytesPerSecond]);
+        let answer = predictor.answer(&points["p"], &wanted);
+        let answer = answer.expect("it is modelled");
+        let gb_per_s = answer.summary[&Metric::BytesPerSecond].value / 1e9;
+        (gb_per_s, answer.notes.join(" "))
+    };
+    let (long_run, notes) = answer("filled", "");
+    assert!((1.48..1.52).contains(&long_run), "{long_run}");
+    assert!(
+        notes.contains("an empty one takes 2 GB of its drive's writes at up to 4.5 GB/s"),
+        "{notes}"
+    );
+    // 2 GB in 0.44 s, and 0.84 GB in the rest of the second.
+    let (first_second, notes) = answer("filled", ", seconds = 1");
+    assert!((2.75..2.9).contains(&first_second), "{first_second}");
+    assert!(!notes.contains("pseudo-SLC"), "{notes}");
+    let (steady, notes) = answer("steady", ", seconds = 1");
+    assert!(steady < 1.52, "{steady}");
+    assert!(!notes.contains("pseudo-SLC"), "{notes}");
+}
+
+#[test]
 fn a_quick_plan_of_writes_says_how_far_it_may_be_from_the_long_run() {
     let setup = "drive = \"p4510-2tb\"\ncount = 2\nlevel = 0\nstack = \"fullstripe\"";
     let load = "op = \"randwrite\", threads = 1, qd = 16";

@@ -2,7 +2,8 @@
 //!
 //! A window that begins at the start of the run is run as it is. All other points ask for the long run, whose state can
 //! be set instead of waited for. A **trial** of a second (less for a quick plan) shows when answers have settled
-//! (MSER-5) and whether the drives' clean pools shrink. If they do, drives start with empty pools; but if they shrink
+//! (MSER-5) and whether the drives' clean pools, or the room in their pseudo-SLC caches, shrink. If they do, drives start with
+//! empty pools and full caches; but if they shrink
 //! so slowly that a given window may begin before they are empty, the window is run as it is. If the load changes what
 //! lies on the drives (first writes, sequential writes over scattered data), nothing is shortened.
 //!
@@ -224,10 +225,11 @@ pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
     };
     let unsettled = "answers had not settled when the window began";
     let notes = trial.settled_ns.is_none().then(|| unsettled.to_owned());
+    let burst = (start == Start::Spent).then(|| point.burst()).flatten();
     Ok(Plan {
         start,
         window,
-        notes: notes.into_iter().collect(),
+        notes: notes.into_iter().chain(burst).collect(),
         commands,
     })
 }

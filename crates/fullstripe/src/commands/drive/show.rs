@@ -36,6 +36,9 @@ pub fn run(args: &ShowArgs) -> Result<()> {
     print_text(&texts.join("\n"))
 }
 
+/// Figures that sheets give only of drives for which they matter, so that their absence says nothing.
+const OF_SOME: [Rating; 3] = [Rating::WriteSizeKib, Rating::BurstGb, Rating::BurstWriteMbS];
+
 fn text(entry: Entry, columns: Option<usize>) -> String {
     let Entry { family, drive } = entry;
     let mut text = format!(
@@ -58,8 +61,7 @@ fn text(entry: Entry, columns: Option<usize>) -> String {
     let ratings = Rating::ALL.iter();
     let absent: Vec<&str> = ratings
         .filter(|(rating, _)| !drive.ratings.contains_key(rating))
-        // Without it the writes have the usual size.
-        .filter(|(rating, _)| *rating != Rating::WriteSizeKib)
+        .filter(|(rating, _)| !OF_SOME.contains(rating))
         .map(|(_, word)| *word)
         .collect();
     if !absent.is_empty() {

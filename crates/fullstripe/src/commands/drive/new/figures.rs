@@ -54,6 +54,12 @@ pub struct Figures {
     /// Sequential writes, in MB a second.
     #[arg(long, value_name = "MB/s")]
     pub write_mb_s: Option<f64>,
+    /// Size of the pseudo-SLC cache, like 100gb: how much can be written at the burst rate. A range of consumer drives unless given.
+    #[arg(long, value_name = "SIZE")]
+    pub burst_size: Option<Decimal>,
+    /// Sequential writes while that cache takes them, in MB a second; --write-mb-s is then what follows.
+    #[arg(long, value_name = "MB/s")]
+    pub burst_write_mb_s: Option<f64>,
     /// Latency of a read of 4 KiB, in microseconds.
     #[arg(long, value_name = "US")]
     pub read_us: Option<f64>,
@@ -169,6 +175,8 @@ impl Figures {
             map_unit_kib,
             read_mb_s,
             write_mb_s,
+            burst_size,
+            burst_write_mb_s,
             read_us,
             write_us,
             idle_w,
@@ -199,6 +207,8 @@ impl Figures {
             (Rating::MapUnitKib, self.map_unit_kib),
             (Rating::ReadMbS, self.read_mb_s),
             (Rating::WriteMbS, self.write_mb_s),
+            (Rating::BurstGb, self.burst_size.map(|Decimal(mb)| mb / 1e3)),
+            (Rating::BurstWriteMbS, self.burst_write_mb_s),
             (Rating::ReadUs, self.read_us),
             (Rating::WriteUs, self.write_us),
             (Rating::IdleW, self.idle_w),
