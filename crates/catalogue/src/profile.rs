@@ -38,6 +38,8 @@ const RATED_KB: f64 = 4.096;
 const UNITS: (f64, f64) = (1.0, 4096.0);
 /// A latency is at least this much above the sum of its stages, in microseconds: less would be rounded away.
 const ABOVE_STAGES_US: f64 = 0.01;
+/// Why a profile from a sheet has no refresh after power-on.
+const NO_REFRESH: &str = "makers of flash drives tell of no such work";
 /// Most clean pool that the model keeps, in 10⁶ bytes.
 const POOL_MAX_MB: f64 = 1e6;
 
@@ -229,6 +231,8 @@ impl<'a> Derived<'a> {
             suspend_us: self.prior(Prior::SuspendUs),
             map_unit_kib,
             partial_write_factor: self.prior(Prior::PartialWriteFactor),
+            refresh_hours: follows(0.0, NO_REFRESH),
+            refresh_share: follows(0.0, NO_REFRESH),
         }
     }
 

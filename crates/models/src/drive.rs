@@ -10,6 +10,7 @@ use crate::in_place::InPlace;
 use crate::port::{OwnPort, Port, Way};
 use crate::profile::Profile;
 use crate::read_ahead::ReadAhead;
+use crate::refresh::Refresh;
 use crate::server::{Pace, Server};
 use crate::stalls::Stalls;
 use crate::units::{Piece, Placement, Units};
@@ -110,6 +111,7 @@ pub struct Drive {
     drain: Drain,
     /// The write path instead of the drain, if there is no buffer.
     in_place: Option<InPlace>,
+    refresh: Refresh,
     path: Calendar,
     port: OwnPort,
     path_pace: Pace,
@@ -156,6 +158,7 @@ impl Drive {
             read_ahead: ReadAhead::new(profile.read_ahead_bytes, profile.stripe_bytes),
             drain: Drain::new(drain_settings(profile, state), disordered),
             in_place: InPlace::of(profile, state == State::Worn),
+            refresh: Refresh::default(),
             path: Calendar::roomy(),
             port: OwnPort::new(port),
             path_pace: Pace::of_bytes_per_s(profile.path_bytes_per_s),
@@ -294,6 +297,7 @@ impl Drive {
             }
             self.drain.take(service_ns / self.units.count());
         }
+        let service_ns = self.refresh.stretched_ns(service_ns, self.now_ns);
         self.units.serve(unit, ready_ns, service_ns)
     }
 
@@ -350,8 +354,10 @@ impl Drive {
             // Nothing is kept on the way: data pass the data path while they arrive.
             let begin_ns = accepted_ns.max(here_ns.saturating_sub(moved_ns));
             let there_ns = self.path.reserve(self.now_ns, begin_ns, moved_ns);
-            let units = &mut self.units;
-            let written = in_place.write(whole, accepted_ns, there_ns.max(here_ns), units);
+            let (units, refresh, now_ns) = (&mut self.units, self.refresh, self.now_ns);
+            let stretched_ns = |service_ns| refresh.stretched_ns(service_ns, now_ns);
+            let data_ns = (accepted_ns, there_ns.max(here_ns));
+            let written = in_place.write(whole, data_ns, units, &stretched_ns);
             self.totals.media_write_bytes += written.media_bytes;
             return written.done_ns + stall_ns;
         }
@@ -408,9 +414,13 @@ impl Drive {
         }
     }
 
+    /// Has the drive refresh its medium from now on, as it does after power-on, if its profile says so.
+    pub fn power_on(&mut self) {
+        self.refresh = Refresh::after_power_on(&self.profile, self.now_ns);
+    }
+
     /// Empties the clean pool and fills the pseudo-SLC cache before the first command, as a long load above the steady
-    /// rate would. The drive starts at
-    /// a random moment of its period of collection, because drives are independent of each other.
+    /// rate would. The drive starts at a random moment of its period of collection, because drives are independent of each other.
     pub fn spend_pool(&mut self) {
         let phase = self.random.draw() >> 16;
         self.drain.spend_pool(phase);

@@ -64,14 +64,14 @@ impl InPlace {
         if turns { self.turn_ns } else { 0 }
     }
 
-    /// When the medium has the `whole` write. Its data begin to arrive at `from_ns`, and the last of them are there at
-    /// `there_ns`.
+    /// When the medium has the `whole` write. Its data begin to arrive at the first time, and the last of them are there at the
+    /// second. `stretched_ns` is what the medium takes for work of some time.
     pub(crate) fn write(
         &mut self,
         whole: Piece,
-        from_ns: u64,
-        there_ns: u64,
+        (from_ns, there_ns): (u64, u64),
         units: &mut Units,
+        stretched_ns: &dyn Fn(u64) -> u64,
     ) -> Written {
         let is_aligned = whole.offset_bytes.is_multiple_of(MAP_UNIT_BYTES);
         let is_long = whole.length_bytes > MAP_UNIT_BYTES;
@@ -81,7 +81,7 @@ impl InPlace {
             self.partial_per_mille
         };
         let media_bytes = whole.touched_bytes(MAP_UNIT_BYTES) * factor_per_mille / 1000;
-        let paced_ns = self.pace.time_ns(media_bytes);
+        let paced_ns = stretched_ns(self.pace.time_ns(media_bytes));
         // Programs begin while the rest of the data still arrive.
         let begin_ns = from_ns.max(there_ns.saturating_sub(paced_ns));
         let mut done_ns = there_ns.max(self.programs.serve(begin_ns, paced_ns));
@@ -100,7 +100,7 @@ impl InPlace {
             if !core::mem::replace(&mut self.programmed_last[unit], true) {
                 service_ns += self.turn_ns;
             }
-            done_ns = done_ns.max(units.serve(unit, arrived_ns, service_ns));
+            done_ns = done_ns.max(units.serve(unit, arrived_ns, stretched_ns(service_ns)));
         }
         Written {
             done_ns,

@@ -47,6 +47,7 @@ pub mod port;
 pub mod profile;
 pub mod raid_driver;
 pub mod read_ahead;
+mod refresh;
 pub mod server;
 pub mod shared_line;
 pub mod stalls;

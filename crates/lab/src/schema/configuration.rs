@@ -35,6 +35,9 @@ pub enum State {
     Steady,
     /// Percentage used at or above 105.
     Worn,
+    /// Steady, and powered on just now: some drives then refresh their medium for hours.
+    #[serde(rename = "powered-on")]
+    PoweredOn,
 }
 
 /// A point as written: it names its setup.

@@ -51,6 +51,10 @@ pub struct Profile {
     pub map_unit_bytes: u64,
     /// Cost of a map unit that is written in part as a multiple of a whole one, in thousandths.
     pub partial_write_per_mille: u64,
+    /// For how long the medium refreshes itself after power-on, in thousandths of an hour.
+    pub refresh_per_mille_hours: u64,
+    /// The share of the medium's time that this takes, in thousandths.
+    pub refresh_per_mille: u64,
     /// Bandwidth of the data path between port and flash, both directions together.
     pub path_bytes_per_s: u64,
     /// Bandwidth of programs.
@@ -118,12 +122,14 @@ pub(super) fn profile(family: &Family, id: &str) -> Result<Profile, FigureError>
 }
 
 /// Keys that may be 0; all others must be greater.
-const MAY_BE_ZERO: [&str; 12] = [
+const MAY_BE_ZERO: [&str; 14] = [
     "sector_ns",
     "buffer_kib",
     "burst_gb",
     "burst_write_mb_s",
     "read_ahead_kib",
+    "refresh_hours",
+    "refresh_share",
     "suspend",
     "suspend_us",
     "short_per_read",
@@ -231,6 +237,8 @@ fn convert(family: &Family, member: &super::Member) -> Profile {
         suspend_ns: us(&media.suspend_us),
         map_unit_bytes: kib(&media.map_unit_kib),
         partial_write_per_mille: whole(media.partial_write_factor.value, 1e3),
+        refresh_per_mille_hours: whole(media.refresh_hours.value, 1e3),
+        refresh_per_mille: whole(media.refresh_share.value, 1e3),
         path_bytes_per_s: mb(&ratings.read_mb_s),
         program_bytes_per_s: mb(&ratings.write_mb_s),
         amplification_per_mille: if controller.buffer_kib.value == 0.0 {

@@ -93,6 +93,12 @@ figures! {
         /// Cost in flash of a map unit that a write covers only partly, as a multiple of a whole one: the read of the rest
         /// and the program.
         partial_write_factor,
+        /// For how long the medium refreshes itself after power-on; 0 if it does not.
+        #[serde(default = "no_refresh")]
+        refresh_hours,
+        /// The share of the medium's time that this takes meanwhile.
+        #[serde(default = "no_refresh")]
+        refresh_share,
     }
 }
 
@@ -162,6 +168,11 @@ fn usual_map_unit() -> Figure {
 
 /// The pseudo-SLC cache of a file that states none, likewise.
 fn no_burst() -> Figure {
+    not_stated(0.0)
+}
+
+/// The refresh after power-on of a file that states none, likewise.
+fn no_refresh() -> Figure {
     not_stated(0.0)
 }
 

@@ -11,6 +11,9 @@ use alloc::string::{String, ToString};
 const AMPLIFICATION_MAX_PER_MILLE: u64 = 100_000;
 /// Largest map unit: above any of a drive that is known (64 KiB).
 const MAP_UNIT_MAX_BYTES: u64 = 1 << 20;
+/// Most of the medium's time that a refresh may take, and for how long.
+const REFRESH_MAX_PER_MILLE: u64 = 900;
+const REFRESH_MAX_PER_MILLE_HOURS: u64 = 1_000_000;
 /// The drain keeps amounts in 64 bits, 20 of them binary places.
 const POOL_MAX_BYTES: u64 = 1_000_000_000_000;
 /// The same limit leaves room for this together with the pool.
@@ -31,6 +34,7 @@ pub(super) fn check(family: &Family, profile: &Profile) -> Result<(), FigureErro
         .or_else(|| latency_rule(profile))
         .or_else(|| map_rule(profile))
         .or_else(|| burst_rule(profile))
+        .or_else(|| refresh_rule(profile))
         .or_else(|| flash_rule(member, profile));
     match found {
         None => Ok(()),
@@ -66,6 +70,21 @@ fn link_rule(family: &Family, member: &Member) -> Broken {
         }
     }
     None
+}
+
+/// A medium that refreshes itself still serves its host.
+fn refresh_rule(profile: &Profile) -> Broken {
+    let (hours, share) = (profile.refresh_per_mille_hours, profile.refresh_per_mille);
+    if share > REFRESH_MAX_PER_MILLE {
+        let rule = "has to be at most 0.9: the host is served meanwhile";
+        return Some(("media.refresh_share", rule.to_string()));
+    }
+    if hours > REFRESH_MAX_PER_MILLE_HOURS {
+        let rule = "has to be at most 1000 hours";
+        return Some(("media.refresh_hours", rule.to_string()));
+    }
+    let rule = "and refresh_share go together: both are 0, or none";
+    ((hours == 0) != (share == 0)).then(|| ("media.refresh_hours", rule.to_string()))
 }
 
 fn latency_rule(profile: &Profile) -> Broken {

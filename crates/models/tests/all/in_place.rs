@@ -122,3 +122,28 @@ fn its_energy_counts_what_it_has_programmed() {
     let expected_nj = 1000 * 4096 * profile.program_pj_per_byte / 1000;
     assert!(programmed_nj.abs_diff(expected_nj) <= 1, "{programmed_nj}");
 }
+
+#[test]
+fn a_refresh_after_power_on_takes_its_share_and_ends() {
+    let profile = without_stalls();
+    let done_ns = |is_powered_on: bool, now_ns: u64| {
+        let mut drive = Drive::new(&profile, State::Steady, profile.port, 1, 0);
+        if is_powered_on {
+            drive.power_on();
+        }
+        let read = |number: u64| Command {
+            operation: Operation::Read,
+            offset_bytes: number * 4096,
+            length_bytes: 4096,
+        };
+        let done = (0..10_000).map(|number| drive.submit(read(number), now_ns).done_ns);
+        done.max().unwrap() - now_ns
+    };
+    let usual_ns = done_ns(false, 0) as f64;
+    let slower = done_ns(true, 0) as f64 / usual_ns;
+    // A tenth of the medium's time is gone, and the medium is the limit of 4 KiB reads.
+    assert!((1.09..1.12).contains(&slower), "{slower}");
+    let hour_ns = 3_600_000_000_000;
+    assert!(done_ns(true, 3 * hour_ns - 1) as f64 > 1.05 * usual_ns);
+    assert_eq!(done_ns(true, 3 * hour_ns) as f64, usual_ns);
+}

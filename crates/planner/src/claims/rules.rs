@@ -13,8 +13,9 @@
 //! | A-71 | of every platform, drives behind a VMD are grouped by it |
 //! | A-72 | the slots of that board; four drives in one that is not split are refused, unless there is a switch |
 //! | P-02 | firmware boots from an array of one VMD only; arrays for data span VMDs |
+//! | O-09.refresh | an Optane drive works more slowly for three hours after power-on, and then as usual |
 //!
-//! The other F rows, of formats and of a drive's first hours, are not checked: their verdict is `not-modelled`.
+//! O-16 is not checked: it is about a step of the lab that formats drives, which there is not. Its verdict is `not-modelled`.
 
 mod of_vroc;
 mod without_runs;

@@ -224,7 +224,7 @@ fn without_of_drive(mechanism: Mechanism, profile: &mut Profile, state: State) {
         Stalls => profile.without_stalls(),
         Collection => profile.amplification_per_mille = 1000,
         // What remains where data is scattered: the long-run write rate, all the time.
-        Episodes if matches!(state, State::Steady | State::Worn) => {
+        Episodes if matches!(state, State::Steady | State::Worn | State::PoweredOn) => {
             let rate = u128::from(profile.program_bytes_per_s) * 1000;
             let rate = rate / u128::from(profile.amplification_per_mille.max(1000));
             profile.program_bytes_per_s = u64::try_from(rate).unwrap_or(u64::MAX);

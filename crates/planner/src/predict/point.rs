@@ -220,7 +220,10 @@ impl Point {
     pub fn keeps_order(&self) -> bool {
         let workload = self.workload();
         let is_random = matches!(workload.op, Operation::RandWrite | Operation::RandMix);
-        let is_scattered = matches!(self.configuration.state, State::Steady | State::Worn);
+        let is_scattered = matches!(
+            self.configuration.state,
+            State::Steady | State::Worn | State::PoweredOn
+        );
         workload.read_percent() == Some(100) || (is_random && is_scattered)
     }
 
@@ -342,11 +345,14 @@ impl Point {
             _ if is_new => drive::State::Filled,
             State::Fresh => drive::State::Fresh,
             State::Filled => drive::State::Filled,
-            State::Steady => drive::State::Steady,
+            State::Steady | State::PoweredOn => drive::State::Steady,
             State::Worn => drive::State::Worn,
         };
         let port = self.surroundings.port(&self.profile);
         let mut drive = Drive::new(&self.profile, state, port, seed, index);
+        if self.configuration.state == State::PoweredOn {
+            drive.power_on();
+        }
         match start {
             Start::AsPut => {}
             Start::Spent => drive.spend_pool(),

@@ -308,6 +308,8 @@ pub enum DriveState {
     Steady,
     /// Past the rated endurance.
     Worn,
+    /// Steady, and powered on just now: Optane drives then refresh their medium for hours.
+    PoweredOn,
 }
 
 impl From<DriveState> for State {
@@ -317,6 +319,7 @@ impl From<DriveState> for State {
             DriveState::Filled => State::Filled,
             DriveState::Steady => State::Steady,
             DriveState::Worn => State::Worn,
+            DriveState::PoweredOn => State::PoweredOn,
         }
     }
 }

@@ -19,8 +19,9 @@ const WRITE_BYTES: u64 = 128 << 10;
 const WRITES: u64 = 1000;
 
 /// The rows, with what breaks each.
-pub(super) fn all() -> [(&'static str, Option<String>); 4] {
+pub(super) fn all() -> [(&'static str, Option<String>); 5] {
     [
+        ("O-09.refresh", OPTANE.into_iter().find_map(refresh_differs)),
         ("O-08.mode", OPTANE.into_iter().find_map(|id| worn(id, 2))),
         ("O-11", OPTANE.into_iter().find_map(without_cache)),
         ("O-35", act_is_as_published()),
@@ -34,17 +35,50 @@ fn drive(id: &str, state: State) -> Drive {
     Drive::new(&profile, state, profile.port, 1, 0)
 }
 
-/// When the last of so many commands is done that all arrive at once.
+/// When the last of so many commands is done that all arrive now.
 fn all_done_ns(drive: &mut Drive, operation: Operation, commands: u64) -> u64 {
+    all_done_from_ns(drive, operation, commands, 0)
+}
+
+/// How long it takes until the last of so many commands is done that all arrive at `now_ns`.
+fn all_done_from_ns(drive: &mut Drive, operation: Operation, commands: u64, now_ns: u64) -> u64 {
     let done = (0..commands).map(|command| {
         let command = Command {
             operation,
             offset_bytes: command * WRITE_BYTES,
             length_bytes: WRITE_BYTES,
         };
-        drive.submit(command, 0).done_ns
+        drive.submit(command, now_ns).done_ns
     });
-    done.max().unwrap_or_default()
+    done.max().unwrap_or_default().saturating_sub(now_ns)
+}
+
+/// O-09.refresh: after power-on, reads and writes take longer for three hours, within a tenth, and then no longer.
+fn refresh_differs(id: &str) -> Option<String> {
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    let of = |is_powered_on: bool, operation, tenths_of_hours: u64| {
+        let mut drive = drive(id, State::Steady);
+        if is_powered_on {
+            drive.power_on();
+        }
+        let now_ns = tenths_of_hours * HOUR_NS / 10;
+        all_done_from_ns(&mut drive, operation, WRITES, now_ns)
+    };
+    for operation in [Operation::Read, Operation::Write] {
+        let usual_ns = of(false, operation, 0);
+        for (tenths_of_hours, is_slower) in
+            [(0, true), (15, true), (27, true), (33, false), (240, false)]
+        {
+            let found_ns = of(true, operation, tenths_of_hours);
+            if (found_ns > usual_ns) != is_slower {
+                return Some(format!(
+                    "{id} takes {found_ns} ns for {operation:?} {:.1} hours after power-on, and {usual_ns} as usual",
+                    tenths_of_hours as f64 / 10.0
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// O-08.mode: a worn drive limits writes, to less than one in `times`, and goes on serving reads.
@@ -173,6 +207,8 @@ mod tests {
 
     #[test]
     fn other_drives_and_machines_break_the_rules() {
+        // Flash drives do not refresh their medium after power-on.
+        assert!(refresh_differs("p4510-2tb").is_some_and(|what| what.contains("as usual")));
         // A worn Optane Memory writes a tenth of its rate, not a twentieth.
         let told = worn("optane-memory-32gb", 20);
         assert!(told.is_some_and(|what| what.contains("when worn")));
