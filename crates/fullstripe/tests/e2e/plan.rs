@@ -166,6 +166,9 @@ fn the_documents_example_of_sizing_is_what_the_command_prints() {
 
 #[test]
 fn a_drive_that_is_known_from_its_sheet_is_sized_in_ranges() {
+    let place = tempfile::tempdir().expect("a folder");
+    // Twenty draws are run once.
+    let plan = |options: &str| run(command(options).env("XDG_CACHE_HOME", place.path()), 300);
     let options = "--drive micron-7500-max-6.4tb --count 4 --level 10 --spares 1 --platform epyc-9554p-24 --op randwrite \
                    --threads 1 --qd 4";
     let said = plan(&format!("{options} --json"));

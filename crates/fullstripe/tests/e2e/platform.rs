@@ -109,6 +109,35 @@ fn the_drives_of_a_machine_are_planned_where_they_are() {
 }
 
 #[test]
+fn a_spare_and_prices_go_with_the_machine_at_hand() {
+    let sample = Sample::new("far_socket");
+    let place = tempfile::tempdir().expect("a folder");
+    let prices = place.path().join("prices.toml");
+    let line = format!(
+        "plan --here --level 1 --spares 1 --prices {} --op randread --threads 1 --qd 1",
+        prices.display()
+    );
+    let text = "schema = 1\ncurrency = \"EUR\"\n[drive]\n\"intel-p3700-1.6tb\" = 500\n[platform]\nthis-machine = 1500\n";
+    std::fs::write(&prices, text).expect("it is written");
+    let said = sample.fullstripe(&line);
+    assert!(said.status.success(), "{said}");
+    for part in [
+        // Two of the three drives are the mirror.
+        "RAID 1: 2 x intel-p3700-1.6tb on this-machine",
+        "2 drives and 1 spare, 1.600 TB usable: 3000 EUR, 1875 EUR for each usable TB",
+        "and meanwhile its partner fails: 1 in ",
+    ] {
+        assert!(said.out.contains(part), "{part}\n{said}");
+    }
+    std::fs::write(&prices, text.replace("1.6tb", "400gb")).expect("it is written");
+    let said = sample.fullstripe(&line);
+    assert!(
+        said.err.contains("is no drive that plans know; nearest: "),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_machine_that_cannot_be_planned_says_so_in_one_sentence() {
     let said = Sample::new("virtual_machine").fullstripe("plan --here --op read");
     assert!(said.err.contains("the catalogue knows none of the drives here (Amazon EC2 NVMe Instance Storage, Amazon Elastic Block Store): give one like them with --drive"), "{said}");

@@ -34,7 +34,7 @@ pub struct PlanArgs {
     /// Plan from the drive's data sheet in the catalogue although there is a profile of it.
     #[arg(long)]
     pub from_sheet: bool,
-    /// Number of drives; unless given, 4, or with --here as many as there are.
+    /// Number of drives; unless given, 4, or with --here as many as there are, less the spares.
     #[arg(long, value_name = "N")]
     pub count: Option<u32>,
     /// RAID levels: 0, 1, 5, 10, or none for one drive without RAID; unless given, those of 0, 5 and 10 that are
@@ -180,7 +180,9 @@ impl PlanArgs {
         let (machine, drive) = here::machine(&self.root, self.drive.as_deref())?;
         Ok(Asked {
             drive,
-            count: here::places(&machine),
+            count: here::places(&machine)
+                .saturating_sub(self.size.spares)
+                .max(1),
             platform: machine.platform.clone(),
             here: Some(machine),
         })

@@ -22,8 +22,10 @@ use catalogue::Catalogue;
 use lab::schema::document::{Refusal, check_version, read};
 use lab::schema::nearest::nearest;
 use lab::schema::setup::Setup;
-use serde::Deserialize;
+use serde::de::{self, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::Path;
 
 /// Most letters of a currency.
@@ -35,9 +37,45 @@ const CURRENCY_LETTERS_MAX: usize = 8;
 struct Form {
     schema: u32,
     currency: String,
-    drive: BTreeMap<String, f64>,
+    drive: BTreeMap<String, Written>,
     #[serde(default)]
-    platform: BTreeMap<String, f64>,
+    platform: BTreeMap<String, Written>,
+}
+
+/// What stands behind a name: a price, or the rest of a name that has a dot but no quotes, which TOML takes for a table.
+enum Written {
+    Price(f64),
+    RestOfName(String),
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Written, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Written;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a number")
+            }
+
+            fn visit_f64<E: de::Error>(self, price: f64) -> Result<Written, E> {
+                Ok(Written::Price(price))
+            }
+
+            fn visit_i64<E: de::Error>(self, price: i64) -> Result<Written, E> {
+                Ok(Written::Price(price as f64))
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Written, M::Error> {
+                let mut rest = String::new();
+                while let Some((key, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
+                    rest = key;
+                }
+                Ok(Written::RestOfName(rest))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 /// Prices that a plan can use: one for each of its drives.
@@ -78,13 +116,15 @@ impl PriceList {
         let drives = drives.chain(setups().map(|setup| setup.drive.text().to_owned()));
         let platforms = library.platforms().map(str::to_owned);
         let platforms = platforms.chain(setups().map(|setup| setup.platform.text().to_owned()));
-        check_names(file, "drive", &form.drive, &drives.collect())?;
-        check_names(file, "platform", &form.platform, &platforms.collect())?;
+        let drive_prices = numbers(file, "drive", form.drive)?;
+        let platform_prices = numbers(file, "platform", form.platform)?;
+        check_names(file, "drive", &drive_prices, &drives.collect())?;
+        check_names(file, "platform", &platform_prices, &platforms.collect())?;
         let list = PriceList {
             file: file.to_owned(),
             currency: form.currency,
-            drives: form.drive,
-            platforms: form.platform,
+            drives: drive_prices,
+            platforms: platform_prices,
         };
         for setup in setups() {
             list.price(setup.drive.text())?;
@@ -152,6 +192,23 @@ fn check_currency(file: &str, currency: &str) -> Result<(), Refusal> {
         "must be one word of at most {CURRENCY_LETTERS_MAX} letters, like \"EUR\", is {currency:?}"
     );
     Err(Refusal::new(file, "currency", rule))
+}
+
+/// The prices by name. Names of drives often have a dot, so a name without the quotes that it needs has a sentence of its own.
+fn numbers(
+    file: &str,
+    table: &str,
+    written: BTreeMap<String, Written>,
+) -> Result<BTreeMap<String, f64>, Refusal> {
+    let number = |(name, written)| match written {
+        Written::Price(price) => Ok((name, price)),
+        Written::RestOfName(rest) => {
+            let rule =
+                format!("is not whole: a name with a dot needs quotes, as \"{name}.{rest}\" = 100");
+            Err(Refusal::new(file, format!("{table}.{name}"), rule))
+        }
+    };
+    written.into_iter().map(number).collect()
 }
 
 fn check_names(

@@ -130,6 +130,14 @@ fn prices_that_do_not_fit_are_one_sentence() {
             "prices.toml: drive.\"p4510-2tb\" must be 0 or more, is NaN",
         ),
         (
+            format!("{head}intel-p3700-1.6tb = 1"),
+            "prices.toml: drive.intel-p3700-1 is not whole: a name with a dot needs quotes, as \"intel-p3700-1.6tb\" = 100",
+        ),
+        (
+            format!("{head}p4510-2tb = \"cheap\""),
+            "prices.toml: drive.p4510-2tb must be a number, is ",
+        ),
+        (
             "schema = 1\ncurrency = \"US Dollar\"\n[drive]\np4510-2tb = 1".to_owned(),
             "prices.toml: currency must be one word of at most 8 letters, like \"EUR\", is \"US Dollar\"",
         ),
