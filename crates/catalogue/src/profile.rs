@@ -591,6 +591,8 @@ mod tests {
         assert!((ratings.write_mb_s.value - 6300.0 * 0.28).abs() < 1e-6);
         assert_eq!(ratings.write_mb_s.r#use, Use::Prior);
         assert_eq!(ratings.read_mb_s.value, 7300.0);
+        // What the cache takes is the sheet's own figure.
+        assert_eq!(ratings.burst_write_mb_s.r#use, Use::Reported);
     }
 
     #[test]
