@@ -4,12 +4,13 @@
 //! runs them in virtual time, the engine itself included. [`ideal`] adds the prediction of a plain calculator. `notes`
 //! says where a plan goes beyond what was ever measured, [`left_out`] what is impossible, and [`stripes`] where RAID 5
 //! reads before it writes. [`size`] adds what the arrays hold, cost, use and risk, and [`as_vroc`] what Intel VROC would take of them.
-//! [`bands`] has the ranges of figures where a drive is known from its data sheet only. [`report`] is the whole plan, and [`sweep`]
+//! [`differences`] says in what two plans differ. [`bands`] has the ranges of figures where a drive is known from its data sheet only. [`report`] is the whole plan, and [`sweep`]
 //! is for a range of values.
 
 pub mod as_vroc;
 pub mod ask;
 pub mod bands;
+pub mod differences;
 pub mod ideal;
 pub mod left_out;
 mod notes;
@@ -76,6 +77,7 @@ pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<Planne
     }
     let mut report = PlannedReport::new(&cases, &answered, &predictor.library, took_s);
     report.left_out = left_out;
+    report.compared = differences::compared(&report.points, &predictor.library);
     if let Some(purpose) = question.as_vroc {
         report.vroc = as_vroc::answers(&cases, &predictor.library, purpose)?;
     }

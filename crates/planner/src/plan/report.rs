@@ -3,6 +3,7 @@
 use super::as_vroc::OfSetup;
 use super::ask::Case;
 use super::bands::{Drawn, band};
+use super::differences::Compared;
 use super::ideal::{Ideal, ideal};
 use super::left_out::LeftOut;
 use super::notes::Measured;
@@ -34,6 +35,9 @@ pub struct PlannedReport {
     /// What is not among the points, and why: levels or points of a sweep that are impossible.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
+    /// In what setups of another plan differ from those of this one, and what that changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compared: Vec<Compared>,
     /// What Intel VROC would take of the arrays, if asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vroc: Vec<OfSetup>,
@@ -228,6 +232,7 @@ impl PlannedReport {
             program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
             points: points.collect(),
             left_out: Vec::new(),
+            compared: Vec::new(),
             vroc: Vec::new(),
             provenance: Vec::new(),
             currency: None,

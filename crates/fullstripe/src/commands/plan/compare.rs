@@ -1,11 +1,13 @@
-//! Compares two plans: a table of corresponding points, and a plot for each load.
+//! Compares two plans: in what their setups differ, a table of corresponding points, and a plot for each load.
 
 use super::plot::{Bar, drawn};
-use super::text::figure;
+use super::text::{HANGING, figure};
+use crate::terminal::fold::fold_within;
 use crate::terminal::rows::folded;
 use lab::schema::metric::{Metric, Statistic};
 use lab::statistics::interval::Interval;
 use planner::plan::bands::band;
+use planner::plan::differences::{Changed, Difference, pairs};
 use planner::plan::report::{PlanPoint, PlannedReport};
 use std::fmt::Write as _;
 use words::number;
@@ -13,21 +15,62 @@ use words::number;
 /// From this request size on, bytes per second are shown instead of requests per second.
 const LARGE_BYTES: u32 = 64 << 10;
 
+/// In what the setups differ, the environment first, then what changes and what limits either.
+pub fn differences(report: &PlannedReport, columns: Option<usize>) -> String {
+    let mut text = String::new();
+    for compared in &report.compared {
+        let mut say =
+            |sentence: &str| text += &fold_within(&format!("{sentence}\n"), columns, HANGING);
+        say(&format!("{} against {}", compared.ours, compared.other));
+        let parts = [
+            ("environment", &compared.environment),
+            ("array", &compared.array),
+        ];
+        for (part, differences) in parts {
+            if differences.is_empty() {
+                say(&format!("  {part}: the same"));
+            }
+            for Difference { about, ours, other } in differences {
+                say(&format!("  {part}: {about}: {ours} against {other}"));
+            }
+        }
+        for changed in &compared.loads {
+            let is_meant = |(ours, other): &(&PlanPoint, &PlanPoint)| {
+                (&ours.setup, &other.setup) == (&compared.ours, &compared.other)
+                    && ours.load == changed.load
+            };
+            let pair = pairs(&report.points).into_iter().find(is_meant);
+            let (ours, other) = pair.expect("a comparison is of two points");
+            say(&format!("  {}", in_words(changed, &ratio(ours, other))));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What changes in one load, and why as far as limits tell. `ratio` is how many times as much, or a range of that.
+fn in_words(changed: &Changed, ratio: &str) -> String {
+    let Changed {
+        load,
+        times,
+        ours_limited_by,
+        other_limited_by,
+    } = changed;
+    if times.is_none() {
+        return format!("{load}: one of them has no figure");
+    }
+    let limits = match (ours_limited_by.as_str(), other_limited_by.as_str()) {
+        (ours, other) if ours == other => format!("either is limited by {ours}"),
+        (ours, other) => format!("limited by {ours} against {other}"),
+    };
+    format!("{load}: {ratio} times as many requests; {limits}")
+}
+
 /// The table of each point of the other plan and our point of the same load, and of the same level if there is one.
 pub fn table_of(report: &PlannedReport, columns: Option<usize>) -> String {
     let head = "LOAD,OURS,OTHER,IOPS OURS,IOPS OTHER,RATIO,99 % us OURS,99 % us OTHER";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
-    for other in report.points.iter().filter(|point| point.is_other) {
-        let mine = report.points.iter();
-        let mine = mine.filter(|point| !point.is_other && point.load == other.load);
-        let mine: Vec<_> = mine.collect();
-        let level = other.configuration.setup.level;
-        let same = mine
-            .iter()
-            .find(|point| point.configuration.setup.level == level);
-        let Some(ours) = same.or(mine.first()) else {
-            continue;
-        };
+    for (ours, other) in pairs(&report.points) {
         let p99 = Metric::Latency(Statistic::P99);
         rows.push(vec![
             other.load.clone(),

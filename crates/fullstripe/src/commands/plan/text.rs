@@ -47,6 +47,7 @@ pub fn text(report: &PlannedReport, columns: Option<usize>) -> String {
     }
     text += &rebuilds(report, columns);
     text += &as_vroc(report, columns);
+    text += &compare::differences(report, columns);
     text += &compare::table_of(report, columns);
     text += &compare::plots(report, columns.unwrap_or(COLUMNS));
     text += &fold_within(&notes(report, None), columns, HANGING);
