@@ -206,7 +206,7 @@ impl Drain {
         self.busy_share
     }
 
-    /// Bytes programmed so far, for the host and for garbage collection.
+    /// Bytes programmed so far: for the host, from the pseudo-SLC cache to their final place, and for garbage collection.
     #[must_use]
     pub fn programmed_bytes(&self) -> u64 {
         u64::try_from(self.programmed >> FRACTION).unwrap_or(u64::MAX)

@@ -55,14 +55,19 @@ impl Answer {
         self.broken.iter().find(|rule| rule.is_certain)
     }
 
-    /// Keys of which one row says that they accept the array and another that they refuse it, each once.
+    /// Keys about which publications contradict each other: one row says that they accept the array, or its level, and another
+    /// that they refuse it. Each once.
     #[must_use]
     pub fn disputed(&self) -> Vec<&str> {
-        let with = |verdict| {
-            let rows = self.keys.iter().filter(move |row| row.verdict == verdict);
+        let with = |of: fn(&KeyAnswer) -> Verdict, verdict| {
+            let rows = self.keys.iter().filter(move |row| of(row) == verdict);
             rows.map(|row| row.key.as_str()).collect::<BTreeSet<_>>()
         };
-        let (accepted, refused) = (with(Verdict::Accepts), with(Verdict::Refuses));
-        accepted.intersection(&refused).copied().collect()
+        let disputed = |of| {
+            let (accepted, refused) = (with(of, Verdict::Accepts), with(of, Verdict::Refuses));
+            &accepted & &refused
+        };
+        let all = &disputed(|row| row.verdict) | &disputed(|row| row.of_level);
+        all.into_iter().collect()
     }
 }

@@ -41,6 +41,8 @@ pub struct KeyAnswer {
     pub tool: Option<String>,
     /// The answer.
     pub verdict: Verdict,
+    /// The answer about the level alone.
+    pub of_level: Verdict,
     /// Why, as words that follow the verdict.
     pub because: String,
     /// The publication, by id.
@@ -61,11 +63,12 @@ pub fn answers(policy: &Policy, array: &Array) -> Vec<KeyAnswer> {
 fn answer(row: &Key, array: &Array) -> KeyAnswer {
     let of_drives = array.members.iter().map(|member| of_drive(row, member));
     let of_level = of_level(row, array.level);
+    let level_verdict = of_level.0;
     // Of the answers that weigh most, the first.
     let heavier = |first: Said, next: Said| if next.0 > first.0 { next } else { first };
     let (verdict, because) = match of_drives.reduce(heavier) {
-        Some((Verdict::Accepts, drives)) if of_level.0 == Verdict::Accepts => {
-            (Verdict::Accepts, format!("{}, and {drives}", of_level.1))
+        Some((verdict, drives)) if of_level.0 == Verdict::Accepts => {
+            (verdict, format!("{}, and {drives}", of_level.1))
         }
         Some(of_drives) => heavier(of_level, of_drives),
         None => of_level,
@@ -75,6 +78,7 @@ fn answer(row: &Key, array: &Array) -> KeyAnswer {
         days: row.days,
         tool: row.tool.clone(),
         verdict,
+        of_level: level_verdict,
         because: format!("it {because}"),
         publication: row.publication.clone(),
         r#where: row.r#where.clone(),

@@ -112,7 +112,7 @@ pub struct Shape {
     pub purpose: Option<Purpose>,
     /// The levels that there are.
     pub levels: Option<Vec<u8>>,
-    /// How many drives a volume has.
+    /// How many drives a volume has; 256 is no limit, which is more than an array can have.
     pub drives: Option<[usize; 2]>,
     /// Whether the number of drives is even.
     #[serde(default)]
@@ -182,6 +182,14 @@ impl Policy {
             if !self.publications.iter().any(|source| source.id == *id) {
                 let rule = format!("is \"{id}\", which is not in the file");
                 return refuse(format!("{list}.publication"), rule);
+            }
+        }
+        for source in &self.publications {
+            let of_keys = self.keys.iter().map(|row| &row.publication);
+            let mut cited = of_keys.chain(self.shapes.iter().map(|row| &row.publication));
+            if !cited.any(|id| *id == source.id) {
+                let rule = "is cited by no row: remove it".to_owned();
+                return refuse(format!("publication \"{}\"", source.id), rule);
             }
         }
         for row in &self.keys {

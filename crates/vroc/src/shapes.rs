@@ -74,9 +74,7 @@ fn of_volumes(row: &Shape, array: &Array) -> Option<String> {
 fn of_places(row: &Shape, array: &Array) -> Option<(bool, String)> {
     let places = array.places();
     if row.unmixed {
-        let is_mixed = places.contains(&Place::Outside) && !array.domains().is_empty();
-        let outside = first_in(array, &Place::Outside);
-        return is_mixed.then(|| (true, format!("{outside} is behind no VMD, and others are")));
+        return of_mixture(array);
     }
     let range = row.domains?;
     let domains = array.domains();
@@ -93,6 +91,26 @@ fn of_places(row: &Shape, array: &Array) -> Option<(bool, String)> {
     if places.contains(&Place::Outside) {
         let outside = first_in(array, &Place::Outside);
         return Some((true, format!("{outside} is behind no VMD")));
+    }
+    let unseen = first_in(array, &Place::Unseen);
+    let because = || {
+        (
+            false,
+            format!("it cannot be seen where {unseen} is connected"),
+        )
+    };
+    places.contains(&Place::Unseen).then(because)
+}
+
+/// Drives behind VMDs beside others.
+fn of_mixture(array: &Array) -> Option<(bool, String)> {
+    let places = array.places();
+    if array.domains().is_empty() {
+        return None;
+    }
+    if places.contains(&Place::Outside) {
+        let outside = first_in(array, &Place::Outside);
+        return Some((true, format!("{outside} is behind no VMD, and others are")));
     }
     let unseen = first_in(array, &Place::Unseen);
     let because = || {

@@ -114,7 +114,18 @@ fn publications_that_contradict_each_other_are_told() {
     raid0.level = 5;
     assert_eq!(without(&raid0), [Verdict::Refuses, Verdict::Refuses]);
     let consumer = array(0, "samsung-960-pro-512gb", &behind("vmd", 2));
-    assert_eq!(Answer::of(&policy, &consumer).disputed(), ["trial"]);
+    assert_eq!(Answer::of(&policy, &consumer).disputed(), ["none", "trial"]);
+    let because = |array: &Array, place: &str| {
+        let answer = Answer::of(&policy, array);
+        let mut rows = answer.keys.into_iter();
+        rows.find(|row| row.r#where.contains(place))
+            .expect(place)
+            .because
+    };
+    assert_eq!(
+        because(&consumer, "ASUS"),
+        "it has level 0, and does not say which drives"
+    );
 }
 
 #[test]
@@ -153,7 +164,16 @@ fn firmware_boots_an_array_only_of_drives_behind_one_vmd() {
             Purpose::Boot,
             Some((false, "it cannot be seen where nvme3 is connected")),
         ),
-        (&unseen, Purpose::Data, None),
+        (
+            &unseen,
+            Purpose::Data,
+            Some((false, "it cannot be seen where nvme3 is connected")),
+        ),
+        (
+            &outside,
+            Purpose::Data,
+            Some((true, "nvme3 is behind no VMD")),
+        ),
     ] {
         let mut array = array(5, "p4510-2tb", places);
         array.purpose = purpose;
@@ -211,13 +231,20 @@ fn shapes_that_are_refused_are_named_with_what_breaks_the_rule() {
         None
     );
     let mixed = [behind("vmd", 2), vec![Place::Outside]].concat();
-    let mixed = first(&array(5, "p4510-2tb", &mixed));
+    let mixed = shapes::broken(&policy, &array(5, "p4510-2tb", &mixed));
+    let mixed: Vec<&str> = mixed.iter().map(|rule| rule.because.as_str()).collect();
     assert_eq!(
-        mixed.as_deref(),
-        Some("nvme2 is behind no VMD, and others are")
+        mixed,
+        [
+            "nvme2 is behind no VMD",
+            "nvme2 is behind no VMD, and others are"
+        ]
     );
     let outside = first(&array(5, "p4510-2tb", &vec![Place::Outside; 3]));
-    assert_eq!(outside, None);
+    assert_eq!(outside.as_deref(), Some("nvme0 is behind no VMD"));
+    let both = [behind("vmd", 2), vec![Place::Unseen]].concat();
+    let both = shapes::broken(&policy, &array(5, "p4510-2tb", &both));
+    assert!(both.len() == 2 && both.iter().all(|rule| !rule.is_certain));
 }
 
 #[test]
@@ -267,6 +294,11 @@ fn a_file_with_a_mistake_is_refused_with_its_key() {
     for (old, new, expected) in [
         ("schema = 1", "schema = 2", "schema is 2"),
         (
+            "publication = \"intel-levels\"",
+            "publication = \"mdadm\"",
+            "publication \"intel-levels\" is cited by no row",
+        ),
+        (
             "id = \"lenovo\"",
             "id = \"pcper\"",
             "publication.id \"pcper\" is given twice",
@@ -292,7 +324,9 @@ fn a_file_with_a_mistake_is_refused_with_its_key() {
             "publication \"pcper\".date is \"then\"",
         ),
     ] {
-        let text = FILE.1.replacen(old, new, 1);
+        // A publication is cited by several rows.
+        let times = if old.contains("intel-levels") { 9 } else { 1 };
+        let text = FILE.1.replacen(old, new, times);
         let refusal = Policy::read("my.toml", &text)
             .expect_err(expected)
             .to_string();

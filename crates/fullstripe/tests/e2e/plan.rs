@@ -250,8 +250,8 @@ fn what_vroc_would_take_is_told_by_publication() {
         "As Intel VROC: RAID 5 of 8 drives behind vmd-0 and vmd-1, to boot from\n",
         "  none            refuses   it has no level ",
         "  premium         accepts   it has levels 0, 1, 10 and 5, and takes drives of every maker ",
-        "  refused: firmware boots an array only if one VMD has all its drives; a switch behind that VMD may widen it to more than \
-         four; its drives are behind vmd-0 and vmd-1 (pcper)\n",
+        "  refused, because its drives are behind vmd-0 and vmd-1: firmware boots an array only if one VMD has all its drives; a \
+         switch behind that VMD may widen it to more than four (pcper)\n",
         "anandtech: AnandTech, The Intel SSD DC P4510 SSD Review Part 1",
         "No publication here is Intel's own table of keys.",
     ] {

@@ -83,6 +83,10 @@ fn refresh_rule(profile: &Profile) -> Broken {
         let rule = "has to be at most 1000 hours";
         return Some(("media.refresh_hours", rule.to_string()));
     }
+    if share > 0 && !profile.is_in_place() {
+        let rule = "goes with buffer_kib = 0 only: the refresh of a medium behind a buffer is not modelled";
+        return Some(("media.refresh_share", rule.to_string()));
+    }
     let rule = "and refresh_share go together: both are 0, or none";
     ((hours == 0) != (share == 0)).then(|| ("media.refresh_hours", rule.to_string()))
 }

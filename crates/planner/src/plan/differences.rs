@@ -3,6 +3,7 @@
 
 use super::report::PlanPoint;
 use crate::predict::library::Library;
+use crate::predict::point::{CHUNK_KIB, is_in_own_format};
 use lab::schema::metric::Metric;
 use lab::schema::setup::{Condition, Export, Setup};
 use models::platform::Graph;
@@ -170,9 +171,12 @@ fn narrowest(graph: &Graph, drives: u32) -> String {
 }
 
 fn array((ours, other): (&Setup, &Setup)) -> Vec<Difference> {
-    let chunk = |setup: &Setup| match setup.chunk_kib {
-        Some(chunk) => format!("{chunk} KiB"),
-        None => "the stack's own".to_owned(),
+    let chunk = |setup: &Setup| {
+        let own = is_in_own_format(&setup.stack).then_some(CHUNK_KIB);
+        match setup.chunk_kib.or(own) {
+            Some(chunk) => format!("{chunk} KiB"),
+            None => "the stack's own".to_owned(),
+        }
     };
     let export = |setup: &Setup| match setup.export {
         None => "none: clients run in the engine's process",
@@ -183,6 +187,10 @@ fn array((ours, other): (&Setup, &Setup)) -> Vec<Difference> {
         None => "whole",
         Some(Condition::Degraded) => "one drive is missing",
         Some(Condition::Rebuilding) => "one drive is being rebuilt",
+    };
+    let rebuild = |setup: &Setup| match setup.rebuild_mb_s {
+        Some(limit) => format!("{limit} MB/s"),
+        None => "no limit".to_owned(),
     };
     let cores = |setup: &Setup| setup.engine_cores.unwrap_or(1).to_string();
     let text = |of: &dyn Fn(&Setup) -> String| (of(ours), of(other));
@@ -195,6 +203,7 @@ fn array((ours, other): (&Setup, &Setup)) -> Vec<Difference> {
         ("cores of the engine", text(&cores)),
         ("export", text(&|setup| export(setup).to_owned())),
         ("condition", text(&|setup| condition(setup).to_owned())),
+        ("rebuild", text(&rebuild)),
     ];
     let all = all.into_iter();
     all.filter_map(|(about, (ours, other))| differ(about, ours, other))

@@ -40,7 +40,7 @@ fn sheet(profile: &Profile) -> Sheet {
 }
 
 /// Bytes per second that `drives` drives can move together in one direction, as the narrowest link allows.
-pub(super) fn narrowest_bytes_per_s(graph: &Graph, drives: usize) -> Option<f64> {
+pub(crate) fn narrowest_bytes_per_s(graph: &Graph, drives: usize) -> Option<f64> {
     let of_all = graph.links.iter().enumerate().filter_map(|(at, link)| {
         let bays = graph.bays.iter().take(drives);
         let behind = bays.filter(|bay| bay.links.contains(&at)).count();

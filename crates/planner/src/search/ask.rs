@@ -3,7 +3,7 @@
 use super::Question;
 use super::wanted::Wanted;
 use crate::files::{add_drive, add_platform};
-use crate::plan::ask::{HOST, load, usual_state};
+use crate::plan::ask::{HOST, load, option, usual_state};
 use crate::plan::size::{SizeQuestion, Sizer};
 use crate::predict::library::Library;
 use anyhow::{Result, anyhow, bail, ensure};
@@ -66,6 +66,9 @@ impl Asked {
             "--for looks for the cheapest array, so it needs --prices with a file of what drives cost (docs/planning.md)"
         );
         self.add_machine(library)?;
+        if let Some(drive) = &self.drive {
+            add_drive(library, Path::new(""), &Reference::from(drive.clone()))?;
+        }
         let sizer = Sizer::of_search(&self.size, library)?;
         let (drives, left_out) = self.drives(&sizer, library)?;
         let (threads, qd) = CLIENTS;
@@ -80,10 +83,7 @@ impl Asked {
         let question = Question {
             text: self.text.clone(),
             drives,
-            levels: match self.levels.as_slice() {
-                [] => LEVELS.into(),
-                some => some.into(),
-            },
+            levels: self.levels(),
             count: self.count,
             chunk_kib: self.chunk_kib,
             platform: self.platform.clone(),
@@ -98,8 +98,65 @@ impl Asked {
             sizer,
             run_all: false,
         };
+        self.check_levels(&question, library)?;
         question.check(library)?;
         Ok((question, left_out))
+    }
+
+    /// The levels to choose from, each once.
+    fn levels(&self) -> Vec<Level> {
+        let asked = match self.levels.as_slice() {
+            [] => &LEVELS,
+            some => some,
+        };
+        let mut levels = Vec::new();
+        for level in asked {
+            if !levels.contains(level) {
+                levels.push(*level);
+            }
+        }
+        levels
+    }
+
+    /// Fails if a level that is asked for by name cannot have the number of drives that is asked for, or no level the spares.
+    fn check_levels(&self, question: &Question, library: &Library) -> Result<()> {
+        ensure!(
+            !self.levels.contains(&Level::Single),
+            "--for looks for arrays, and --level none is one drive without RAID: leave out one of them"
+        );
+        let catalogue = library.catalogue();
+        // Options that hold for every level.
+        let first = question.setup(&question.drives[0], Level::Raid5, 3, self.chunk_kib);
+        first
+            .check(&catalogue)
+            .map_err(|broken| option(&broken, &first))?;
+        for &level in &self.levels {
+            let count = self.count.unwrap_or(level.drives_min());
+            let setup = question.setup(&question.drives[0], level, count, self.chunk_kib);
+            let rule = match setup.check(&catalogue) {
+                Err(broken) if broken.key == "count" => Some(level.drives_in_words()),
+                Err(broken) => return Err(option(&broken, &setup)),
+                Ok(()) if level == Level::Raid1 && count != level.drives_min() => {
+                    Some("exactly 2 drives".to_owned())
+                }
+                Ok(()) => None,
+            };
+            if let Some(rule) = rule {
+                bail!(
+                    "--count {count} is impossible: {} needs {rule}",
+                    level.name()
+                );
+            }
+        }
+        let spared = question
+            .levels
+            .iter()
+            .filter(|level| question.spares_of(**level) > 0);
+        ensure!(
+            self.size.spares == 0 || spared.count() > 0,
+            "--spares goes with RAID 1, 5 and 10 only: no other level is rebuilt"
+        );
+        Ok(())
     }
 
     fn add_machine(&self, library: &mut Library) -> Result<()> {
@@ -125,7 +182,6 @@ impl Asked {
         let (mut drives, mut left_out) = (Vec::new(), Vec::new());
         let here = Path::new("");
         if let Some(drive) = &self.drive {
-            add_drive(library, here, &Reference::from(drive.clone()))?;
             sizer.price(drive)?;
             return Ok((vec![drive.clone()], left_out));
         }
@@ -157,10 +213,6 @@ impl Question {
             self.host,
             nearest(&self.host, hosts.iter().copied())
         );
-        ensure!(
-            !self.levels.contains(&Level::Single),
-            "--for looks for arrays, and --level none is one drive without RAID: leave out one of them"
-        );
         self.load
             .check()
             .map_err(|broken| anyhow!("--for: {} {}", broken.key, broken.rule))?;
@@ -170,17 +222,9 @@ impl Question {
         let all = self.first(&vec![0.0; self.drives.len()], bays as u32);
         ensure!(
             !all.is_empty(),
-            "no array of --level and --count, with its spares, fits into {}, which has bays and lanes for at most {bays} drives",
+            "no array of --level and --count, with its spares, is possible in {}, which has bays and lanes for at most {bays} drives",
             self.platform
         );
-        let catalogue = library.catalogue();
-        for candidate in &all {
-            let chunk_kib = self.chunks(candidate.level)[0];
-            let setup = self.configuration(candidate, chunk_kib, true).setup;
-            setup
-                .check(&catalogue)
-                .map_err(|broken| crate::plan::ask::option(&broken, &setup))?;
-        }
         Ok(())
     }
 }

@@ -72,10 +72,15 @@ impl Question {
         count: u32,
         bays: u32,
     ) -> Option<Candidate> {
-        let spares = self.spares_of(level);
-        let is_possible = level != Level::Raid1 || count == level.drives_min();
-        (is_possible && count + spares <= bays).then(|| Candidate {
-            price: price * f64::from(count + spares) + self.platform_price,
+        let all = count.checked_add(self.spares_of(level))?;
+        let is_possible = match level {
+            Level::Raid1 => count == level.drives_min(),
+            Level::Raid10 => count.is_multiple_of(2),
+            Level::Single | Level::Raid0 | Level::Raid5 => true,
+        };
+        let is_possible = is_possible && count >= level.drives_min() && all <= bays;
+        is_possible.then(|| Candidate {
+            price: price * f64::from(all) + self.platform_price,
             count,
             drive,
             level,
@@ -90,13 +95,13 @@ impl Question {
         }
     }
 
-    /// The chunk sizes that are tried. Requests at random that fit into every chunk meet one drive, whatever the chunk, so one is
-    /// enough; a RAID 1 has none.
+    /// The chunk sizes that are tried. Requests at random whose size divides every chunk meet one drive, whatever the chunk, so one
+    /// is enough; a RAID 1 has none.
     pub(super) fn chunks(&self, level: Level) -> Vec<Option<u32>> {
         use lab::workload::Operation::{RandMix, RandRead, RandWrite};
         let smallest = CHUNKS_KIB[CHUNKS_KIB.len() - 1] * 1024;
         let is_random = matches!(self.wanted.op, RandMix | RandRead | RandWrite);
-        let is_small = is_random && self.wanted.bs.bytes() <= smallest;
+        let is_small = is_random && smallest.is_multiple_of(self.wanted.bs.bytes());
         match self.chunk_kib {
             _ if level == Level::Raid1 => vec![None],
             Some(chunk) => vec![Some(chunk)],
@@ -114,22 +119,34 @@ impl Question {
     ) -> Configuration {
         let mut workload = self.load.clone();
         workload.demand_iops = demand.then_some(self.wanted.iops);
+        let drive = &self.drives[candidate.drive];
         Configuration {
-            setup: Setup {
-                drive: Reference::from(self.drives[candidate.drive].clone()),
-                count: candidate.count,
-                level: candidate.level,
-                platform: Reference::from(self.platform.clone()),
-                host: self.host.clone(),
-                stack: "fullstripe".to_owned(),
-                chunk_kib,
-                engine_cores: self.engine_cores,
-                export: self.export,
-                condition: None,
-                rebuild_mb_s: None,
-            },
+            setup: self.setup(drive, candidate.level, candidate.count, chunk_kib),
             state: self.state,
             workload,
+        }
+    }
+
+    /// The setup of an array.
+    pub(super) fn setup(
+        &self,
+        drive: &str,
+        level: Level,
+        count: u32,
+        chunk_kib: Option<u32>,
+    ) -> Setup {
+        Setup {
+            drive: Reference::from(drive.to_owned()),
+            count,
+            level,
+            platform: Reference::from(self.platform.clone()),
+            host: self.host.clone(),
+            stack: "fullstripe".to_owned(),
+            chunk_kib,
+            engine_cores: self.engine_cores,
+            export: self.export,
+            condition: None,
+            rebuild_mb_s: None,
         }
     }
 }

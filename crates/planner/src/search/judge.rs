@@ -1,24 +1,23 @@
 //! Whether an array does what is asked, and by how much.
 //!
 //! Each thing that is asked for has a [`Margin`]. What needs no run comes first ([`without_run`]): capacity to the byte, the least
-//! that the load wears drives, and what a plain calculator allows. An array that fails one of these is not run. The others are
-//! judged by their run ([`of_run`]).
+//! that the load wears drives, and a rate that is certainly not exceeded. An array that fails one of these is not run. The others
+//! are judged by their run ([`of_run`]).
 
 use super::Question;
+use super::bound::bound;
 use super::wanted::Wanted;
-use crate::plan::ideal::ideal;
 use crate::predict::Answer;
 use crate::predict::library::Library;
-use crate::sizing::Sizing;
+use crate::sizing::endurance::{amplification_at_least, endurance};
+use crate::sizing::{Load, Sizing};
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::{Metric, Statistic};
-use lab::schema::setup::Level;
 use serde::{Deserialize, Serialize};
 use words::number;
 
-/// An array is not run if even this many times what the calculator allows is too little: the calculator is plain, and a run may
-/// exceed it a little.
-const CALCULATOR_SLACK: f64 = 1.25;
+/// Above the bound by this factor, an array is run all the same: runs count whole requests of a short window.
+const BOUND_SLACK: f64 = 1.05;
 /// The share of the demanded rate from which a rate counts as met, as the metric `demand_met` has it.
 const MET: f64 = 0.99;
 
@@ -63,16 +62,24 @@ pub(super) fn name(statistic: Statistic) -> &'static str {
     }
 }
 
-/// Terabytes, rounded down, so that a little less than what is asked does not look like it.
-fn terabytes(bytes: u64) -> String {
-    format!("{:.3} TB", (bytes as f64 / 1e9).floor() / 1e3)
+/// Terabytes, with more digits if a few would hide that it is less than `wanted`.
+fn terabytes(bytes: u64, wanted: u64) -> String {
+    let with = |digits: usize, bytes: u64| format!("{:.digits$} TB", bytes as f64 / 1e12);
+    let is_hidden = bytes < wanted && with(3, bytes) == with(3, wanted);
+    with(if is_hidden { 6 } else { 3 }, bytes)
 }
 
-fn years(years: f64) -> String {
-    format!("{} years", number(years))
+/// What an array does not have that cannot be built or run.
+pub(super) fn impossible(reason: &str) -> Margin {
+    Margin {
+        key: "possible".to_owned(),
+        wanted: "an array that can be built".to_owned(),
+        times: 0.0,
+        found: reason.to_owned(),
+    }
 }
 
-/// What is too little without any run: capacity, endurance, or what the calculator allows.
+/// What there is least of without any run, if it is too little: capacity, endurance, or the rate.
 pub(super) fn without_run(
     question: &Question,
     configuration: &Configuration,
@@ -83,7 +90,12 @@ pub(super) fn without_run(
         endurance_at_most(question, configuration, library),
         rate_at_most(question, configuration, library),
     ];
-    margins.into_iter().flatten().find(|margin| !margin.holds())
+    let failing: Vec<Margin> = margins
+        .into_iter()
+        .flatten()
+        .filter(|margin| !margin.holds())
+        .collect();
+    least(&failing).cloned()
 }
 
 fn capacity_margin(
@@ -91,72 +103,64 @@ fn capacity_margin(
     configuration: &Configuration,
     library: &Library,
 ) -> Option<Margin> {
-    let wanted = question.wanted.usable_bytes;
     let held = question
         .sizer
         .usable_bytes(&configuration.setup, library)
         .ok()?;
-    (wanted > 0).then(|| of_capacity(wanted, held))
+    of_capacity(&question.wanted, held)
 }
 
-fn of_capacity(wanted: u64, held: u64) -> Margin {
-    Margin {
+fn of_capacity(wanted: &Wanted, held: u64) -> Option<Margin> {
+    let usable = wanted.usable.as_ref()?;
+    Some(Margin {
         key: "usable".to_owned(),
-        wanted: format!("{} usable", terabytes(wanted)),
-        times: held as f64 / wanted as f64,
-        found: format!("{} usable", terabytes(held)),
-    }
+        wanted: usable.text.clone(),
+        times: held as f64 / usable.bytes as f64,
+        found: format!("{} usable", terabytes(held, usable.bytes)),
+    })
 }
 
-/// The endurance if RAID software wrote as little as its level allows.
+/// The endurance if RAID software wrote as little as its level allows, at the least rate that counts as met.
 fn endurance_at_most(
     question: &Question,
     configuration: &Configuration,
     library: &Library,
 ) -> Option<Margin> {
-    let wanted = question.wanted.years?;
+    let wanted = &question.wanted;
+    let lifetime = wanted.lifetime.as_ref()?;
     let setup = &configuration.setup;
     let drive = question.sizer.drive(setup, library).ok()?;
-    let count = f64::from(setup.count);
-    let amplification = match setup.level {
-        Level::Single | Level::Raid0 => 1.0,
-        Level::Raid1 | Level::Raid10 => 2.0,
-        Level::Raid5 => count / (count - 1.0),
-    };
     let writes = 1.0 - f64::from(configuration.workload.read_percent()?) / 100.0;
-    let bytes_per_s = question.wanted.iops as f64 * f64::from(question.wanted.bs.bytes()) * writes;
-    let a_day = bytes_per_s * amplification / count * 86_400.0 / drive.capacity_bytes as f64;
-    let rated = drive.endurance_dwpd * drive.warranty_years;
-    (a_day > 0.0).then(|| {
-        let at_most = rated / a_day;
-        Margin {
-            key: "years".to_owned(),
-            wanted: years(wanted),
-            times: at_most / wanted,
-            found: format!("at most {}", years(at_most)),
-        }
+    let load = Load {
+        iops: wanted.iops as f64,
+        drives_watts: 0.0,
+        written_bytes_per_s: MET * wanted.iops as f64 * f64::from(wanted.bs.bytes()) * writes,
+        amplification: Some(amplification_at_least(setup.level, setup.count)),
+        written_drives: setup.count,
+        rebuild_bytes_per_s: None,
+    };
+    let at_most = endurance(&drive, &load)?.years;
+    Some(Margin {
+        key: "years".to_owned(),
+        wanted: lifetime.text.clone(),
+        times: at_most / lifetime.years,
+        found: format!("at most {} years", number(at_most)),
     })
 }
 
-/// What the calculator allows.
+/// The rate that is certainly not exceeded: see [`super::bound`]. Above it by a little, an array is run all the same.
 fn rate_at_most(
     question: &Question,
     configuration: &Configuration,
     library: &Library,
 ) -> Option<Margin> {
-    let mut free = configuration.clone();
-    free.workload.demand_iops = None;
-    let ideal = ideal(&free, library)?;
+    let most = bound(configuration, library)?;
     let wanted = question.wanted.iops as f64;
-    Some(Margin {
+    (most.iops * BOUND_SLACK < wanted).then(|| Margin {
         key: "iops".to_owned(),
-        wanted: rate(wanted),
-        times: CALCULATOR_SLACK * ideal.iops / wanted,
-        found: format!(
-            "the calculator allows {} ({})",
-            rate(ideal.iops),
-            ideal.limited_by
-        ),
+        wanted: question.wanted.load_text.clone(),
+        times: most.iops / wanted,
+        found: format!("at most {} ({})", rate(most.iops), most.by),
     })
 }
 
@@ -177,7 +181,7 @@ pub(super) fn of_run(
     let is_met = served >= MET * demand;
     let mut margins = vec![Margin {
         key: "iops".to_owned(),
-        wanted: rate(demand),
+        wanted: wanted.load_text.clone(),
         times: match most_iops {
             Some(most) if is_met => (most / demand).max(1.0),
             _ if is_met => 1.0,
@@ -193,30 +197,25 @@ pub(super) fn of_run(
         let name = name(limit.statistic);
         margins.push(Margin {
             key: name.to_owned(),
-            wanted: format!("{name} below {} us", number(limit.below_us)),
+            wanted: limit.text.clone(),
             // A latency that is the limit is not below it.
             times: match limit.below_us / found_us {
                 times if found_us < limit.below_us => times,
                 times => times.min(1.0 - f64::EPSILON),
             },
             found: match found_us.is_finite() {
-                true => format!("{name} is {} us", number(found_us)),
+                true => format!("{name} is {} us at the asked rate", number(found_us)),
                 false => format!("{name} cannot be told of so few requests"),
             },
         });
     }
-    if wanted.usable_bytes > 0 {
-        margins.push(of_capacity(
-            wanted.usable_bytes,
-            sizing.capacity.usable_bytes,
-        ));
-    }
-    if let (Some(wanted), Some(endurance)) = (wanted.years, &sizing.endurance) {
+    margins.extend(of_capacity(wanted, sizing.capacity.usable_bytes));
+    if let (Some(lifetime), Some(endurance)) = (&wanted.lifetime, &sizing.endurance) {
         margins.push(Margin {
             key: "years".to_owned(),
-            wanted: years(wanted),
-            times: endurance.years / wanted,
-            found: years(endurance.years),
+            wanted: lifetime.text.clone(),
+            times: endurance.years / lifetime.years,
+            found: format!("{} years", number(endurance.years)),
         });
     }
     margins

@@ -2,13 +2,14 @@
 //!
 //! [`ask`] collects what there is to choose from, and [`wanted`] understands what is asked. Arrays are looked at from the cheapest on (`candidate`). Of each drive and level, the
 //! number of drives grows until one holds; then that drive and level is done, since more of the same cost more. An array whose
-//! capacity, endurance or calculated rate is too little is not run (`judge`). The others are run under the demanded load,
+//! capacity, endurance or certain rate (`bound`) is too little is not run (`judge`). The others are run under the demanded load,
 //! several at a time. If its drive is known from a data sheet only, an array holds if it does in as many draws as a plan's range
 //! covers. The search ends with [`MOST_FOUND`] arrays; [`report`] has them, with what was too little of the cheaper ones.
 //!
-//! The result is the same as if every array had been run, as long as the calculator's bound is one: a test compares both.
+//! The result is the same as if every array had been run: a test compares both.
 
 pub mod ask;
+mod bound;
 mod candidate;
 mod judge;
 pub mod report;
@@ -22,11 +23,12 @@ use crate::predict::library::Library;
 use crate::predict::limits::Depth;
 use crate::predict::many::{Answered, Wanted as ToRun};
 use crate::predict::{Answer, Virtual};
+use crate::slots::settings;
 use crate::work::{Watch, Work};
 use anyhow::{Result, anyhow};
 use candidate::{Candidate, Cheapest};
 use catalogue::draw::DRAWS;
-use judge::{least, of_run, without_run};
+use judge::{impossible, least, of_run, without_run};
 use lab::schema::SCHEMA;
 use lab::schema::configuration::{Configuration, State};
 use lab::schema::metric::Metric;
@@ -76,7 +78,7 @@ pub struct Question {
     pub sizer: Sizer,
     /// What the machine costs; 0 if it is not counted.
     pub platform_price: f64,
-    /// Whether arrays are run that cannot hold by the calculator: for a test of its bound.
+    /// Whether arrays are run that cannot hold by their bounds: for a test of these.
     pub run_all: bool,
 }
 
@@ -235,14 +237,20 @@ impl Search<'_> {
         self.simulated += 1;
         let price_of = bought.drive.clone();
         self.answer_with_next(configuration, queue);
-        let answer = self.answer(configuration)?;
-        let sized = |of: &Configuration, answer: &Answer| {
-            let prices = self.question.sizer.prices_of(&price_of, &of.setup);
-            self.question
-                .sizer
-                .sized(of, answer, prices.as_ref(), &self.predictor.library)
+        let sizer = &self.question.sizer;
+        let prices = sizer.prices_of(&price_of, &configuration.setup);
+        let library = &self.predictor.library;
+        let sized = self.answer(configuration).and_then(|answer| {
+            let sizing = sizer.sized(configuration, &answer, prices.as_ref(), library)?;
+            Ok((answer, sizing))
+        });
+        let (answer, sizing) = match sized {
+            Ok(both) => both,
+            Err(why) => {
+                let margin = impossible(&format!("{why:#}"));
+                return Ok(Judged::Fails(Failed { bought, margin }));
+            }
         };
-        let sizing = sized(configuration, &answer)?;
         let margins = of_run(&self.question.wanted, &answer, &sizing, None);
         if let Some(margin) = least(&margins).filter(|margin| !margin.holds()) {
             let margin = margin.clone();
@@ -257,6 +265,7 @@ impl Search<'_> {
             bought,
             margins: of_run(&self.question.wanted, &answer, &sizing, Some(most_iops)),
             sizing,
+            notes: notes(configuration, &answer, &self.predictor.library),
             metrics: answer.summary,
             limited_by,
             draws,
@@ -360,6 +369,13 @@ impl Search<'_> {
         let limit = answer.limits.map(|limits| limits.first.name);
         Ok((iops, limit.unwrap_or_else(|| "unknown".to_owned())))
     }
+}
+
+/// Notes of a run and of its slots, for the reader.
+fn notes(configuration: &Configuration, answer: &Answer, library: &Library) -> Vec<String> {
+    let mut notes = answer.notes.clone();
+    notes.extend(settings(&configuration.setup, library));
+    notes
 }
 
 #[cfg(test)]

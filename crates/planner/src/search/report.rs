@@ -69,6 +69,9 @@ pub struct Found {
     pub limited_by: String,
     /// How much there is of each thing that is asked for. What has the least fails first if more is asked.
     pub margins: Vec<Margin>,
+    /// Notes for the reader.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Draws of the drive in which it holds, and draws in all; missing of a drive with a profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draws: Option<(usize, usize)>,

@@ -22,6 +22,8 @@ const IOPS_MAX: f64 = 1e9;
 /// What an array has to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
+    /// The load as it was given.
+    pub load_text: String,
     /// Requests per second.
     pub iops: u64,
     /// Their kind.
@@ -33,14 +35,34 @@ pub struct Wanted {
     /// Latencies below which requests stay.
     pub latencies: Vec<LatencyLimit>,
     /// The least that the array holds.
-    pub usable_bytes: u64,
+    pub usable: Option<Usable>,
     /// How long the load goes on before the drives' endurance is spent, at least.
-    pub years: Option<f64>,
+    pub lifetime: Option<Lifetime>,
+}
+
+/// A size that an array has at least.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Usable {
+    /// As it was given.
+    pub text: String,
+    /// In bytes.
+    pub bytes: u64,
+}
+
+/// A time for which drives last at least.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lifetime {
+    /// As it was given.
+    pub text: String,
+    /// In years.
+    pub years: f64,
 }
 
 /// A limit of a latency.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LatencyLimit {
+    /// As it was given.
+    pub text: String,
     /// Which latency.
     pub statistic: Statistic,
     /// It stays below this.
@@ -51,11 +73,12 @@ pub struct LatencyLimit {
 enum Clause {
     Load(Load),
     Latency(LatencyLimit),
-    Usable(u64),
-    Years(f64),
+    Usable(Usable),
+    Lifetime(Lifetime),
 }
 
 struct Load {
+    text: String,
     iops: u64,
     op: Operation,
     read_pct: Option<u8>,
@@ -68,7 +91,7 @@ impl Wanted {
     /// # Errors
     /// A clause is not understood, is given twice, or there is no load: one sentence.
     pub fn parse(text: &str) -> Result<Wanted> {
-        let (mut load, mut usable, mut years) = (None, None, None);
+        let (mut load, mut usable, mut lifetime) = (None, None, None);
         let mut latencies: Vec<LatencyLimit> = Vec::new();
         for part in text
             .split(',')
@@ -78,8 +101,8 @@ impl Wanted {
             let twice = || anyhow!("--for has two clauses like \"{part}\"; give one");
             match clause(part)? {
                 Clause::Load(found) => ensure!(load.replace(found).is_none(), twice()),
-                Clause::Usable(bytes) => ensure!(usable.replace(bytes).is_none(), twice()),
-                Clause::Years(number) => ensure!(years.replace(number).is_none(), twice()),
+                Clause::Usable(size) => ensure!(usable.replace(size).is_none(), twice()),
+                Clause::Lifetime(time) => ensure!(lifetime.replace(time).is_none(), twice()),
                 Clause::Latency(limit) => {
                     let is_there = |other: &LatencyLimit| other.statistic == limit.statistic;
                     ensure!(!latencies.iter().any(is_there), twice());
@@ -91,13 +114,14 @@ impl Wanted {
             bail!("--for says nothing of the load, like \"400k 70/30 8k\" in {EXAMPLE}");
         };
         Ok(Wanted {
+            load_text: load.text,
             iops: load.iops,
             op: load.op,
             read_pct: load.read_pct,
             bs: load.bs,
             latencies,
-            usable_bytes: usable.unwrap_or(0),
-            years,
+            usable,
+            lifetime,
         })
     }
 }
@@ -109,7 +133,7 @@ fn clause(part: &str) -> Result<Clause> {
     }
     match words.as_slice() {
         [size @ .., "usable"] => usable(part, &size.concat()).map(Clause::Usable),
-        [number, "year" | "years"] => years(part, number).map(Clause::Years),
+        [number, "year" | "years"] => lifetime(part, number).map(Clause::Lifetime),
         _ => load(part, &words).map(Clause::Load),
     }
 }
@@ -135,7 +159,7 @@ fn latency(part: &str) -> Result<LatencyLimit> {
             "--for: \"{other}\" in \"{part}\" is no latency; give mean, p50, p99, p99.9 or p99.99"
         ),
     };
-    let limit = limit.trim_start_matches('=').trim();
+    let limit = limit.strip_prefix('=').unwrap_or(limit).trim();
     let unit_us = |unit: &str| match unit {
         "us" => Some(1.0),
         "ms" => Some(1e3),
@@ -146,12 +170,13 @@ fn latency(part: &str) -> Result<LatencyLimit> {
     let below_us = below_us
         .ok_or_else(|| anyhow!("--for: \"{part}\" needs a time above 0 like 500us or 1ms"))?;
     Ok(LatencyLimit {
+        text: part.to_owned(),
         statistic,
         below_us,
     })
 }
 
-fn usable(part: &str, size: &str) -> Result<u64> {
+fn usable(part: &str, size: &str) -> Result<Usable> {
     let unit_bytes = |unit: &str| match unit {
         "GB" => Some(1e9),
         "TB" => Some(1e12),
@@ -161,14 +186,17 @@ fn usable(part: &str, size: &str) -> Result<u64> {
         _ => None,
     };
     let bytes = number_and_rest(size).and_then(|(number, unit)| Some(number * unit_bytes(unit)?));
-    let bytes = bytes.filter(|bytes| *bytes < 1e18);
+    let bytes = bytes.filter(|bytes| (1e6..1e18).contains(bytes));
     let bytes = bytes.ok_or_else(|| {
         anyhow!("--for: \"{part}\" needs a size like 60 TB; units are GB, TB, PB, GiB and TiB")
     })?;
-    Ok(bytes as u64)
+    Ok(Usable {
+        text: part.to_owned(),
+        bytes: bytes.round() as u64,
+    })
 }
 
-fn years(part: &str, number: &str) -> Result<f64> {
+fn lifetime(part: &str, number: &str) -> Result<Lifetime> {
     const WORDS: [&str; 10] = [
         "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
     ];
@@ -176,7 +204,12 @@ fn years(part: &str, number: &str) -> Result<f64> {
     let spelled = spelled.map(|at| (at + 1) as f64);
     let typed = || number_and_rest(number).filter(|(_, rest)| rest.is_empty());
     let number = spelled.or_else(|| typed().map(|(number, _)| number));
-    number.ok_or_else(|| anyhow!("--for: \"{part}\" needs a number of years above 0"))
+    let years =
+        number.ok_or_else(|| anyhow!("--for: \"{part}\" needs a number of years above 0"))?;
+    Ok(Lifetime {
+        text: part.to_owned(),
+        years,
+    })
 }
 
 fn load(part: &str, words: &[&str]) -> Result<Load> {
@@ -218,7 +251,8 @@ fn load(part: &str, words: &[&str]) -> Result<Load> {
     };
     let is_mixed = matches!(op, Operation::RandMix | Operation::SeqMix);
     Ok(Load {
-        iops: iops as u64,
+        text: part.to_owned(),
+        iops: iops.round() as u64,
         op,
         read_pct: is_mixed.then_some(read_pct),
         bs,
@@ -247,10 +281,12 @@ mod tests {
         let wanted = wanted.expect("it is of the form");
         assert_eq!((wanted.iops, wanted.read_pct), (400_000, Some(70)));
         assert_eq!((wanted.op, wanted.bs.bytes()), (Operation::RandMix, 8192));
+        let usable = wanted.usable.map(|usable| (usable.bytes, usable.text));
         assert_eq!(
-            (wanted.usable_bytes, wanted.years),
-            (60_000_000_000_000, Some(2.0))
+            usable,
+            Some((60_000_000_000_000, "60 TB usable".to_owned()))
         );
+        assert_eq!(wanted.lifetime.map(|lifetime| lifetime.years), Some(2.0));
         let limits: Vec<_> = wanted
             .latencies
             .iter()
@@ -333,6 +369,14 @@ mod tests {
             (
                 "4k reads 4k, 60 tb usable",
                 "--for: \"60 tb usable\" needs a size like 60 TB",
+            ),
+            (
+                "4k reads 4k, p99 <== 1ms",
+                "--for: \"p99 <== 1ms\" needs a time",
+            ),
+            (
+                "4k reads 4k, 0.00001 GB usable",
+                "--for: \"0.00001 GB usable\" needs a size",
             ),
             (
                 "4k reads 4k, some years",

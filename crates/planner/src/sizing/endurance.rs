@@ -44,6 +44,18 @@ pub fn endurance(drive: &DriveFigures, load: &Load) -> Option<Endurance> {
     })
 }
 
+/// At least what drives are told to write for each byte that clients write: copies, or parity of whole stripes.
+#[must_use]
+pub fn amplification_at_least(level: Level, drives: u32) -> f64 {
+    let n = f64::from(drives);
+    match level {
+        Level::Single | Level::Raid0 => 1.0,
+        Level::Raid1 => n,
+        Level::Raid10 => 2.0,
+        Level::Raid5 => n / (n - 1.0),
+    }
+}
+
 /// At most what drives are told to write for each byte that clients write, where no run has counted it.
 ///
 /// | level | in order | elsewhere |

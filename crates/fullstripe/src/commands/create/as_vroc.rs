@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use container::create::NewVolume;
 use container::probe::Probed;
 use machine::files::Files;
-use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::geometry::Level;
+use metadata::imsm::{SECTOR_BYTES, Uuid};
 use std::path::Path;
 use vroc::{Answer, Array, Policy, Purpose};
 
@@ -37,9 +37,21 @@ pub fn answer(wanted: &NewVolume, drives: &[Probed], purpose: Purpose) -> Result
     Ok(answer)
 }
 
-/// The volumes that the drives have already.
+/// The volumes beside which the new one would be: those of a container whose drives these are, all of them. Volumes of other
+/// containers would be destroyed, if at all.
 fn volumes_there(drives: &[Probed]) -> usize {
-    let found = drives.iter().filter_map(|drive| drive.found.as_ref().ok());
-    let volumes = found.flatten().map(|found| found.mpb.volumes.len());
-    volumes.max().unwrap_or(0)
+    let records = drives.iter().map(|drive| match &drive.found {
+        Ok(Some(found)) => Some(&found.mpb),
+        _ => None,
+    });
+    let Some(records) = records.collect::<Option<Vec<_>>>() else {
+        return 0;
+    };
+    let Some((first, others)) = records.split_first() else {
+        return 0;
+    };
+    let uuid = Uuid::of_container(first);
+    let is_all = others.iter().all(|mpb| Uuid::of_container(mpb) == uuid)
+        && first.disks.len() == drives.len();
+    if is_all { first.volumes.len() } else { 0 }
 }

@@ -64,7 +64,7 @@ pub struct CreateArgs {
     backup: Option<PathBuf>,
     /// Refuse an array that Intel VROC would refuse, and say which keys it would want; =boot if its firmware is to boot from
     /// the array.
-    #[arg(long, value_name = "PURPOSE", num_args = 0..=1, require_equals = true, default_missing_value = "data", value_parser = vroc::purpose, conflicts_with = "wide")]
+    #[arg(long, value_name = "PURPOSE", num_args = 0..=1, require_equals = true, default_missing_value = "data", value_parser = vroc::purpose)]
     as_vroc: Option<::vroc::Purpose>,
     /// Print JSON.
     #[arg(long)]

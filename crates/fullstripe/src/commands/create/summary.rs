@@ -161,7 +161,7 @@ pub fn text(summary: &Summary) -> String {
     if let Some(answer) = &summary.vroc {
         let _ = writeln!(text, "  as Intel VROC: {}", in_one_sentence(answer));
         for rule in &answer.broken {
-            let _ = writeln!(text, "  as Intel VROC: {}; {}", rule.rule, rule.because);
+            let _ = writeln!(text, "  as Intel VROC: {}: {}", rule.because, rule.rule);
         }
     }
     for sentence in &summary.destroyed {

@@ -12,6 +12,7 @@ use planner::predict::library::Library;
 use planner::search::ask::Asked;
 use planner::search::report::{Bought, Failed, Found, SearchReport};
 use planner::search::{Margin, search};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use words::{count, number};
@@ -94,6 +95,10 @@ fn text(report: &SearchReport, columns: Option<usize>) -> String {
         text += &found(report, columns);
     }
     text += &others(report, columns);
+    let notes: BTreeSet<&String> = report.found.iter().flat_map(|one| &one.notes).collect();
+    for note in notes {
+        text += &fold_within(&format!("{note}\n"), columns, 4);
+    }
     for sentence in &report.left_out {
         let _ = write!(
             text,
@@ -190,10 +195,7 @@ fn row(one: &Found) -> Vec<String> {
         one.bought
             .chunk_kib
             .map_or_else(|| "-".to_owned(), |chunk| format!("{chunk}k")),
-        format!(
-            "{:.3} TB",
-            (one.sizing.capacity.usable_bytes as f64 / 1e9).floor() / 1e3
-        ),
+        format!("{:.3} TB", one.sizing.capacity.usable_bytes as f64 / 1e12),
         years.map_or_else(|| "-".to_owned(), number),
         number(one.sizing.power.watts),
         one.limited_by.clone(),

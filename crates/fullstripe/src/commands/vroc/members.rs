@@ -15,7 +15,9 @@ pub fn members(files: &Files, paths: &[Option<&Path>]) -> Vec<Member> {
     let catalogue = Catalogue::built_in();
     let of_path = |path: &Option<&Path>| {
         let path = path.unwrap_or(Path::new("a drive in memory"));
-        let device = path.file_name().unwrap_or_default().to_string_lossy();
+        // A drive may be named by a link, like those in /dev/disk/by-id.
+        let followed = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let device = followed.file_name().unwrap_or_default().to_string_lossy();
         let has_device = |controller: &&Controller| {
             let mut namespaces = controller.namespaces.iter();
             namespaces.any(|name| *name == device)
@@ -67,6 +69,14 @@ mod tests {
             places.iter().any(|place| matches!(place, Place::Behind(_))),
             "{found:?}"
         );
+        // By a link, as the same drive.
+        let target = folder.path().join(here[0].trim_start_matches("/dev/"));
+        std::fs::write(&target, "").expect("it is written");
+        let link = folder.path().join("by-id");
+        std::os::unix::fs::symlink(&target, &link).expect("it is made");
+        let linked = members(&files, &[Some(&link)]);
+        assert_eq!(linked[0].place, found[0].place);
+        assert_eq!(linked[0].title, found[0].title);
         let foreign = members(&files, &[Some(Path::new("/tmp/a.img")), None]);
         for member in &foreign {
             assert_eq!(member.place, Place::Unseen);

@@ -4,7 +4,7 @@ pub mod members;
 
 use crate::terminal::fold::fold_within;
 use crate::terminal::table::{Give, table};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vroc::keys::{KeyAnswer, Verdict};
 use vroc::{Answer, Purpose};
 
@@ -33,7 +33,12 @@ pub fn text(answer: &Answer, columns: Option<usize>) -> String {
     if !disputed.is_empty() {
         say(&format!(
             "publications contradict each other about {}",
-            words::and(&disputed)
+            words::and(
+                &disputed
+                    .iter()
+                    .map(|key| key_in_words(key))
+                    .collect::<Vec<_>>()
+            )
         ));
     }
     for rule in &answer.broken {
@@ -42,8 +47,8 @@ pub fn text(answer: &Answer, columns: Option<usize>) -> String {
             false => "may be refused",
         };
         say(&format!(
-            "{verb}: {}; {} ({})",
-            rule.rule, rule.because, rule.publication
+            "{verb}, because {}: {} ({})",
+            rule.because, rule.rule, rule.publication
         ));
     }
     if answer.broken.is_empty() {
@@ -96,28 +101,40 @@ fn name(answer: &KeyAnswer) -> String {
 /// Keys by what publications say of them, in one sentence without its full stop.
 #[must_use]
 pub fn in_one_sentence(answer: &Answer) -> String {
-    let mut said: BTreeMap<&str, Vec<Verdict>> = BTreeMap::new();
-    for row in &answer.keys {
-        said.entry(row.key.as_str()).or_default().push(row.verdict);
-    }
-    let of = |wanted: &dyn Fn(&[Verdict]) -> bool| {
-        let keys = said.iter().filter(|(_, verdicts)| wanted(verdicts));
-        let names = keys.map(|(key, _)| if *key == "none" { "no key" } else { key });
-        names.collect::<Vec<_>>()
+    let disputed = answer.disputed();
+    let with = |verdict| {
+        let rows = answer.keys.iter().filter(move |row| row.verdict == verdict);
+        let keys: BTreeSet<&str> = rows.map(|row| row.key.as_str()).collect();
+        keys
     };
-    let accepts = |verdicts: &[Verdict]| verdicts.contains(&Verdict::Accepts);
-    let refuses = |verdicts: &[Verdict]| verdicts.contains(&Verdict::Refuses);
+    let (accepts, refuses) = (with(Verdict::Accepts), with(Verdict::Refuses));
+    let undisputed = |keys: BTreeSet<&'_ str>| -> Vec<String> {
+        let keys = keys.into_iter().filter(|key| !disputed.contains(key));
+        keys.map(key_in_words).collect()
+    };
+    let unsaid = with(Verdict::NotSaid);
+    let unsaid = unsaid
+        .into_iter()
+        .filter(|key| !accepts.contains(key) && !refuses.contains(key));
+    let unsaid = undisputed(unsaid.collect());
     let groups = [
-        ("accepted with", of(&|all| accepts(all) && !refuses(all))),
-        ("disputed with", of(&|all| accepts(all) && refuses(all))),
-        ("refused with", of(&|all| refuses(all) && !accepts(all))),
-        ("not said of", of(&|all| !accepts(all) && !refuses(all))),
+        ("accepted with", undisputed(accepts)),
+        (
+            "disputed with",
+            disputed.iter().map(|key| key_in_words(key)).collect(),
+        ),
+        ("refused with", undisputed(refuses)),
+        ("not said of", unsaid),
     ];
     let told = groups.iter().filter(|(_, keys)| !keys.is_empty());
     let told: Vec<String> = told
         .map(|(what, keys)| format!("{what} {}", words::and(keys)))
         .collect();
     told.join("; ")
+}
+
+fn key_in_words(key: &str) -> String {
+    if key == "none" { "no key" } else { key }.to_owned()
 }
 
 #[cfg(test)]
@@ -144,7 +161,8 @@ mod tests {
         let answer = Answer::of(&Policy::built_in(), &array);
         assert_eq!(
             in_one_sentence(&answer),
-            "accepted with premium; disputed with trial; refused with intel-ssd-only, no key and raid1-only; not said of standard"
+            "accepted with premium; disputed with no key and trial; refused with intel-ssd-only, raid1-only and some key; not said \
+             of standard"
         );
         let text = text(&answer, Some(80));
         assert!(
@@ -152,7 +170,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("publications contradict each other about trial\n"),
+            text.contains("publications contradict each other about no key and trial\n"),
             "{text}"
         );
     }

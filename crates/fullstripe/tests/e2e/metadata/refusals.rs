@@ -433,14 +433,18 @@ fn what_vroc_would_refuse_is_refused_as_vroc() {
         wanted,
         ALL,
     );
-    for (options, wanted) in [
-        ("--as-vroc=disk", "must be data or boot"),
-        ("--as-vroc --wide", "cannot be used with"),
-    ] {
-        let outcome = rig.run(&format!("create vol --level 0 {options} d0 d1 d2"));
-        assert_eq!(outcome.code, 2, "{outcome:?}");
-        assert!(outcome.stderr.contains(wanted), "{outcome:?}");
-    }
+    rig.refused(
+        "create vol --level 0 --chunk 256k --as-vroc --wide d0 d1 d2",
+        1,
+        wanted,
+        ALL,
+    );
+    let outcome = rig.run("create vol --level 0 --as-vroc=disk d0 d1 d2");
+    assert_eq!(outcome.code, 2, "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("must be data or boot"),
+        "{outcome:?}"
+    );
     let made = rig.json("create vol --level 5 --as-vroc=boot d0 d1 d2", 0);
     let broken = &made["vroc"]["broken"][0];
     assert_eq!(broken["is_certain"], false, "{made}");
@@ -461,4 +465,23 @@ fn what_vroc_would_refuse_is_refused_as_vroc() {
         ("accepts".into(), "refuses".into())
     );
     assert_eq!(row("intel-ssd-only"), "not-said");
+    // Volumes that --force destroys do not count.
+    let rig = Rig::with_drives(4);
+    for name in ["a", "b"] {
+        rig.json(
+            &format!("create {name} --level 0 --no-zero --size 8m d0 d1 d2"),
+            0,
+        );
+    }
+    let wanted = "an array has at most two volumes, and this one would have 3";
+    rig.refused(
+        "create c --level 0 --no-zero --size 8m --as-vroc d0 d1 d2",
+        1,
+        wanted,
+        ALL,
+    );
+    rig.json(
+        "create c --level 0 --no-zero --force --as-vroc d0 d1 d2 d3",
+        0,
+    );
 }

@@ -22,6 +22,7 @@ use catalogue::Catalogue;
 use lab::schema::document::{Refusal, check_version, read};
 use lab::schema::nearest::nearest;
 use lab::schema::setup::Setup;
+use models::library::is_file;
 use serde::de::{self, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,6 +121,7 @@ impl PriceList {
         let platform_prices = numbers(file, "platform", form.platform)?;
         check_names(file, "drive", &drive_prices, &drives.collect())?;
         check_names(file, "platform", &platform_prices, &platforms.collect())?;
+        check_twice(file, &drive_prices, &catalogue)?;
         let list = PriceList {
             file: file.to_owned(),
             currency: form.currency,
@@ -139,9 +141,19 @@ impl PriceList {
 
     /// The price of a drive.
     pub(super) fn price(&self, drive: &str) -> Result<f64, Refusal> {
-        self.drives.get(drive).copied().ok_or_else(|| {
+        self.priced(drive).ok_or_else(|| {
             let rule = format!("has no price of \"{drive}\", which is planned: add it");
             Refusal::new(&self.file, "drive", rule)
+        })
+    }
+
+    /// The price of a drive by this name or, if it has none, by another name of the same drive in the catalogue.
+    fn priced(&self, drive: &str) -> Option<f64> {
+        let of = |name: &str| self.drives.get(name).copied();
+        of(drive).or_else(|| {
+            let catalogue = Catalogue::built_in();
+            let entry = catalogue.with_id(drive).ok()?;
+            entry.drive.names().find_map(of)
         })
     }
 
@@ -211,6 +223,25 @@ fn numbers(
     written.into_iter().map(number).collect()
 }
 
+/// Refuses two prices of one drive, which has several names in the catalogue.
+fn check_twice(
+    file: &str,
+    prices: &BTreeMap<String, f64>,
+    catalogue: &Catalogue,
+) -> Result<(), Refusal> {
+    for entry in catalogue.entries() {
+        let mut priced = entry
+            .drive
+            .names()
+            .filter(|name| prices.contains_key(*name));
+        if let (Some(first), Some(second)) = (priced.next(), priced.next()) {
+            let rule = format!("is the same drive as \"{first}\": give one price");
+            return Err(Refusal::new(file, format!("drive.\"{second}\""), rule));
+        }
+    }
+    Ok(())
+}
+
 fn check_names(
     file: &str,
     table: &str,
@@ -219,7 +250,8 @@ fn check_names(
 ) -> Result<(), Refusal> {
     for (name, price) in prices {
         let key = format!("{table}.\"{name}\"");
-        if !known.contains(name) {
+        // A file is read when it is planned.
+        if !known.contains(name) && !is_file(name) {
             let offered = nearest(name, known.iter().map(String::as_str));
             let rule = format!("is no {table} that plans know; nearest: {offered}");
             return Err(Refusal::new(file, key, rule));
