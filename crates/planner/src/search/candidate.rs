@@ -87,6 +87,23 @@ impl Question {
         })
     }
 
+    /// The candidate of the same drive and level with the most drives that fit; its price does not matter.
+    pub(super) fn largest(&self, of: &Candidate, bays: u32) -> Candidate {
+        let room = bays.saturating_sub(self.spares_of(of.level));
+        let count = match of.level {
+            Level::Raid1 => of.level.drives_min(),
+            Level::Raid10 => room / 2 * 2,
+            Level::Single | Level::Raid0 | Level::Raid5 => room,
+        };
+        Candidate { count, ..*of }
+    }
+
+    /// Whether requests are at random.
+    pub(super) fn is_random(&self) -> bool {
+        use lab::workload::Operation::{RandMix, RandRead, RandWrite};
+        matches!(self.wanted.op, RandMix | RandRead | RandWrite)
+    }
+
     /// Spares of an array of this level.
     pub(super) fn spares_of(&self, level: Level) -> u32 {
         match level {
@@ -98,10 +115,8 @@ impl Question {
     /// The chunk sizes that are tried. Requests at random whose size divides every chunk meet one drive, whatever the chunk, so one
     /// is enough; a RAID 1 has none.
     pub(super) fn chunks(&self, level: Level) -> Vec<Option<u32>> {
-        use lab::workload::Operation::{RandMix, RandRead, RandWrite};
         let smallest = CHUNKS_KIB[CHUNKS_KIB.len() - 1] * 1024;
-        let is_random = matches!(self.wanted.op, RandMix | RandRead | RandWrite);
-        let is_small = is_random && smallest.is_multiple_of(self.wanted.bs.bytes());
+        let is_small = self.is_random() && smallest.is_multiple_of(self.wanted.bs.bytes());
         match self.chunk_kib {
             _ if level == Level::Raid1 => vec![None],
             Some(chunk) => vec![Some(chunk)],

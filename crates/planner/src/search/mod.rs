@@ -4,20 +4,20 @@
 //! number of drives grows until one holds; then that drive and level is done, since more of the same cost more. An array whose
 //! capacity, endurance or certain rate (`bound`) is too little is not run (`judge`). The others are run under the demanded load,
 //! several at a time. If its drive is known from a data sheet only, an array holds if it does in as many draws as a plan's range
-//! covers. The search ends with [`MOST_FOUND`] arrays; [`report`] has them, with what was too little of the cheaper ones.
+//! covers. If even the most drives that fit do not hold under requests at random, that drive and level is given up. The search ends with [`MOST_FOUND`] arrays; [`report`] has them, with what was too little of the cheaper ones.
 //!
 //! The result is the same as if every array had been run: a test compares both.
 
 pub mod ask;
 mod bound;
 mod candidate;
+mod draws;
 mod judge;
 pub mod report;
 pub mod wanted;
 
 pub use judge::Margin;
 
-use crate::plan::bands::drawn;
 use crate::plan::size::{SizeQuestion, Sizer};
 use crate::predict::library::Library;
 use crate::predict::limits::Depth;
@@ -27,7 +27,7 @@ use crate::slots::settings;
 use crate::work::{Watch, Work};
 use anyhow::{Result, anyhow};
 use candidate::{Candidate, Cheapest};
-use catalogue::draw::DRAWS;
+use draws::TooFew;
 use judge::{impossible, least, of_run, without_run};
 use lab::schema::SCHEMA;
 use lab::schema::configuration::{Configuration, State};
@@ -40,11 +40,6 @@ use wanted::Wanted;
 
 /// Arrays that a search ends with.
 pub const MOST_FOUND: usize = 5;
-/// Draws in which an array need not hold, as a plan's range leaves out the least and the largest.
-const DRAWS_WITHOUT: usize = 2;
-/// Draws that are run before it is asked whether an array can still hold.
-const DRAWS_AT_ONCE: usize = 5;
-
 /// What a search is about. The library has its drives and its machine.
 #[derive(Debug)]
 pub struct Question {
@@ -85,7 +80,17 @@ pub struct Question {
 /// An array that has been judged.
 enum Judged {
     Holds(Box<Found>),
-    Fails(Failed),
+    Fails(Failed, Shown),
+}
+
+/// What has shown that an array does not hold.
+enum Shown {
+    /// Figures alone.
+    WithoutRun,
+    /// The run with the usual drive.
+    Usual,
+    /// The runs of these draws.
+    Draws(Vec<usize>),
 }
 
 struct Search<'a> {
@@ -99,6 +104,10 @@ struct Search<'a> {
     prices: Vec<f64>,
     /// Answers so far.
     answered: Answered,
+    /// Of each drive and level, its draws: those with least first.
+    worst_draws: BTreeMap<(String, Level), Vec<usize>>,
+    /// Drives and levels of which the largest array has been tried.
+    tried: BTreeSet<(usize, Level)>,
     simulated: u64,
 }
 
@@ -138,6 +147,8 @@ pub fn search(
             ..Virtual::default()
         },
         answered: Answered::new(),
+        worst_draws: BTreeMap::new(),
+        tried: BTreeSet::new(),
         simulated: 0,
     };
     search.run(left_out)
@@ -159,14 +170,16 @@ impl Search<'_> {
                     failed.remove(&(cheapest.drive, cheapest.level));
                     found.push(*one);
                 }
-                Judged::Fails(one) => {
+                Judged::Fails(one, shown) => {
                     let is_nearer = |known: &Failed| one.margin.times > known.margin.times;
                     if nearest.as_ref().is_none_or(is_nearer) {
                         nearest = Some(one.clone());
                     }
                     failed.insert((cheapest.drive, cheapest.level), one);
-                    let price = self.prices[cheapest.drive];
-                    queue.extend(self.question.next(&cheapest, price, self.bays));
+                    if !self.is_hopeless(&cheapest, &shown) {
+                        let price = self.prices[cheapest.drive];
+                        queue.extend(self.question.next(&cheapest, price, self.bays));
+                    }
                 }
             }
         }
@@ -200,23 +213,24 @@ impl Search<'_> {
 
     /// Judges a candidate with each chunk, until it holds with one. If it does not, the chunk with which most is there counts.
     fn judged(&mut self, candidate: &Candidate, queue: &Cheapest) -> Result<Judged> {
-        let mut nearest: Option<Failed> = None;
+        let mut nearest: Option<(Failed, Shown)> = None;
         for chunk_kib in self.question.chunks(candidate.level) {
             let bought = self.bought(candidate, chunk_kib);
             let configuration = self.question.configuration(candidate, chunk_kib, true);
-            let margin = match self.bound(&configuration) {
-                Some(margin) => margin,
+            let (margin, shown) = match self.bound(&configuration) {
+                Some(margin) => (margin, Shown::WithoutRun),
                 None => match self.judged_by_run(&configuration, bought.clone(), queue)? {
                     Judged::Holds(found) => return Ok(Judged::Holds(found)),
-                    Judged::Fails(failed) => failed.margin,
+                    Judged::Fails(failed, shown) => (failed.margin, shown),
                 },
             };
-            let is_nearer = |known: &Failed| margin.times > known.margin.times;
+            let is_nearer = |known: &(Failed, Shown)| margin.times > known.0.margin.times;
             if nearest.as_ref().is_none_or(is_nearer) {
-                nearest = Some(Failed { bought, margin });
+                nearest = Some((Failed { bought, margin }, shown));
             }
         }
-        Ok(Judged::Fails(nearest.expect("each level has a chunk")))
+        let (failed, shown) = nearest.expect("each level has a chunk");
+        Ok(Judged::Fails(failed, shown))
     }
 
     /// What is too little without a run.
@@ -248,17 +262,20 @@ impl Search<'_> {
             Ok(both) => both,
             Err(why) => {
                 let margin = impossible(&format!("{why:#}"));
-                return Ok(Judged::Fails(Failed { bought, margin }));
+                return Ok(Judged::Fails(Failed { bought, margin }, Shown::WithoutRun));
             }
         };
         let margins = of_run(&self.question.wanted, &answer, &sizing, None);
         if let Some(margin) = least(&margins).filter(|margin| !margin.holds()) {
             let margin = margin.clone();
-            return Ok(Judged::Fails(Failed { bought, margin }));
+            return Ok(Judged::Fails(Failed { bought, margin }, Shown::Usual));
         }
-        let draws = match self.in_draws(configuration, &price_of)? {
+        let draws = match self.in_draws(configuration, &price_of) {
             Ok(draws) => draws,
-            Err(margin) => return Ok(Judged::Fails(Failed { bought, margin })),
+            Err(TooFew { decides, failing }) => {
+                let (margin, shown) = (decides, Shown::Draws(failing));
+                return Ok(Judged::Fails(Failed { bought, margin }, shown));
+            }
         };
         let (most_iops, limited_by) = self.most(configuration)?;
         Ok(Judged::Holds(Box::new(Found {
@@ -309,45 +326,6 @@ impl Search<'_> {
             .as_ref()
             .map_err(|missing| anyhow!(missing.reason.clone()))?;
         Ok(answer.clone())
-    }
-
-    /// The draws in which an array holds, and all draws; `None` if its drive has a profile. If it holds in too few, the margin of the
-    /// draw that decides.
-    fn in_draws(
-        &mut self,
-        configuration: &Configuration,
-        drive: &str,
-    ) -> Result<Result<Option<(usize, usize)>, Margin>> {
-        let draws = drawn(configuration, &self.predictor.library);
-        if draws.is_empty() {
-            return Ok(Ok(None));
-        }
-        assert_eq!(draws.len(), DRAWS as usize, "each sheet is drawn as often");
-        let mut worst: Vec<Margin> = Vec::new();
-        let failing = |worst: &[Margin]| worst.iter().filter(|margin| !margin.holds()).count();
-        for some in draws.chunks(DRAWS_AT_ONCE) {
-            self.run_all(some.to_vec());
-            for draw in some {
-                worst.push(self.worst(draw, drive)?);
-            }
-            if failing(&worst) > DRAWS_WITHOUT {
-                worst.sort_by(|one, other| one.times.total_cmp(&other.times));
-                let mut decides = worst.swap_remove(DRAWS_WITHOUT);
-                decides.found += " in one of the drives that the sheet may describe";
-                return Ok(Err(decides));
-            }
-        }
-        Ok(Ok(Some((draws.len() - failing(&worst), draws.len()))))
-    }
-
-    /// What there is least of in a draw that has been run.
-    fn worst(&self, draw: &Configuration, drive: &str) -> Result<Margin> {
-        let answer = self.answer(draw)?;
-        let sizer = &self.question.sizer;
-        let prices = sizer.prices_of(drive, &draw.setup);
-        let sizing = sizer.sized(draw, &answer, prices.as_ref(), &self.predictor.library)?;
-        let margins = of_run(&self.question.wanted, &answer, &sizing, None);
-        Ok(least(&margins).expect("a rate is asked for").clone())
     }
 
     /// What an array does if clients ask for as much as it can do, and what limits it.

@@ -1,7 +1,9 @@
 use super::ask::Asked;
 use super::candidate::Candidate;
+use super::draws::DRAWS_WITHOUT;
 use super::*;
 use crate::files::add_drive;
+use crate::plan::bands::drawn;
 use lab::schema::setup::Reference;
 use std::cell::Cell;
 use std::path::Path;
