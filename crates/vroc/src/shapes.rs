@@ -92,14 +92,7 @@ fn of_places(row: &Shape, array: &Array) -> Option<(bool, String)> {
         let outside = first_in(array, &Place::Outside);
         return Some((true, format!("{outside} is behind no VMD")));
     }
-    let unseen = first_in(array, &Place::Unseen);
-    let because = || {
-        (
-            false,
-            format!("it cannot be seen where {unseen} is connected"),
-        )
-    };
-    places.contains(&Place::Unseen).then(because)
+    unseen(array)
 }
 
 /// Drives behind VMDs beside others.
@@ -112,14 +105,14 @@ fn of_mixture(array: &Array) -> Option<(bool, String)> {
         let outside = first_in(array, &Place::Outside);
         return Some((true, format!("{outside} is behind no VMD, and others are")));
     }
-    let unseen = first_in(array, &Place::Unseen);
-    let because = || {
-        (
-            false,
-            format!("it cannot be seen where {unseen} is connected"),
-        )
-    };
-    places.contains(&Place::Unseen).then(because)
+    unseen(array)
+}
+
+/// Drives of which it cannot be seen where they are connected.
+fn unseen(array: &Array) -> Option<(bool, String)> {
+    let first = first_in(array, &Place::Unseen);
+    let because = format!("it cannot be seen where {first} is connected");
+    (!first.is_empty()).then_some((false, because))
 }
 
 /// The name of the first drive in a place; empty if there is none.
