@@ -63,7 +63,8 @@ impl Search<'_> {
     }
 
     /// Whether no number of these drives can hold, because the most that fit do not: tried once for each drive and level. It is so of
-    /// requests at random, which each drive more takes a share of; of requests in order, more drives may be worse.
+    /// requests at random, which each drive more takes a share of, if the bays are alike. Requests in order may be served worse by
+    /// more drives, and so may requests to drives on another socket.
     pub(super) fn is_hopeless(&mut self, candidate: &Candidate, shown: &Shown) -> bool {
         let question = self.question;
         let [chunk_kib] = question.chunks(candidate.level)[..] else {
@@ -71,6 +72,7 @@ impl Search<'_> {
         };
         let largest = question.largest(candidate, self.bays);
         if question.run_all
+            || !self.has_like_bays
             || !question.is_random()
             || largest.count <= candidate.count
             || matches!(shown, Shown::WithoutRun)

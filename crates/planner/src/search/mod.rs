@@ -1,12 +1,15 @@
 //! The cheapest arrays that do what is asked: a search over drives, levels, numbers of drives and chunk sizes.
 //!
-//! [`ask`] collects what there is to choose from, and [`wanted`] understands what is asked. Arrays are looked at from the cheapest on (`candidate`). Of each drive and level, the
-//! number of drives grows until one holds; then that drive and level is done, since more of the same cost more. An array whose
-//! capacity, endurance or certain rate (`bound`) is too little is not run (`judge`). The others are run under the demanded load,
-//! several at a time. If its drive is known from a data sheet only, an array holds if it does in as many draws as a plan's range
-//! covers. If even the most drives that fit do not hold under requests at random, that drive and level is given up. The search ends with [`MOST_FOUND`] arrays; [`report`] has them, with what was too little of the cheaper ones.
+//! [`ask`] collects what there is to choose from, and [`wanted`] understands what is asked. Arrays are looked at from the
+//! cheapest on (`candidate`). Of each drive and level, the number of drives grows until one holds; then that drive and level is
+//! done, since more of the same cost more. An array whose capacity, endurance or certain rate (`bound`) is too little is not run
+//! (`judge`). The others are run under the demanded load, several at a time. If its drive is known from a data sheet only, an array
+//! holds if it does in as many draws as a plan's range covers (`draws`). The search ends with [`MOST_FOUND`] arrays; [`report`] has
+//! them, with what was too little of the cheaper ones.
 //!
-//! The result is the same as if every array had been run: a test compares both.
+//! The result is the same as if every array had been run: a test compares both. One step takes something for granted: that drives
+//! in bays that are all alike do not serve requests at random worse if there are more of them. If even the most that fit do not
+//! hold, that drive and level is given up.
 
 pub mod ask;
 mod bound;
@@ -34,12 +37,14 @@ use lab::schema::configuration::{Configuration, State};
 use lab::schema::metric::Metric;
 use lab::schema::setup::{Export, Level};
 use lab::workload::Workload;
+use models::platform::{Bay, Graph};
 use report::{Bought, Failed, Found, SearchReport};
 use std::collections::{BTreeMap, BTreeSet};
 use wanted::Wanted;
 
 /// Arrays that a search ends with.
 pub const MOST_FOUND: usize = 5;
+
 /// What a search is about. The library has its drives and its machine.
 #[derive(Debug)]
 pub struct Question {
@@ -100,6 +105,8 @@ struct Search<'a> {
     watch: &'a dyn Watch,
     metrics: BTreeSet<Metric>,
     bays: u32,
+    /// Whether it makes no difference in which bay a drive is.
+    has_like_bays: bool,
     /// Price of each drive of the question.
     prices: Vec<f64>,
     /// Answers so far.
@@ -123,10 +130,8 @@ pub fn search(
     left_out: Vec<String>,
 ) -> Result<SearchReport> {
     let platform = library.platform(&question.platform.clone().into());
-    let bays = platform
-        .map_err(|missing| anyhow!(missing.reason))?
-        .bays
-        .len();
+    let graph = platform.map_err(|missing| anyhow!(missing.reason))?;
+    let (bays, has_like_bays) = (graph.bays.len(), has_like_bays(graph));
     let prices = question
         .drives
         .iter()
@@ -140,6 +145,7 @@ pub fn search(
         watch,
         metrics: plain.into_iter().chain(latencies).collect(),
         bays: bays as u32,
+        has_like_bays,
         prices: prices.collect::<Result<_>>()?,
         predictor: Virtual {
             quick: true,
@@ -347,6 +353,24 @@ impl Search<'_> {
         let limit = answer.limits.map(|limits| limits.first.name);
         Ok((iops, limit.unwrap_or_else(|| "unknown".to_owned())))
     }
+}
+
+/// Whether all bays are on one socket and have the same link and the same way to it.
+fn has_like_bays(graph: &Graph) -> bool {
+    let way = |bay: &Bay| {
+        let link = (bay.lanes, bay.generation);
+        (
+            bay.socket,
+            link,
+            bay.latency_ns,
+            bay.interrupt_ns,
+            bay.links.len(),
+        )
+    };
+    graph
+        .bays
+        .windows(2)
+        .all(|pair| way(&pair[0]) == way(&pair[1]))
 }
 
 /// Notes of a run and of its slots, for the reader.
