@@ -27,6 +27,7 @@ pub fn unsplit(graph: &Graph, drives: u32) -> Option<String> {
 /// What has to be set before a setup's slots take its drives, as sentences.
 #[must_use]
 pub fn settings(setup: &Setup, library: &Library) -> Vec<String> {
+    // A platform that is not modelled has no slots that could be set, and its points say that they have no figures.
     let Ok(graph) = library.platform(&setup.platform) else {
         return Vec::new();
     };

@@ -21,6 +21,20 @@ pub trait Watch: Sync {
     fn note(&self, sentence: &str);
 }
 
+/// Watches nothing, in tests.
+#[cfg(test)]
+pub(crate) struct Quiet;
+
+#[cfg(test)]
+impl Watch for Quiet {
+    fn begin(&self, _all: u64) {}
+    fn done(&self, _done: u64) {}
+    fn end(&self) {}
+    fn note(&self, sentence: &str) {
+        panic!("{sentence}");
+    }
+}
+
 /// How answers are computed: with how many threads, and whether the cache on disk is used.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {

@@ -34,8 +34,8 @@ fn the_narrow_switch_is_named_and_the_wide_slot_is_compared() {
         "RAID 0: 4 x p4510-2tb on s2600wft-6154-x8, linux-6.12, fullstripe on 1 core, by interrupt, 8.00 TB usable",
         "uplink of \"switch\"; then, at ",
         "wide: 4 x p4510-2tb on s2600wft-6154-x16",
-        "RAID 0 against wide\n  environment: platform: s2600wft-6154-x8 against s2600wft-6154-x16\n  environment: narrowest \
-         shared link: \"switch\", 6.4 GB/s for 4 drives against \"stack\", 11.6 GB/s for 4 drives\n  array: the same\n  read 128k: 0.55 \
+        "RAID 0 against wide\n  environment: platform: s2600wft-6154-x8 against s2600wft-6154-x16\n  environment: narrowest link above the \
+         drives: \"switch\", 6.4 GB/s for 4 drives against \"stack\", 11.6 GB/s for 4 drives\n  array: the same\n  read 128k: 0.55 \
          times as many requests; limited by uplink of \"switch\" against root port \"stack\"\n",
         "Compared",
         "\nread 128k: bytes a second\nRAID 0  ████",

@@ -2,22 +2,11 @@
 
 use super::{Advice, advise};
 use crate::discovered::{platform, with_bays_of};
-use crate::work::{Watch, Work};
+use crate::work::{Quiet, Work};
 use machine::files::Files;
 use machine::samples::{Reader, build, facts};
 use machine::seen::Seen;
 use models::platform::Machine;
-
-struct Quiet;
-
-impl Watch for Quiet {
-    fn begin(&self, _: u64) {}
-    fn done(&self, _: u64) {}
-    fn end(&self) {}
-    fn note(&self, sentence: &str) {
-        panic!("{sentence}");
-    }
-}
 
 const WORK: Work = Work {
     jobs: None,

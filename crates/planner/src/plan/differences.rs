@@ -1,6 +1,7 @@
 //! In what two setups of a comparison differ: the environment first, because a figure of another machine or system says little about
 //! an array, then the array, then what changes and what limits either.
 
+use super::ideal::{Narrowest, narrowest};
 use super::report::PlanPoint;
 use crate::predict::library::Library;
 use crate::predict::point::{CHUNK_KIB, is_in_own_format};
@@ -121,8 +122,8 @@ fn environment((ours, other): (&Setup, &Setup), library: &Library) -> Vec<Differ
         let described = [processors, bays].map(|of| (of(mine), of(theirs)));
         let about = ["processors", "bays"].into_iter().zip(described);
         all.extend(about.filter_map(|(about, (ours, other))| differ(about, ours, other)));
-        let narrowest = (narrowest(mine, ours.count), narrowest(theirs, other.count));
-        all.extend(differ("narrowest shared link", narrowest.0, narrowest.1));
+        let links = (link(mine, ours.count), link(theirs, other.count));
+        all.extend(differ("narrowest link above the drives", links.0, links.1));
     }
     all
 }
@@ -147,25 +148,15 @@ fn bays(graph: &Graph) -> String {
     })
 }
 
-/// The link that limits these drives first if all read, with what each drive has of it.
-fn narrowest(graph: &Graph, drives: u32) -> String {
-    let bays = || graph.bays.iter().take(drives as usize);
-    let shares = graph.links.iter().enumerate().filter_map(|(at, link)| {
-        let behind = bays().filter(|bay| bay.links.contains(&at)).count();
-        (behind > 1).then(|| {
-            (
-                link.to_host_bytes_per_s as f64 / behind as f64,
-                link,
-                behind,
-            )
-        })
-    });
-    let least = shares.min_by(|one, other| one.0.total_cmp(&other.0));
-    least.map_or_else(
+/// The narrowest link above these drives, and how many share it.
+fn link(graph: &Graph, drives: u32) -> String {
+    let narrowest = narrowest(graph, drives as usize);
+    narrowest.map_or_else(
         || "none".to_owned(),
-        |(_, link, behind)| {
+        |Narrowest { link, drives, .. }| {
             let gb_per_s = link.to_host_bytes_per_s as f64 / 1e9;
-            format!("\"{}\", {gb_per_s:.1} GB/s for {behind} drives", link.name)
+            let drives = words::count(drives, "drive");
+            format!("\"{}\", {gb_per_s:.1} GB/s for {drives}", link.name)
         },
     )
 }

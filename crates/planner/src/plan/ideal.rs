@@ -6,7 +6,7 @@ use lab::calculator::{Calculator, Sheet};
 use lab::claims::predictor::{Predictor, Samples};
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
-use models::platform::Graph;
+use models::platform::{Graph, Link};
 use models::profile::Profile;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,15 +39,34 @@ fn sheet(profile: &Profile) -> Sheet {
     }
 }
 
-/// Bytes per second that `drives` drives can move together in one direction, as the narrowest link allows.
-pub(crate) fn narrowest_bytes_per_s(graph: &Graph, drives: usize) -> Option<f64> {
+/// The link that limits drives first if all move as much.
+pub(crate) struct Narrowest<'a> {
+    /// The link.
+    pub link: &'a Link,
+    /// The drives behind it.
+    pub drives: usize,
+    /// What all drives together can then move in one direction.
+    pub all_bytes_per_s: f64,
+}
+
+/// The narrowest link above the first `drives` drives; `None` without links.
+pub(crate) fn narrowest(graph: &Graph, drives: usize) -> Option<Narrowest<'_>> {
     let of_all = graph.links.iter().enumerate().filter_map(|(at, link)| {
         let bays = graph.bays.iter().take(drives);
         let behind = bays.filter(|bay| bay.links.contains(&at)).count();
         let share = behind as f64 / drives as f64;
-        (behind > 0).then(|| link.to_host_bytes_per_s as f64 / share)
+        (behind > 0).then(|| Narrowest {
+            link,
+            drives: behind,
+            all_bytes_per_s: link.to_host_bytes_per_s as f64 / share,
+        })
     });
-    of_all.reduce(f64::min)
+    of_all.min_by(|one, other| one.all_bytes_per_s.total_cmp(&other.all_bytes_per_s))
+}
+
+/// Bytes per second that `drives` drives can move together in one direction, as the narrowest link allows.
+pub(crate) fn narrowest_bytes_per_s(graph: &Graph, drives: usize) -> Option<f64> {
+    narrowest(graph, drives).map(|narrowest| narrowest.all_bytes_per_s)
 }
 
 /// The calculator's prediction; `None` where it has no figures.

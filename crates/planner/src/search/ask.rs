@@ -94,7 +94,6 @@ impl Asked {
             load,
             wanted,
             platform_price: sizer.platform_price(&self.platform),
-            size: self.size.clone(),
             sizer,
             run_all: false,
         };
@@ -151,7 +150,7 @@ impl Asked {
         let spared = question
             .levels
             .iter()
-            .filter(|level| question.spares_of(**level) > 0);
+            .filter(|level| question.sizer.spares_of(**level) > 0);
         ensure!(
             self.size.spares == 0 || spared.count() > 0,
             "--spares goes with RAID 1, 5 and 10 only: no other level is rebuilt"

@@ -72,7 +72,7 @@ impl Question {
         count: u32,
         bays: u32,
     ) -> Option<Candidate> {
-        let all = count.checked_add(self.spares_of(level))?;
+        let all = count.checked_add(self.sizer.spares_of(level))?;
         let is_possible = match level {
             Level::Raid1 => count == level.drives_min(),
             Level::Raid10 => count.is_multiple_of(2),
@@ -89,7 +89,7 @@ impl Question {
 
     /// The candidate of the same drive and level with the most drives that fit; its price does not matter.
     pub(super) fn largest(&self, of: &Candidate, bays: u32) -> Candidate {
-        let room = bays.saturating_sub(self.spares_of(of.level));
+        let room = bays.saturating_sub(self.sizer.spares_of(of.level));
         let count = match of.level {
             Level::Raid1 => of.level.drives_min(),
             Level::Raid10 => room / 2 * 2,
@@ -102,14 +102,6 @@ impl Question {
     pub(super) fn is_random(&self) -> bool {
         use lab::workload::Operation::{RandMix, RandRead, RandWrite};
         matches!(self.wanted.op, RandMix | RandRead | RandWrite)
-    }
-
-    /// Spares of an array of this level.
-    pub(super) fn spares_of(&self, level: Level) -> u32 {
-        match level {
-            Level::Single | Level::Raid0 => 0,
-            Level::Raid1 | Level::Raid5 | Level::Raid10 => self.size.spares,
-        }
     }
 
     /// The chunk sizes that are tried. Requests at random whose size divides every chunk meet one drive, whatever the chunk, so one

@@ -103,11 +103,10 @@ fn capacity_margin(
     configuration: &Configuration,
     library: &Library,
 ) -> Option<Margin> {
-    let held = question
-        .sizer
-        .usable_bytes(&configuration.setup, library)
-        .ok()?;
-    of_capacity(&question.wanted, held)
+    match question.sizer.usable_bytes(&configuration.setup, library) {
+        Ok(held) => of_capacity(&question.wanted, held),
+        Err(why) => Some(impossible(&format!("{why:#}"))),
+    }
 }
 
 fn of_capacity(wanted: &Wanted, held: u64) -> Option<Margin> {

@@ -21,7 +21,7 @@ pub mod wanted;
 
 pub use judge::Margin;
 
-use crate::plan::size::{SizeQuestion, Sizer};
+use crate::plan::size::Sizer;
 use crate::predict::library::Library;
 use crate::predict::limits::Depth;
 use crate::predict::many::{Answered, Wanted as ToRun};
@@ -72,9 +72,7 @@ pub struct Question {
     pub state: State,
     /// The load without its demand.
     pub load: Workload,
-    /// Spares and failure rate.
-    pub size: SizeQuestion,
-    /// Sizes arrays, and has the prices.
+    /// Sizes arrays, and has prices and spares.
     pub sizer: Sizer,
     /// What the machine costs; 0 if it is not counted.
     pub platform_price: f64,
@@ -211,7 +209,7 @@ impl Search<'_> {
             drive: self.question.drives[candidate.drive].clone(),
             level: candidate.level,
             count: candidate.count,
-            spares: self.question.spares_of(candidate.level),
+            spares: self.question.sizer.spares_of(candidate.level),
             chunk_kib,
             price: candidate.price,
         }

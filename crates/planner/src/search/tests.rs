@@ -4,21 +4,11 @@ use super::draws::DRAWS_WITHOUT;
 use super::*;
 use crate::files::add_drive;
 use crate::plan::bands::drawn;
+use crate::plan::size::SizeQuestion;
+use crate::work::Quiet;
 use lab::schema::setup::Reference;
 use std::cell::Cell;
 use std::path::Path;
-
-/// Watches nothing.
-struct Quiet;
-
-impl Watch for Quiet {
-    fn begin(&self, _all: u64) {}
-    fn done(&self, _done: u64) {}
-    fn end(&self) {}
-    fn note(&self, sentence: &str) {
-        panic!("{sentence}");
-    }
-}
 
 const WORK: Work = Work {
     jobs: Some(2),

@@ -27,14 +27,6 @@ pub fn machine(root: &Path, given: Option<&str>) -> Result<(Machine, String)> {
     Ok((with_bays_of(&machine, &names), drive))
 }
 
-/// The machine whose `/sys` and `/proc` are below `root`.
-///
-/// # Errors
-/// There is no such machine.
-pub fn bare(root: &Path) -> Result<Machine> {
-    machine_below(root, None)
-}
-
 /// How many drives fit into the machine's bays.
 pub fn places(machine: &Machine) -> u32 {
     machine

@@ -1,7 +1,7 @@
 //! `plan --for`: the cheapest arrays that do what is asked, and why cheaper ones do not.
 
 use super::args::PlanArgs;
-use super::here;
+use crate::commands::platform::discover::machine_below;
 use crate::commands::progress::PointsBar;
 use crate::terminal::Paper;
 use crate::terminal::fold::fold_within;
@@ -43,7 +43,7 @@ pub fn run(args: &PlanArgs, text: &str) -> Result<ExitCode> {
 
 fn asked(args: &PlanArgs, text: &str) -> Result<Asked> {
     let machine = match args.here {
-        true => Some(here::bare(&args.root)?),
+        true => Some(machine_below(&args.root, None)?),
         false => None,
     };
     let platform = machine.as_ref().map(|machine| machine.platform.clone());

@@ -23,7 +23,7 @@ use assembly::level::in_format;
 use engine::limits::CONTAINER_MEMBERS_MAX;
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
-use lab::schema::setup::{Condition, Setup};
+use lab::schema::setup::{Condition, Level, Setup};
 use prices::PriceList;
 use std::path::PathBuf;
 
@@ -210,11 +210,19 @@ impl Sizer {
     }
 
     fn shape(&self, setup: &Setup) -> Shape {
-        let survives = other_drives(setup.level, setup.count).is_some();
         Shape {
             level: setup.level,
             drives: setup.count,
-            spares: if survives { self.spares } else { 0 },
+            spares: self.spares_of(setup.level),
+        }
+    }
+
+    /// Spares of an array of this level: none if it cannot use them.
+    #[must_use]
+    pub fn spares_of(&self, level: Level) -> u32 {
+        match other_drives(level, level.drives_min()) {
+            Some(_) => self.spares,
+            None => 0,
         }
     }
 
