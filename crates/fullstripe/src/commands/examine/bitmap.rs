@@ -5,7 +5,6 @@ use container::probe::Probed;
 use metadata::imsm::Mpb;
 use metadata::imsm::bitmap::count;
 use serde::Serialize;
-use words::size;
 
 /// The content of the place where the drive keeps the bitmap.
 #[derive(Serialize)]
@@ -50,19 +49,4 @@ pub fn of(probed: &Probed, mpb: &Mpb, at: usize) -> Option<BitmapReport> {
         Err(error) => report.problem = Some(format!("{error:#}")),
     }
     Some(report)
-}
-
-/// A line about the bitmap.
-#[must_use]
-pub fn text(report: &BitmapReport) -> String {
-    let what = match (&report.problem, report.region_bytes) {
-        (Some(problem), _) => format!("cannot be used ({problem})"),
-        (None, region) => format!(
-            "{} of {} regions of {} are marked",
-            report.marked,
-            report.regions,
-            size(u64::from(region.unwrap_or_default()))
-        ),
-    };
-    format!("    bitmap at byte {}: {what}\n", report.offset_bytes)
 }

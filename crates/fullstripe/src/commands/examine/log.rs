@@ -66,31 +66,3 @@ pub fn of(probed: &Probed, mpb: &Mpb, at: usize) -> Option<LogReport> {
         ..report
     })
 }
-
-/// A line about the log.
-#[must_use]
-pub fn text(report: &LogReport) -> String {
-    let what = match (report.state, report.generation) {
-        ("header", Some(0)) if report.entries == 0 => "empty".to_owned(),
-        ("header", generation) => format!(
-            "newest unit {} with {} entries, the last of {}",
-            generation.unwrap_or_default(),
-            report.entries,
-            report.units
-        ),
-        ("blank", _) => "being emptied".to_owned(),
-        ("torn", _) => "a header that was written only in part".to_owned(),
-        ("foreign", _) => format!(
-            "none ({})",
-            report
-                .reason
-                .as_deref()
-                .unwrap_or("not one of this container")
-        ),
-        (state, _) => state.to_owned(),
-    };
-    format!(
-        "    write-hole log at byte {}: {what}\n",
-        report.offset_bytes
-    )
-}

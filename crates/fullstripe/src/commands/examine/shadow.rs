@@ -3,7 +3,6 @@
 use container::probe::{FoundShadow, Probed};
 use metadata::imsm::{Shadow, Uuid};
 use serde::Serialize;
-use words::count;
 
 /// A shadow that was found.
 #[derive(Serialize)]
@@ -57,25 +56,5 @@ fn of_whole(shadow: &Shadow, probed: &Probed) -> ShadowReport {
         replaced_generation: shadow.replaced.map(|replaced| replaced.identity.generation),
         same_as_record: own.map(|found| found.mpb == shadow.mpb),
         volumes: names.map(|volume| volume.name.to_string()).collect(),
-    }
-}
-
-/// A line about the shadow, short if the drive's record is whole, because the shadow then has no effect.
-#[must_use]
-pub fn text(report: &ShadowReport) -> String {
-    let generation = report.generation.unwrap_or_default();
-    match (&report.reason, report.same_as_record) {
-        (Some(reason), _) => format!("  shadow copy that cannot be used: {reason}\n"),
-        (None, Some(true)) => format!("  shadow copy: generation {generation}, the same record\n"),
-        (None, Some(false)) => {
-            format!("  shadow copy: generation {generation}, another record; it is ignored\n")
-        }
-        (None, None) => format!(
-            "  shadow copy: generation {generation} of container {}, {} ({}); it serves if every \
-             member's record is torn\n",
-            report.container_uuid.as_deref().unwrap_or_default(),
-            count(report.volumes.len(), "volume"),
-            report.volumes.join(", ")
-        ),
     }
 }

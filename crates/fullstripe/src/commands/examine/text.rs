@@ -1,7 +1,10 @@
 //! A drive and its record as text.
 
 use super::DriveReport;
+use super::bitmap::BitmapReport;
+use super::log::LogReport;
 use super::record::{RecordReport, VolumeRecord};
+use super::shadow::ShadowReport;
 use crate::terminal::table::plain_table;
 use std::fmt::Write as _;
 use words::{count, date, size};
@@ -29,7 +32,7 @@ pub fn of_drive(drive: &DriveReport) -> String {
         (None, None) => text.push_str("  no IMSM record\n"),
     }
     if let Some(shadow) = &drive.shadow {
-        text.push_str(&super::shadow::text(shadow));
+        text.push_str(&of_shadow(shadow));
     }
     let inside = drive
         .record
@@ -136,10 +139,10 @@ fn of_volume(text: &mut String, volume: &VolumeRecord) {
         volume.state, volume.write_hole_policy
     );
     if let Some(log) = &volume.write_hole_log {
-        text.push_str(&super::log::text(log));
+        text.push_str(&of_log(log));
     }
     if let Some(bitmap) = &volume.bitmap {
-        text.push_str(&super::bitmap::text(bitmap));
+        text.push_str(&of_bitmap(bitmap));
     }
     let _ = writeln!(
         text,
@@ -186,4 +189,64 @@ fn bad_blocks(text: &mut String, record: &RecordReport) {
     if hidden > 0 {
         let _ = writeln!(text, "  unreadable: {hidden} more ranges (all with --json)");
     }
+}
+
+/// A line about the shadow, short if the drive's record is whole, because the shadow then has no effect.
+fn of_shadow(report: &ShadowReport) -> String {
+    let generation = report.generation.unwrap_or_default();
+    match (&report.reason, report.same_as_record) {
+        (Some(reason), _) => format!("  shadow copy that cannot be used: {reason}\n"),
+        (None, Some(true)) => format!("  shadow copy: generation {generation}, the same record\n"),
+        (None, Some(false)) => {
+            format!("  shadow copy: generation {generation}, another record; it is ignored\n")
+        }
+        (None, None) => format!(
+            "  shadow copy: generation {generation} of container {}, {} ({}); it serves if every \
+             member's record is torn\n",
+            report.container_uuid.as_deref().unwrap_or_default(),
+            count(report.volumes.len(), "volume"),
+            report.volumes.join(", ")
+        ),
+    }
+}
+
+/// A line about the log.
+fn of_log(report: &LogReport) -> String {
+    let what = match (report.state, report.generation) {
+        ("header", Some(0)) if report.entries == 0 => "empty".to_owned(),
+        ("header", generation) => format!(
+            "newest unit {} with {} entries, the last of {}",
+            generation.unwrap_or_default(),
+            report.entries,
+            report.units
+        ),
+        ("blank", _) => "being emptied".to_owned(),
+        ("torn", _) => "a header that was written only in part".to_owned(),
+        ("foreign", _) => format!(
+            "none ({})",
+            report
+                .reason
+                .as_deref()
+                .unwrap_or("not one of this container")
+        ),
+        (state, _) => state.to_owned(),
+    };
+    format!(
+        "    write-hole log at byte {}: {what}\n",
+        report.offset_bytes
+    )
+}
+
+/// A line about the bitmap.
+fn of_bitmap(report: &BitmapReport) -> String {
+    let what = match (&report.problem, report.region_bytes) {
+        (Some(problem), _) => format!("cannot be used ({problem})"),
+        (None, region) => format!(
+            "{} of {} regions of {} are marked",
+            report.marked,
+            report.regions,
+            size(u64::from(region.unwrap_or_default()))
+        ),
+    };
+    format!("    bitmap at byte {}: {what}\n", report.offset_bytes)
 }
