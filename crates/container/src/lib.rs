@@ -33,6 +33,7 @@ pub mod probe;
 pub mod refusal;
 pub mod root_drive;
 pub mod serving;
+pub mod shape;
 pub mod spare_note;
 pub mod state_folder;
 pub mod whole_file;

@@ -12,7 +12,6 @@ use metadata::imsm::Uuid;
 use metadata::imsm::choose::{Assembly, Found, MemberState, choose};
 use metadata::imsm::start::StartOptions;
 use serde::Serialize;
-pub use volume::chunk_bytes;
 
 /// Everything found on a set of drives.
 #[derive(Clone, Debug, Serialize)]
@@ -310,10 +309,4 @@ fn notes(drives: &[Probed], assembly: &Assembly) -> Vec<String> {
         }
     }
     notes
-}
-
-/// The usual number of a level.
-#[must_use]
-pub fn level_number(level: metadata::imsm::Level) -> u8 {
-    assembly::level::of_format(level).number()
 }

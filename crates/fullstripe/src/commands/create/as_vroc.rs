@@ -1,10 +1,10 @@
 //! `create --as-vroc`: refuses an array that Intel VROC would refuse, before anything is written.
 
-use crate::commands::describe::level_number;
 use crate::commands::vroc::members::members;
 use anyhow::{Result, bail};
 use container::create::NewVolume;
 use container::probe::Probed;
+use container::shape::level_number;
 use machine::files::Files;
 use metadata::imsm::geometry::Level;
 use metadata::imsm::{SECTOR_BYTES, Uuid};

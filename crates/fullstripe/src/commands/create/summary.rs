@@ -1,10 +1,9 @@
 //! What `create` says when it is done.
 
-use super::super::describe::chunk_bytes;
-use crate::commands::describe::level_number;
 use crate::commands::vroc::in_one_sentence;
 use container::create::Created;
 use container::probe::Probed;
+use container::shape::{chunk_bytes, level_number};
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::geometry::{Level, Shape};
 use metadata::imsm::{Uuid, Volume};

@@ -1,9 +1,9 @@
 //! A volume in its present state, and how it would be started.
 
 use super::{ReplayReport, SlotReport, StartReport, VolumeReport};
-use crate::commands::describe::level_number;
 use container::decide::Decision;
 use container::probe::Probed;
+use container::shape::{chunk_bytes, level_number};
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::choose::Assembly;
 use metadata::imsm::geometry::Level;
@@ -43,16 +43,6 @@ fn replay(decision: &Decision, at: usize) -> Option<ReplayReport> {
         skipped: report.entries_skipped(),
         settles_everything: report.is_conclusive(),
     })
-}
-
-/// The chunk to show: 0 for a mirror, which has none.
-#[must_use]
-pub fn chunk_bytes(volume: &Volume) -> u64 {
-    if volume.map.level() == Some(Level::Raid1) {
-        0
-    } else {
-        u64::from(volume.map.sectors_per_strip) * SECTOR_BYTES
-    }
 }
 
 fn slots(drives: &[Probed], assembly: &Assembly, volume: &Volume) -> Vec<SlotReport> {

@@ -1,10 +1,9 @@
 //! One record in printable form, with every field that has a meaning.
 
-use super::super::describe::chunk_bytes;
 use super::bitmap::{self, BitmapReport};
 use super::log::{self, LogReport};
-use crate::commands::describe::level_number;
 use container::probe::Probed;
+use container::shape::{chunk_bytes, level_number};
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::place::{Found, encode_image};
 use metadata::imsm::{Disk, Map, MapState, Mpb, Uuid, Volume, WriteHolePolicy};
