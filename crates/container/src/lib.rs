@@ -3,7 +3,7 @@
 //! [`probe`] opens drives and reads the metadata on them; the [`assembly`] crate decides which record to use, and
 //! writes records. [`serving`] finds the processes that serve an array already, [`busy`] waits for drives that such a
 //! process has just released. [`machine`] lists the drives of this machine, and [`bay`] says where one
-//! is plugged in.
+//! is plugged in. [`mod@examine`] prints out what is on them.
 //!
 //! Every command that changes drives keeps these rules. Drives that somebody else uses ([`open`]) or claims
 //! ([`conflicts`]) are left alone. Whatever would be destroyed is searched for first ([`foreign`], [`occupied`]) and
@@ -21,6 +21,7 @@ pub mod busy;
 pub mod conflicts;
 pub mod create;
 pub mod destroy;
+pub mod examine;
 pub mod for_md;
 pub mod foreign;
 pub mod gather;

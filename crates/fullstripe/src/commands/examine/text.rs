@@ -1,11 +1,11 @@
 //! A drive and its record as text.
 
-use super::DriveReport;
-use super::bitmap::BitmapReport;
-use super::log::LogReport;
-use super::record::{RecordReport, VolumeRecord};
-use super::shadow::ShadowReport;
 use crate::terminal::table::plain_table;
+use container::examine::DriveReport;
+use container::examine::bitmap::BitmapReport;
+use container::examine::log::LogReport;
+use container::examine::record::{RecordReport, VolumeRecord};
+use container::examine::shadow::ShadowReport;
 use std::fmt::Write as _;
 use words::{count, date, size};
 

@@ -2,8 +2,8 @@
 
 use super::bitmap::{self, BitmapReport};
 use super::log::{self, LogReport};
-use container::probe::Probed;
-use container::shape::{chunk_bytes, level_number};
+use crate::probe::Probed;
+use crate::shape::{chunk_bytes, level_number};
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::place::{Found, encode_image};
 use metadata::imsm::{Disk, Map, MapState, Mpb, Uuid, Volume, WriteHolePolicy};

@@ -1,6 +1,6 @@
 //! The write-hole log of a volume on one drive ([`metadata::imsm::log`]), for people and for programs.
 
-use container::probe::{Member, Probed};
+use crate::probe::{Member, Probed};
 use metadata::imsm::Mpb;
 use metadata::imsm::SECTOR_BYTES;
 use metadata::imsm::log::{AreaStart, LoggedVolume, Walk, walk};

@@ -1,7 +1,7 @@
 //! The write-intent bitmap of a volume on one drive ([`metadata::imsm::bitmap`]), for people and for programs.
 
-use container::bitmap::{bitmapped_volume, read_one};
-use container::probe::Probed;
+use crate::bitmap::{bitmapped_volume, read_one};
+use crate::probe::Probed;
 use metadata::imsm::Mpb;
 use metadata::imsm::bitmap::count;
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! The shadow copy of a drive's record ([`metadata::imsm::shadow`]), for people and for programs.
 
-use container::probe::{FoundShadow, Probed};
+use crate::probe::{FoundShadow, Probed};
 use metadata::imsm::{Shadow, Uuid};
 use serde::Serialize;
 
