@@ -9,6 +9,7 @@ use crate::why::why;
 use engine::plan::{NotEnoughMembers, Plan, Step, StepKind};
 use engine::units::Slot;
 use serde::Serialize;
+use words::{exact_size, typed_size};
 
 /// Longest request that is explained, in bytes; the plans of longer ones only repeat.
 pub const REQUEST_BYTES_MAX: u64 = 64 << 20;
@@ -30,6 +31,31 @@ pub enum Unexplained {
     },
     /// The drives that are left cannot carry it out.
     NotEnoughMembers,
+}
+
+impl Unexplained {
+    /// A sentence about `request`, which is what the user called it, to the volume on `array`.
+    #[must_use]
+    pub fn in_words(self, request: &str, array: &Array) -> String {
+        match self {
+            Unexplained::NotInBlocks { block_bytes } => format!(
+                "{request}: size and offset must be multiples of the block size, {block_bytes} bytes"
+            ),
+            Unexplained::TooLong => format!(
+                "{request} is too large to explain; ask for at most {}",
+                typed_size(REQUEST_BYTES_MAX)
+            ),
+            Unexplained::PastEnd { volume_bytes } => format!(
+                "{request} ends past the volume, which has {}",
+                exact_size(volume_bytes)
+            ),
+            Unexplained::NotEnoughMembers => format!(
+                "this request cannot be carried out: {} does not survive the loss of {}",
+                array.shape.level,
+                array.lost_in_words()
+            ),
+        }
+    }
 }
 
 impl From<NotEnoughMembers> for Unexplained {

@@ -11,11 +11,11 @@ use engine::layout::Level;
 use engine::plan::text::render;
 use engine::units::Slot;
 use explain::array::Array;
-use explain::report::{self, Explanation, Operation, REQUEST_BYTES_MAX, Unexplained};
+use explain::report::{self, Explanation, Operation};
 use explain::{Asked, Background};
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use words::{count, exact_size, size, typed_size};
+use words::{count, exact_size, size};
 
 /// Blanks before the continuation of a folded line, so that a step continues beside its drive.
 const HANGING: usize = 4;
@@ -79,7 +79,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
     };
     let asked = parse_request(is_write, request)?;
     let explanation = report::explain(&array, asked)
-        .map_err(|why| anyhow!(unexplained_in_words(why, request, &array)))?;
+        .map_err(|why| anyhow!(why.in_words(&format!("\"{request}\""), &array)))?;
     if args.json {
         print_json(&explanation)?;
     } else {
@@ -105,27 +105,6 @@ fn parse_request(is_write: bool, request: &str) -> Result<Asked> {
         offset_bytes,
         length_bytes,
     })
-}
-
-fn unexplained_in_words(why: Unexplained, request: &str, array: &Array) -> String {
-    match why {
-        Unexplained::NotInBlocks { block_bytes } => format!(
-            "\"{request}\": size and offset must be multiples of the block size, {block_bytes} bytes"
-        ),
-        Unexplained::TooLong => format!(
-            "\"{request}\" is too large to explain; ask for at most {}",
-            typed_size(REQUEST_BYTES_MAX)
-        ),
-        Unexplained::PastEnd { volume_bytes } => format!(
-            "\"{request}\" ends past the volume, which has {}",
-            exact_size(volume_bytes)
-        ),
-        Unexplained::NotEnoughMembers => format!(
-            "this request cannot be carried out: {} does not survive the loss of {}",
-            array.shape.level,
-            array.lost_in_words()
-        ),
-    }
 }
 
 /// The request and its plans, as text.
