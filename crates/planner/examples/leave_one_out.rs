@@ -8,10 +8,9 @@
 use anyhow::Result;
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::setup::Level;
-use planner::plan::ask::{LoadQuestion, Question};
+use planner::plan::ask::Question;
 use planner::plan::plan;
 use planner::plan::report::PlanPoint;
-use planner::plan::size::SizeQuestion;
 use planner::work::{Watch, Work};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -43,28 +42,10 @@ impl Watch for Quiet {
 
 fn question(drive: &str, levels: Vec<Level>, count: u32, from_sheet: bool) -> Question {
     Question {
-        drive: drive.to_owned(),
         from_sheet,
         count,
         levels,
-        platform: "s2600wft-8170".to_owned(),
-        here: None,
-        host: None,
-        stack: None,
-        chunk_kib: None,
-        engine_cores: None,
-        export: None,
-        completion: None,
-        load: LoadQuestion::default(),
-        state: None,
-        degraded: false,
-        rebuilding: false,
-        rebuild_rates_mb_s: Vec::new(),
-        compare: None,
-        sweep: None,
-        as_vroc: None,
-        size: SizeQuestion::default(),
-        provenance: false,
+        ..Question::new(drive, "s2600wft-8170")
     }
 }
 

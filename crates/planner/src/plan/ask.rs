@@ -1,13 +1,13 @@
 //! Turns a question, a file of loads and a plan to compare with into configurations. Errors name the options of
 //! `fullstripe plan`.
 
-use super::left_out::{LeftOut, USUAL_LEVELS, reasons, sorted_out};
+use super::left_out::{LeftOut, USUAL_LEVELS, sorted_out};
 use super::size::SizeQuestion;
 use super::sweep::{Sweep, Variation};
 use crate::files::{add_drive, add_from_catalogue, add_platform};
 use crate::predict::library::Library;
 use crate::predict::point::STACKS;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use catalogue::Catalogue;
 use lab::schema::configuration::{Configuration, State};
 use lab::schema::document::{Refusal, check_version, read};
@@ -23,6 +23,8 @@ use std::path::{Path, PathBuf};
 
 /// The operating system unless another is asked for.
 pub const HOST: &str = "linux-6.12";
+/// Drives of an array unless their number is given.
+pub const COUNT: u32 = 4;
 /// Rebuild limits that are tried if the user gives none, in MB per second; 0 means no limit.
 const REBUILD_RATES_MB_S: [u32; 4] = [50, 200, 500, 0];
 
@@ -73,6 +75,37 @@ pub struct Question {
     pub size: SizeQuestion,
     /// Whether the report lists the figures that it was computed from, with their sources.
     pub provenance: bool,
+}
+
+impl Question {
+    /// A plan of four of these drives on this platform, and nothing else said.
+    #[must_use]
+    pub fn new(drive: impl Into<String>, platform: impl Into<String>) -> Question {
+        Question {
+            drive: drive.into(),
+            from_sheet: false,
+            count: COUNT,
+            levels: Vec::new(),
+            platform: platform.into(),
+            here: None,
+            host: None,
+            stack: None,
+            chunk_kib: None,
+            engine_cores: None,
+            export: None,
+            completion: None,
+            load: LoadQuestion::default(),
+            state: None,
+            degraded: false,
+            rebuilding: false,
+            rebuild_rates_mb_s: Vec::new(),
+            compare: None,
+            sweep: None,
+            as_vroc: None,
+            size: SizeQuestion::default(),
+            provenance: false,
+        }
+    }
 }
 
 /// The loads that are asked for: a file of loads, one load, or a small suite.
@@ -378,7 +411,7 @@ pub fn usual_state(op: Operation) -> State {
     }
 }
 
-/// Turns a question into the points of a plan.
+/// Turns a question into the points of a plan. None may be left of it.
 ///
 /// # Errors
 /// If something is unknown, malformed or impossible: one sentence that names the option or file, the key and the rule.
@@ -433,17 +466,6 @@ pub fn asked(question: &Question, library: &mut Library) -> Result<Asked> {
         let is_of_level = matches!(key, "count" | "condition");
         sweep.is_some() || (is_usual && !case.is_other && is_of_level)
     })?;
-    if cases.iter().all(|case| case.is_other) {
-        bail!(
-            "nothing is left to plan: {}{}",
-            reasons(&left_out),
-            if question.count == 1 && sweep.is_none() {
-                "; for one drive alone give --level none"
-            } else {
-                ""
-            }
-        );
-    }
     Ok(Asked { cases, left_out })
 }
 

@@ -4,8 +4,8 @@
 //! runs them in virtual time, the engine itself included. [`ideal`] adds the prediction of a plain calculator. `notes`
 //! says where a plan goes beyond what was ever measured, [`left_out`] what is impossible, and [`stripes`] where RAID 5
 //! reads before it writes. [`size`] adds what the arrays hold, cost, use and risk, and [`as_vroc`] what Intel VROC would take of them.
-//! [`differences`] says in what two plans differ. [`bands`] has the ranges of figures where a drive is known from its data sheet only. [`report`] is the whole plan, and [`sweep`]
-//! is for a range of values.
+//! [`differences`] says in what two plans differ. [`bands`] has the ranges of figures where a drive is known from its data sheet only. [`report`] is the whole plan, [`sweep`]
+//! is for a range of values, and [`one_point`] for sweeps whose points are computed one by one, on many machines.
 
 pub mod as_vroc;
 pub mod ask;
@@ -14,6 +14,7 @@ pub mod differences;
 pub mod ideal;
 pub mod left_out;
 mod notes;
+pub mod one_point;
 pub mod report;
 pub mod size;
 pub mod stripes;
@@ -28,6 +29,7 @@ use crate::work::{Watch, Work};
 use anyhow::{Result, bail};
 use ask::{Asked, Case, Question, asked};
 use lab::schema::metric::{Metric, Statistic};
+use left_out::{LeftOut, reasons};
 use report::PlannedReport;
 use size::Sizer;
 use std::collections::BTreeSet;
@@ -53,40 +55,94 @@ fn wanted() -> BTreeSet<Metric> {
 /// If something that the question or its files name is unknown, malformed or impossible, or if the plan has only one
 /// point and that cannot be predicted.
 pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<PlannedReport> {
-    let mut predictor = Virtual {
-        quick: true,
-        limits: if question.sweep.is_some() {
-            Depth::First
-        } else {
-            Depth::Behind
-        },
-        ..Virtual::default()
+    let prepared = Prepared::of(question)?;
+    if prepared.cases.iter().all(|case| case.is_other) {
+        bail!("{}", nothing_left(question, &prepared.left_out));
+    }
+    prepared.run(work, watch)
+}
+
+/// A plan before anything has been run: its question is understood, and everything that it names is known.
+pub struct Prepared {
+    cases: Vec<Case>,
+    left_out: Vec<LeftOut>,
+    predictor: Virtual,
+    sizer: Sizer,
+    as_vroc: Option<vroc::Purpose>,
+    with_provenance: bool,
+}
+
+impl Prepared {
+    /// Prepares a plan. Nothing may be left to plan.
+    ///
+    /// # Errors
+    /// If something that the question or its files name is unknown, malformed or impossible.
+    pub fn of(question: &Question) -> Result<Prepared> {
+        let mut predictor = Virtual {
+            quick: true,
+            limits: if question.sweep.is_some() {
+                Depth::First
+            } else {
+                Depth::Behind
+            },
+            ..Virtual::default()
+        };
+        let Asked { cases, left_out } = asked(question, &mut predictor.library)?;
+        Ok(Prepared {
+            sizer: Sizer::of(&question.size, &cases, &predictor.library)?,
+            cases,
+            left_out,
+            predictor,
+            as_vroc: question.as_vroc,
+            with_provenance: question.provenance,
+        })
+    }
+
+    /// Everything to be run: each case, and its draws if its drive is known from a data sheet only.
+    fn every(&self) -> Wanted {
+        let every = self.cases.iter().flat_map(|case| {
+            let drawn = bands::drawn(&case.configuration, &self.predictor.library);
+            std::iter::once(case.configuration.clone()).chain(drawn)
+        });
+        every.map(|one| (one, wanted())).collect()
+    }
+
+    /// Runs the plan.
+    ///
+    /// # Errors
+    /// The plan has only one point and that cannot be predicted, or `create` would refuse one of its arrays.
+    pub fn run(self, work: Work, watch: &dyn Watch) -> Result<PlannedReport> {
+        let library = &self.predictor.library;
+        let (answered, took_s) = work.answer(&self.predictor, &self.every(), watch);
+        if let [only] = self.cases.as_slice()
+            && let Some(Err(missing)) = answered.get(&only.configuration)
+        {
+            bail!("{}", missing.reason);
+        }
+        let mut report = PlannedReport::new(&self.cases, &answered, library, took_s);
+        report.left_out = self.left_out;
+        report.compared = differences::compared(&report.points, library);
+        if let Some(purpose) = self.as_vroc {
+            report.vroc = as_vroc::answers(&self.cases, library, purpose)?;
+        }
+        self.sizer
+            .add(&mut report, &self.cases, &answered, library)?;
+        if self.with_provenance {
+            report.provenance = provenance(&self.cases, library);
+            self.sizer.add_provenance(&mut report.provenance);
+        }
+        Ok(report)
+    }
+}
+
+/// Why nothing is left to plan, and what to ask instead.
+fn nothing_left(question: &Question, left_out: &[LeftOut]) -> String {
+    let instead = if question.count == 1 && question.sweep.is_none() {
+        "; for one drive alone give --level none"
+    } else {
+        ""
     };
-    let Asked { cases, left_out } = asked(question, &mut predictor.library)?;
-    let sizer = Sizer::of(&question.size, &cases, &predictor.library)?;
-    let every = cases.iter().flat_map(|case| {
-        let drawn = bands::drawn(&case.configuration, &predictor.library);
-        std::iter::once(case.configuration.clone()).chain(drawn)
-    });
-    let every: Wanted = every.map(|one| (one, wanted())).collect();
-    let (answered, took_s) = work.answer(&predictor, &every, watch);
-    if let [only] = cases.as_slice()
-        && let Some(Err(missing)) = answered.get(&only.configuration)
-    {
-        bail!("{}", missing.reason);
-    }
-    let mut report = PlannedReport::new(&cases, &answered, &predictor.library, took_s);
-    report.left_out = left_out;
-    report.compared = differences::compared(&report.points, &predictor.library);
-    if let Some(purpose) = question.as_vroc {
-        report.vroc = as_vroc::answers(&cases, &predictor.library, purpose)?;
-    }
-    sizer.add(&mut report, &cases, &answered, &predictor.library)?;
-    if question.provenance {
-        report.provenance = provenance(&cases, &predictor.library);
-        sizer.add_provenance(&mut report.provenance);
-    }
-    Ok(report)
+    format!("nothing is left to plan: {}{instead}", reasons(left_out))
 }
 
 /// The figures that all cases are computed from, each once.

@@ -12,7 +12,7 @@ use lab::schema::setup::{self, Level};
 use lab::workload::size::Size;
 use lab::workload::{self, Operation};
 use models::platform::Machine;
-use planner::plan::ask::{LoadQuestion, Question};
+use planner::plan::ask::{COUNT, LoadQuestion, Question};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use words::check_range;
@@ -169,7 +169,7 @@ impl PlanArgs {
         if !self.here {
             return Ok(Asked {
                 drive: self.drive.clone().expect("clap requires it without --here"),
-                count: 4,
+                count: COUNT,
                 platform: self
                     .platform
                     .clone()
