@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 pub struct Drawn {
     /// Figures by name. A figure that some draw does not have is missing.
     pub metrics: BTreeMap<Metric, Vec<f64>>,
+    /// The range of each of these figures: without the least and the largest draw, widened to contain the usual drive's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bands: BTreeMap<Metric, Interval>,
     /// Busy cores; empty if no processors are modelled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<CoresByBook>,
@@ -65,6 +68,15 @@ impl Drawn {
                 .extend(answer.rebuild.map(|rebuild| rebuild.bytes_per_s));
         }
         all.metrics.retain(|_, values| values.len() == draws.len());
+        if let Some(Ok(usual)) = answered.get(configuration) {
+            let both = all.metrics.iter();
+            let both = both
+                .filter_map(|(metric, draws)| Some((metric, draws, usual.summary.get(metric)?)));
+            all.bands = both
+                .filter(|(_, draws, _)| !draws.is_empty())
+                .map(|(metric, draws, usual)| (*metric, band(usual.value, draws)))
+                .collect();
+        }
         Ok((!draws.is_empty()).then_some(all))
     }
 }

@@ -180,8 +180,7 @@ impl PlanPoint {
 
     /// The range of a figure over the draws, with the usual drive's figure; `None` if nothing was drawn.
     pub fn band(&self, metric: Metric) -> Option<Interval> {
-        let draws = self.drawn.as_ref()?.metrics.get(&metric)?;
-        Some(band(self.figure(metric)?, draws))
+        self.drawn.as_ref()?.bands.get(&metric).copied()
     }
 
     /// The range of a rebuild's bytes per second over the draws; `None` if nothing was drawn, or there is no rebuild.
