@@ -1,7 +1,7 @@
 # Short names for the scripts, which say at their tops what they do. `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build prebuilt deb demo test fast e2e test-interop test-blkio test-vm test-faults test-planted test-mutants test-cuts test-real-cuts test-concurrency test-deb test-fresh torture keep-images whole fuzz bench bench-gate scorecard lint dependencies clean
+.PHONY: help setup build prebuilt deb wheel demo test fast e2e test-interop test-blkio test-wheel test-vm test-faults test-planted test-mutants test-cuts test-real-cuts test-concurrency test-deb test-fresh torture keep-images whole fuzz bench bench-gate scorecard lint dependencies clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -17,6 +17,9 @@ prebuilt: ## archives of the program for systems without Rust, x86-64 and 64-bit
 
 deb: ## a Debian package of the program, in target/deb (ARGS='--architecture arm64': for 64-bit ARM)
 	@scripts/deb.sh $(ARGS)
+
+wheel: ## the Python package, in target/wheel/dist
+	@scripts/wheel.sh
 
 demo: ## build and run the demonstration (options in ARGS)
 	@scripts/demo.sh $(ARGS)
@@ -35,6 +38,9 @@ test-interop: build ## Linux md in a machine of its own and we go on with each o
 
 test-blkio: build ## another project's vhost-user client, libblkio, uses a volume
 	@scripts/blkio.sh
+
+test-wheel: build ## the Python package, installed by pip into fresh environments, says what the program says
+	@scripts/wheel.sh test
 
 test-vm: ## a real kernel in a virtual machine uses arrays of NVMe drives as block devices (ARGS=--long: more cases; ARGS=--story: an array's first year; ARGS='--debian 13 --long': on Debian 13; ARGS='--machine arm64 --long': on ARM)
 	@scripts/build.sh $(if $(filter arm64%,$(ARGS)),--architecture arm64)
@@ -83,7 +89,7 @@ bench: ## all comparisons in short, into the tables of docs/performance.md (opti
 bench-gate: ## fail if a request takes over 3 % more instructions than committed (ARGS=--update commits anew)
 	@scripts/bench.sh gate $(ARGS)
 
-bench-%: ## one comparison: xor null ram sequential throttled files rebuild nbd vhost_user front_ends shards completion log devices ublk_modes md md_processor (options in ARGS)
+bench-%: ## one comparison: xor null ram sequential throttled files rebuild nbd vhost_user front_ends shards completion log devices ublk_modes md md_processor sweep (options in ARGS)
 	@scripts/bench.sh $(ARGS) $*
 
 scorecard: build ## every published row beside what the simulator says, into docs/scorecard.md

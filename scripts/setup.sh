@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs the packages that a fresh Debian lacks; only missing ones. Prints nothing if none is missing.
 #
-# usage: scripts/setup.sh [--dry-run] [build|lint|demo|test|vm|vm-long|vm-arm64|bench|deb|deb-arm64|fresh|prebuilt|arm64]
+# usage: scripts/setup.sh [--dry-run] [build|lint|demo|test|wheel|vm|vm-long|vm-arm64|bench|deb|deb-arm64|fresh|prebuilt|arm64]
 #
 #   build   a linker and the C library's headers, for cargo, and make
 #   lint    build, and what reads the scripts in Python for names that do not exist
 #   demo    build, and the programs that the demonstration calls
 #   test    demo, and the clients and file systems that the tests use (the default)
+#   wheel   build, and what makes environments of Python
 #   vm      test, and what `make test-vm` needs: an emulator of a PC, and what its guest runs
 #   vm-long  vm, and what its long cases need: a second machine's DRBD, firmware, and fsx, which is no package and is built
 #           from its crate into target/vm/tools
@@ -70,7 +71,8 @@ vm     nbd-client  nbd-client
 vm     nvme-cli    nvme
 vm     qemu-system-x86 qemu-system-x86_64
 vm     uidmap     newuidmap
-vm-arm64 qemu-system-arm qemu-system-aarch64'
+vm-arm64 qemu-system-arm qemu-system-aarch64
+wheel  python3-venv python3-venv'
 
 # is_present PACKAGE SIGN: whether dpkg has installed it, or its sign is found (also in administrators' folders).
 is_present() {
@@ -124,8 +126,9 @@ deb) wanted="deb" ;;
 deb-arm64) wanted="build prebuilt arm64 deb deb-arm64" ;;
 fresh) wanted="fresh" ;;
 prebuilt) wanted="build prebuilt" ;;
+wheel) wanted="build wheel" ;;
 arm64) wanted="build prebuilt arm64" ;;
-*) die "unknown set '$1': use build, lint, demo, test, vm, vm-long, vm-arm64, bench, deb, deb-arm64, fresh, prebuilt or arm64." ;;
+*) die "unknown set '$1': use build, lint, demo, test, wheel, vm, vm-long, vm-arm64, bench, deb, deb-arm64, fresh, prebuilt or arm64." ;;
 esac
 
 find_missing

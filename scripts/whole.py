@@ -54,6 +54,8 @@ LANES = {
     "arm": "make test-concurrency ARGS=arm",
     "planted": "make test-planted",
     "fuzz": "make fuzz SECONDS=5400",
+    # Ten thousand points, aborted once.
+    "sweep": "scripts/wheel.sh sweep",
     "deb": "make test-deb",
     "deb-arm64": "make test-deb ARGS='--architecture arm64'",
     # Each release and each kind of user; `make test-fresh` runs all four pairs.

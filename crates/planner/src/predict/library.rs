@@ -21,6 +21,7 @@ use models::profile::{Family, Member, Profile};
 use models::raid_driver::DriverFile;
 use models::tables::FigureError;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// The names of the drives in the catalogue whose sheets a plan can be made from.
 fn planned_from_sheets() -> Vec<String> {
@@ -69,7 +70,15 @@ pub struct Library {
 }
 
 impl Default for Library {
+    /// What comes with the program. Its files are read once: a sweep makes a library for each of its points.
     fn default() -> Library {
+        static BUILT_IN: OnceLock<Library> = OnceLock::new();
+        BUILT_IN.get_or_init(Library::built_in).clone()
+    }
+}
+
+impl Library {
+    fn built_in() -> Library {
         let (mut known, mut makes) = (BTreeMap::new(), Makes::new());
         let mut rated = RatedDrives::default();
         let catalogue = catalogue::Catalogue::built_in();
@@ -128,9 +137,7 @@ impl Default for Library {
             known,
         }
     }
-}
 
-impl Library {
     /// Ids that a configuration may name: those of the claims, and those of the profiles in the library.
     #[must_use]
     pub fn catalogue(&self) -> Catalogue {
