@@ -169,19 +169,31 @@ def _computed(points: Mapping[str, str], executor: Executor | None) -> Iterator[
         return
     with bar("sweeping") as progress, _threads_or(executor) as workers:
         futures = _submitted(points, workers)
+        told: set[Future[_Answer]] = set()
         try:
-            for number, future in enumerate(as_completed(futures), 1):
+            for future in as_completed(futures):
+                told.add(future)
                 yield future.result()
-                progress(number, len(futures))
-        except (_native.Error, GeneratorExit, KeyboardInterrupt):
+                progress(len(told), len(futures))
+        except GeneratorExit:
             raise
         except BaseException as why:
+            # What has been computed meanwhile is not lost.
+            for future in futures:
+                if future not in told and future.done() and not _has_failed(future):
+                    yield future.result()
+            if isinstance(why, (_native.Error, KeyboardInterrupt)):
+                raise
             raise Stopped(
                 f"a worker failed: {type(why).__name__}: {why}; call sweep again with the same store, and it goes on"
             ) from why
         finally:
             for future in futures:
                 future.cancel()
+
+
+def _has_failed(future: "Future[_Answer]") -> bool:
+    return future.cancelled() or future.exception() is not None
 
 
 def _submitted(points: Mapping[str, str], workers: Executor) -> list["Future[_Answer]"]:
