@@ -4,8 +4,10 @@ use crate::predict::library::Library;
 use anyhow::{Context, Result, ensure};
 use catalogue::Catalogue;
 use lab::schema::configuration::Configuration;
+use lab::schema::document::{Refusal, read};
 use lab::schema::setup::Reference;
 use models::library::path_and_id;
+use models::platform::Machine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -61,6 +63,24 @@ pub fn add_from_catalogue(library: &mut Library, id: &str) -> Result<()> {
     );
     library.add_sheet(id, "profiles/catalogue", entry)?;
     Ok(())
+}
+
+/// The machine in a file that `platform discover` has written, and the user may have completed.
+///
+/// # Errors
+/// If the file cannot be read, describes no machine, or lists none of its drives.
+pub fn machine_in(path: &Path) -> Result<Machine> {
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read the platform {file}"))?;
+    let machine: Machine = read(&file, &text)?;
+    let checked = machine.graph();
+    checked.map_err(|error| Refusal::new(&file, error.key, error.rule))?;
+    ensure!(
+        !machine.drives.is_empty(),
+        "{file} lists no drives of the machine: give a file that \"fullstripe platform discover -o\" has written there"
+    );
+    Ok(machine)
 }
 
 /// Adds a platform if it is named by file; the path is relative to `folder`.

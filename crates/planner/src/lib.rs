@@ -11,7 +11,7 @@
 pub mod advice;
 pub mod claims;
 pub mod discovered;
-mod files;
+pub mod files;
 pub mod plan;
 pub mod points;
 pub mod predict;

@@ -5,6 +5,7 @@ mod advise;
 
 use super::boot::enable::ALERT_LINES;
 use super::bundle;
+use super::platform::discover::machine_below;
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::{Paper, Tone};
 use anyhow::Result;
@@ -12,6 +13,7 @@ use clap::Args;
 use doctor::examine_this_machine;
 use doctor::finding::{Diagnosis, Finding, WORD_COLUMNS};
 use planner::advice::Advice;
+use planner::files::machine_in;
 use serde::Serialize;
 use settings::sound::Sound;
 use std::path::{Path, PathBuf};
@@ -51,6 +53,15 @@ pub struct DoctorArgs {
         hide_default_value = true
     )]
     root: PathBuf,
+    /// With --advise, the machine is the one in this file, which `platform discover` has written and you may have completed: its
+    /// slots, say. All other findings are of this machine.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "advise",
+        conflicts_with = "root"
+    )]
+    platform: Option<PathBuf>,
     /// Print JSON; with --bundle, the list of its files and of what could not be collected.
     #[arg(long)]
     json: bool,
@@ -84,7 +95,11 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     findings.extend(nobody_is_told(&args.settings));
     let mut advice = None;
     if args.advise {
-        let planned = advise::plan(&args.root, &args.drives, args.drive.as_deref())?;
+        let machine = match &args.platform {
+            Some(file) => machine_in(file)?,
+            None => machine_below(&args.root, None)?,
+        };
+        let planned = advise::plan(machine, &args.drives, args.drive.as_deref())?;
         findings.extend(planned.findings());
         advice = Some(planned.advice);
     }

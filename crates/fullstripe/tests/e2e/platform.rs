@@ -195,6 +195,52 @@ fn advice_is_for_the_drives_that_are_named() {
 }
 
 #[test]
+fn a_slot_of_the_users_file_proves_its_wiring() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("box.toml");
+    let path = file.to_str().unwrap();
+    let said = Sample::new("slow_link").fullstripe(&format!("platform discover -o {path}"));
+    assert!(said.status.success(), "{said}");
+    let asked = [
+        "doctor",
+        "--advise",
+        "--platform",
+        path,
+        "--drive",
+        "p4510-2tb",
+    ];
+    // Without the firmware's table of slots, nothing is said of them.
+    let without = fullstripe(&asked);
+    assert!(without.out.contains("3.0 x2 of 3.0 x4"), "{without}");
+    assert!(!without.out.contains("bifurcated"), "{without}");
+    let slot = "\n[[slot]]\nname = \"PCIE_2\"\nlanes = 16\nsplit = \"by-setting\"\nsource = \"the board's manual\"\ndrives = [\"nvme2\"]\n";
+    let mut text = std::fs::read_to_string(&file).unwrap();
+    text += slot;
+    std::fs::write(&file, &text).unwrap();
+    let said = fullstripe(&asked);
+    let advice = "PCIE_2: the slot has 16 lanes and one drive, nvme2, which uses 2: 3 drives more would raise";
+    assert!(said.out.contains(advice), "{said}");
+    let change = "a card for 4 drives in it, and the slot bifurcated in the firmware's setup\n";
+    assert!(said.out.contains(change), "{said}");
+    // A slot that does not split takes no further drive.
+    std::fs::write(&file, text.replace("by-setting", "no")).unwrap();
+    let said = fullstripe(&asked);
+    assert!(!said.out.contains("PCIE_2"), "{said}");
+    let built_in = "profiles/platforms/s2600wft-6154-x8.toml";
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    let said = fullstripe(&[
+        "doctor",
+        "--advise",
+        "--platform",
+        &format!("{root}{built_in}"),
+    ]);
+    assert!(
+        said.err.contains("lists no drives of the machine"),
+        "{said}"
+    );
+}
+
+#[test]
 fn drives_behind_a_vmd_are_grouped_by_its_pci_domain() {
     let sample = Sample::new("vmd_on");
     let said = sample.fullstripe("platform discover --json");

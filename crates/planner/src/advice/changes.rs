@@ -255,9 +255,18 @@ fn wide_slot(machine: &Machine, link: DriveLink, slot: &Slot) -> Option<Change> 
             slot.lanes,
             agreed(machine, row, link).lanes
         ),
-        change: format!(
-            "a card for {fit} drives in it, and the slot bifurcated in the firmware's setup, if that can do so"
-        ),
+        change: match slot.split {
+            Some(Split::ByItself) => {
+                format!("a card for {fit} drives in it, for which the slot splits by itself")
+            }
+            Some(Split::BySetting) => format!(
+                "a card for {fit} drives in it, and the slot bifurcated in the firmware's setup"
+            ),
+            // Not known: such slots are left out above if they do not split.
+            Some(Split::No) | None => format!(
+                "a card for {fit} drives in it, and the slot bifurcated in the firmware's setup, if that can do so"
+            ),
+        },
         then,
         buffers_on: None,
     })

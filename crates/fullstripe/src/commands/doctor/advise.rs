@@ -1,7 +1,6 @@
 //! `doctor --advise`: what the links, switches and sockets of this machine cost an array of its drives.
 
 use crate::commands::plan::here::most_known;
-use crate::commands::platform::discover::machine_below;
 use crate::commands::progress::PointsBar;
 use anyhow::{Result, bail};
 use doctor::finding::Finding;
@@ -10,7 +9,6 @@ use models::platform::{Installed, Machine};
 use planner::advice::{Advice, advise};
 use planner::discovered::with_bays_of;
 use planner::work::Work;
-use std::path::Path;
 
 /// From this loss on, a finding is a warning.
 const WARNING_PERCENT: f64 = 5.0;
@@ -27,13 +25,12 @@ pub struct Planned {
     pub advice: Vec<Advice>,
 }
 
-/// Plans the drives of the machine below `root`: those of which `specs` name a block device, or if there are none, the drives of
+/// Plans the drives of `machine`: those of which `specs` name a block device, or if there are none, the drives of
 /// which the catalogue knows most; as `drive`, if given.
 ///
 /// # Errors
 /// There are no such drives, the catalogue does not know them, or a plan cannot be computed.
-pub fn plan(root: &Path, specs: &[String], drive: Option<&str>) -> Result<Planned> {
-    let machine = machine_below(root, None)?;
+pub fn plan(machine: Machine, specs: &[String], drive: Option<&str>) -> Result<Planned> {
     let chosen = chosen(&machine, specs)?;
     let (drive, names) = match drive {
         Some(drive) => (
