@@ -1,13 +1,13 @@
 //! Turns a question, a file of loads and a plan to compare with into configurations. Errors name the options of
 //! `fullstripe plan`.
 
-use super::left_out::{LeftOut, USUAL_LEVELS, sorted_out};
+use super::left_out::{LeftOut, USUAL_LEVELS, reasons, sorted_out};
 use super::size::SizeQuestion;
 use super::sweep::{Sweep, Variation};
 use crate::files::{add_drive, add_from_catalogue, add_platform};
 use crate::predict::library::Library;
 use crate::predict::point::STACKS;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use catalogue::Catalogue;
 use lab::schema::configuration::{Configuration, State};
 use lab::schema::document::{Refusal, check_version, read};
@@ -411,11 +411,32 @@ pub fn usual_state(op: Operation) -> State {
     }
 }
 
-/// Turns a question into the points of a plan. None may be left of it.
+/// Turns a question into the points of a plan.
 ///
 /// # Errors
-/// If something is unknown, malformed or impossible: one sentence that names the option or file, the key and the rule.
+/// If something is unknown, malformed or impossible, or if nothing is left to plan: one sentence that names the option or file, the
+/// key and the rule.
 pub fn asked(question: &Question, library: &mut Library) -> Result<Asked> {
+    let asked = understood(question, library)?;
+    if asked.cases.iter().all(|case| case.is_other) {
+        bail!(
+            "nothing is left to plan: {}{}",
+            reasons(&asked.left_out),
+            if question.count == 1 && question.sweep.is_none() {
+                "; for one drive alone give --level none"
+            } else {
+                ""
+            }
+        );
+    }
+    Ok(asked)
+}
+
+/// The same, although nothing may be left.
+///
+/// # Errors
+/// If something is unknown, malformed or impossible and may not be left out.
+pub fn understood(question: &Question, library: &mut Library) -> Result<Asked> {
     let here = Path::new("");
     if question.from_sheet {
         Catalogue::built_in().with_id(&question.drive)?;

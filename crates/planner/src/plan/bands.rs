@@ -9,6 +9,7 @@ use crate::predict::many::Answered;
 use crate::sizing::Sizing;
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::Metric;
+use lab::schema::results::Value;
 use lab::statistics::interval::Interval;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -69,15 +70,20 @@ impl Drawn {
         }
         all.metrics.retain(|_, values| values.len() == draws.len());
         if let Some(Ok(usual)) = answered.get(configuration) {
-            let both = all.metrics.iter();
-            let both = both
-                .filter_map(|(metric, draws)| Some((metric, draws, usual.summary.get(metric)?)));
-            all.bands = both
-                .filter(|(_, draws, _)| !draws.is_empty())
-                .map(|(metric, draws, usual)| (*metric, band(usual.value, draws)))
-                .collect();
+            all = all.ranged(&usual.summary);
         }
         Ok((!draws.is_empty()).then_some(all))
+    }
+
+    /// The same with the range of each figure, which contains that of the `usual` drive.
+    #[must_use]
+    pub fn ranged(mut self, usual: &BTreeMap<Metric, Value>) -> Drawn {
+        let both = self.metrics.iter().filter(|(_, draws)| !draws.is_empty());
+        let both = both.filter_map(|(metric, draws)| Some((*metric, usual.get(metric)?, draws)));
+        self.bands = both
+            .map(|(metric, usual, draws)| (metric, band(usual.value, draws)))
+            .collect();
+        self
     }
 }
 

@@ -29,7 +29,7 @@ use crate::work::{Watch, Work};
 use anyhow::{Result, bail};
 use ask::{Asked, Case, Question, asked};
 use lab::schema::metric::{Metric, Statistic};
-use left_out::{LeftOut, reasons};
+use left_out::LeftOut;
 use report::PlannedReport;
 use size::Sizer;
 use std::collections::BTreeSet;
@@ -55,11 +55,7 @@ fn wanted() -> BTreeSet<Metric> {
 /// If something that the question or its files name is unknown, malformed or impossible, or if the plan has only one
 /// point and that cannot be predicted.
 pub fn plan(question: &Question, work: Work, watch: &dyn Watch) -> Result<PlannedReport> {
-    let prepared = Prepared::of(question)?;
-    if prepared.cases.iter().all(|case| case.is_other) {
-        bail!("{}", nothing_left(question, &prepared.left_out));
-    }
-    prepared.run(work, watch)
+    Prepared::of(question, asked)?.run(work, watch)
 }
 
 /// A plan before anything has been run: its question is understood, and everything that it names is known.
@@ -73,11 +69,14 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares a plan. Nothing may be left to plan.
+    /// Prepares a plan of the points that `points_of` finds: [`asked`], or [`ask::understood`] if none may be left.
     ///
     /// # Errors
     /// If something that the question or its files name is unknown, malformed or impossible.
-    pub fn of(question: &Question) -> Result<Prepared> {
+    pub fn of(
+        question: &Question,
+        points_of: fn(&Question, &mut Library) -> Result<Asked>,
+    ) -> Result<Prepared> {
         let mut predictor = Virtual {
             quick: true,
             limits: if question.sweep.is_some() {
@@ -87,7 +86,7 @@ impl Prepared {
             },
             ..Virtual::default()
         };
-        let Asked { cases, left_out } = asked(question, &mut predictor.library)?;
+        let Asked { cases, left_out } = points_of(question, &mut predictor.library)?;
         Ok(Prepared {
             sizer: Sizer::of(&question.size, &cases, &predictor.library)?,
             cases,
@@ -133,16 +132,6 @@ impl Prepared {
         }
         Ok(report)
     }
-}
-
-/// Why nothing is left to plan, and what to ask instead.
-fn nothing_left(question: &Question, left_out: &[LeftOut]) -> String {
-    let instead = if question.count == 1 && question.sweep.is_none() {
-        "; for one drive alone give --level none"
-    } else {
-        ""
-    };
-    format!("nothing is left to plan: {}{instead}", reasons(left_out))
 }
 
 /// The figures that all cases are computed from, each once.

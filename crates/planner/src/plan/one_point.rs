@@ -7,7 +7,7 @@
 //! same files.
 
 use super::Prepared;
-use super::ask::Question;
+use super::ask::{Question, understood};
 use super::left_out::reasons;
 use super::report::{PlanPoint, PlannedReport};
 use super::sweep::Sweep;
@@ -40,7 +40,7 @@ impl OnePoint {
             sweep: Some(Sweep { axes: Vec::new() }),
             ..question.clone()
         };
-        let mut prepared = Prepared::of(&question)?;
+        let mut prepared = Prepared::of(&question, understood)?;
         let has_condition = question.degraded || question.rebuilding;
         prepared.cases.retain(|case| {
             case.configuration.setup.condition.is_some() == has_condition && !case.is_other

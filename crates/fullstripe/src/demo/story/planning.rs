@@ -157,7 +157,7 @@ mod tests {
             },
             "seeds": [],
             "usable_bytes": 1,
-            "drawn": { "metrics": { "iops": vec![iops; 20], "bytes_per_s": vec![iops * 131_072.0; 20] } },
+            "drawn": { "metrics": { "iops": vec![iops; 20], "bytes_per_s": vec![iops * 131_072.0; 20] }, "bands": { "iops": [iops, iops], "bytes_per_s": [iops * 131_072.0, iops * 131_072.0] } },
             "metrics": {
                 "iops": { "value": iops, "unit": "1/s" },
                 "bytes_per_s": { "value": iops * 131_072.0, "unit": "B/s" }
