@@ -9,7 +9,8 @@ mod changes;
 mod tests;
 
 use crate::files::add_drive;
-use crate::plan::ask::{load, usual_state};
+use crate::plan::ask::usual_state;
+use crate::plan::loads::load;
 use crate::predict::Virtual;
 use crate::predict::library::Library;
 use crate::predict::many::{Answered, Wanted};

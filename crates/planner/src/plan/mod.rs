@@ -1,6 +1,6 @@
 //! What so many of these drives will do on this platform, what limits them, and what would limit them next.
 //!
-//! [`ask`] turns a question (with a file of loads and a plan to compare with) into configurations. [`crate::predict`]
+//! [`ask`] turns a question (with its [`loads`] and a plan to compare with) into configurations. [`crate::predict`]
 //! runs them in virtual time, the engine itself included. [`ideal`] adds the prediction of a plain calculator. `notes`
 //! says where a plan goes beyond what was ever measured, [`left_out`] what is impossible, and [`stripes`] where RAID 5
 //! reads before it writes. [`size`] adds what the arrays hold, cost, use and risk, and [`as_vroc`] what Intel VROC would take of them.
@@ -13,6 +13,7 @@ pub mod bands;
 pub mod differences;
 pub mod ideal;
 pub mod left_out;
+pub mod loads;
 mod notes;
 pub mod one_point;
 pub mod report;

@@ -86,7 +86,7 @@ impl Prepared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::ask::LoadQuestion;
+    use crate::plan::loads::LoadQuestion;
     use crate::plan::plan;
     use crate::work::Quiet;
     use lab::schema::metric::Metric;

@@ -3,7 +3,8 @@
 use super::Question;
 use super::wanted::Wanted;
 use crate::files::{add_drive, add_platform};
-use crate::plan::ask::{HOST, load, option, usual_state};
+use crate::plan::ask::{HOST, option, usual_state};
+use crate::plan::loads::load;
 use crate::plan::size::{SizeQuestion, Sizer};
 use crate::predict::library::Library;
 use anyhow::{Result, anyhow, bail, ensure};
