@@ -77,6 +77,8 @@ enum Command {
     Platform(commands::platform::PlatformArgs),
     /// Plan an array: predict its performance on a platform, and what limits it
     Plan(commands::plan::PlanArgs),
+    /// Read what fio has measured of drives and arrays, and say how far to trust it
+    Lab(commands::lab::LabArgs),
     /// Predict the performance of the setups in a file, in virtual time
     Predict(commands::predict::PredictArgs),
     /// Score predictions against published measurements
@@ -186,6 +188,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Drive(args) => commands::drive::run(&args),
         Command::Platform(args) => commands::platform::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Lab(args) => commands::lab::run(&args),
         Command::Predict(args) => commands::predict::run(&args),
         Command::Claims(args) => commands::claims::run(&args),
         Command::Demo(args) => demo::run(&args),

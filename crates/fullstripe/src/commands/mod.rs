@@ -5,6 +5,7 @@
 //! protection against interrupted writes), [`destroy`]. [`sim`] needs no drives: it tests the engine in virtual time.
 //! Nor do [`plan`] and [`predict`], which predict the performance of drives and arrays, and [`claims`], which compares
 //! predictions with published figures; [`drive`] tells what is published of single drives, [`platform`] which machines plans know.
+//! [`lab`] reads what fio has measured.
 //! [`config`] checks and shows the settings file of the machine, [`boot`] changes it, and [`alert`] tries the alerts that it asks for. [`upgrade`] switches arrays that are served to this
 //! program. [`doctor`] examines the machine, and [`bundle`] collects what it and other commands say into one file.
 //!
@@ -31,6 +32,7 @@ pub mod drive;
 pub mod examine;
 pub mod exit_codes;
 pub mod explain;
+pub mod lab;
 mod limited;
 pub mod list;
 pub mod metadata;

@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 49] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 50] = [
     (
         "create",
         &[
@@ -348,6 +348,16 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 49] = [
             (
                 "fullstripe plan --here --op randread",
                 "the drives of this machine, as arrays",
+            ),
+        ],
+    ),
+    (
+        "lab read",
+        &[
+            ("fullstripe lab read randread.json", "what fio measured"),
+            (
+                "fullstripe lab read results/",
+                "all results below this folder; runs of one job together",
             ),
         ],
     ),

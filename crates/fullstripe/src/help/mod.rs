@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory};
 use std::fmt::Write as _;
 
 /// The groups of commands, in the order in which a user needs them.
-const GROUPS: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 10] = [
     (
         "Arrays",
         &[
@@ -37,6 +37,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         "Look",
         &["status", "list", "events", "examine", "explain", "doctor"],
     ),
+    ("Measure", &["lab"]),
     ("Plan", &["plan", "predict", "drive", "platform"]),
     ("Prove", &["demo", "sim", "claims"]),
     ("Develop", &["bench"]),
@@ -192,6 +193,9 @@ mod tests {
           examine      Show what the metadata of drives says
           explain      Show the plan of one request: what is read and written, in which order, and why
           doctor       Check whether this machine suits an array, and say what to change
+
+        Measure:
+          lab          Read what fio has measured of drives and arrays, and say how far to trust it
 
         Plan:
           plan         Plan an array: predict its performance on a platform, and what limits it

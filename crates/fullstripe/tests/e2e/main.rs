@@ -12,6 +12,7 @@ mod drive;
 mod faults;
 mod filesystems;
 mod handing_over;
+mod lab;
 mod limits;
 mod metadata;
 mod pipes;

@@ -135,11 +135,9 @@ fn percentile_us(
     statistic: Statistic,
 ) -> Option<(f64, Option<Interval>)> {
     let found = all.percentile(statistic.quantile()?)?;
-    let Interval { low, high } = found.interval_ns;
-    let interval = Interval::new(low / 1000.0, high / 1000.0);
     found
         .is_supported
-        .then_some((found.value_ns / 1000.0, Some(interval)))
+        .then_some((found.value_ns / 1000.0, Some(found.interval_us())))
 }
 
 fn mean_of_runs(metric: Metric, runs: &[Figures]) -> Option<(f64, Option<Interval>)> {

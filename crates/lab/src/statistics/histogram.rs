@@ -52,11 +52,19 @@ impl Latencies {
 
     /// Counts one latency. A latency above 2^62 ns (146 years) counts as 2^62 ns.
     pub fn record(&mut self, latency_ns: u64) {
+        self.record_many(latency_ns, 1);
+    }
+
+    /// Counts a latency `count` times, as [`Latencies::record`] does once.
+    pub fn record_many(&mut self, latency_ns: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
         let latency_ns = latency_ns.min(1 << 62);
         self.buckets
-            .record(latency_ns)
+            .record_n(latency_ns, count)
             .expect("the histogram grows to any value below 2^63");
-        self.sum_ns += u128::from(latency_ns);
+        self.sum_ns += u128::from(latency_ns) * u128::from(count);
         self.min_ns = self.min_ns.min(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);
     }
@@ -136,6 +144,15 @@ pub struct Percentile {
     pub effective_samples: f64,
     /// Whether at least ten effective samples lie beyond it.
     pub is_supported: bool,
+}
+
+impl Percentile {
+    /// Its interval in microseconds.
+    #[must_use]
+    pub fn interval_us(&self) -> Interval {
+        let Interval { low, high } = self.interval_ns;
+        Interval::new(low / 1000.0, high / 1000.0)
+    }
 }
 
 /// Latencies of one run in their order.
@@ -225,6 +242,15 @@ impl<'a> JoinedLatencies<'a> {
             run.parts().for_each(|part| all.merge(part));
         }
         JoinedLatencies { batches, all }
+    }
+
+    /// Latencies whose order is not known: nothing shows how they depend on each other.
+    #[must_use]
+    pub fn without_order(all: Latencies) -> JoinedLatencies<'a> {
+        JoinedLatencies {
+            batches: Vec::new(),
+            all,
+        }
     }
 
     /// The percentile at `quantile` (0.99 for p99) with its interval; `None` without samples.

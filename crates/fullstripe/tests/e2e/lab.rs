@@ -1,0 +1,141 @@
+//! `lab read` on results of the real fio.
+
+use crate::common::{Said, run};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+fn lab_read(paths: &[&Path], json: bool) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+    command.args(["lab", "read"]).args(paths);
+    run(
+        if json {
+            command.arg("--json")
+        } else {
+            &mut command
+        },
+        60,
+    )
+}
+
+/// Runs fio for a second on a small file in `folder`; its result is the file `name`.
+fn fio(folder: &Path, name: &str, options: &[&str]) {
+    let usual = [
+        "--name=job",
+        "--size=4m",
+        "--bs=4k",
+        "--runtime=1",
+        "--time_based",
+        "--filename=data",
+        "--ioengine=libaio",
+        "--iodepth=4",
+        "--direct=1",
+        "--group_reporting",
+    ];
+    let said = run(
+        Command::new("fio")
+            .current_dir(folder)
+            .args(usual)
+            .args(options)
+            .arg(format!("--output={name}")),
+        60,
+    );
+    assert!(said.status.success(), "{said}");
+}
+
+#[test]
+fn what_fio_measured_is_what_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let plus = ["--output-format=json+", "--lat_percentiles=1"];
+    std::fs::create_dir(path.join("runs")).unwrap();
+    for number in 0..2 {
+        let name = format!("runs/{number}.json");
+        fio(
+            path,
+            &name,
+            &[&plus[..], &["--rw=randrw", "--numjobs=2"]].concat(),
+        );
+    }
+    let first = path.join("runs/0.json");
+    let said = lab_read(&[&first], true);
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
+    let text = std::fs::read_to_string(&first).unwrap();
+    let written: Value = serde_json::from_str(&text).unwrap();
+    let points = report["points"].as_array().unwrap();
+    assert_eq!(points.len(), 2, "{said}");
+    for (point, direction) in points.iter().zip(["read", "write"]) {
+        let of_fio = &written["jobs"][0][direction];
+        let figure = |name: &str| point["metrics"][name]["value"].as_f64().unwrap();
+        assert_eq!(figure("iops"), of_fio["iops"].as_f64().unwrap());
+        assert_eq!(point["requests"], of_fio["total_ios"]);
+        let mean_us = of_fio["lat_ns"]["mean"].as_f64().unwrap() / 1e3;
+        assert!((figure("latency_us.mean") / mean_us - 1.0).abs() < 1e-9);
+        for (name, percent) in [("p50", "50.000000"), ("p99", "99.000000")] {
+            let told_us = of_fio["lat_ns"]["percentile"][percent].as_f64().unwrap() / 1e3;
+            let read_us = figure(&format!("latency_us.{name}"));
+            // fio's buckets are up to 1.6 % wide, and it tells their upper ends.
+            let ratio = read_us / told_us;
+            assert!(
+                (0.97..1.03).contains(&ratio),
+                "{direction} {name}: {read_us} of {told_us}"
+            );
+        }
+        assert_eq!(point["marks"], Value::Array(Vec::new()), "{said}");
+    }
+    // A folder with two runs of the same job.
+    let said = lab_read(&[&path.join("runs")], true);
+    let both: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!(
+        both["points"][0]["files"].as_array().map(Vec::len),
+        Some(2),
+        "{said}"
+    );
+    let said = lab_read(&[&path.join("runs")], false);
+    assert!(
+        said.out.contains("randrw, reads") && said.out.contains("2 x 4"),
+        "{said}"
+    );
+}
+
+#[test]
+fn doubtful_figures_of_fio_are_marked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    fio(
+        path,
+        "rate.json",
+        &["--output-format=json", "--rw=randread", "--rate_iops=50"],
+    );
+    let said = lab_read(&[&path.join("rate.json")], false);
+    for mark in [
+        "job (randread): fio lets everything in flight end before it pauses for its rate",
+        "there is no histogram",
+    ] {
+        assert!(said.out.contains(mark), "{said}");
+    }
+}
+
+#[test]
+fn what_is_no_result_of_fio_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let said = lab_read(&[path], false);
+    assert!(
+        said.err.contains("has no file that ends with .json"),
+        "{said}"
+    );
+    let file = path.join("other.json");
+    std::fs::write(&file, "{\"iops\": 1}").unwrap();
+    let said = lab_read(&[&file], false);
+    assert!(
+        said.err.contains("other.json") && said.err.contains("is no result of fio"),
+        "{said}"
+    );
+    assert!(!said.status.success());
+    let said = lab_read(&[&path.join("none.json")], false);
+    assert!(
+        said.err.contains("cannot read") && said.err.contains("none.json"),
+        "{said}"
+    );
+}
