@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 50] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 51] = [
     (
         "create",
         &[
@@ -350,6 +350,13 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 50] = [
                 "the drives of this machine, as arrays",
             ),
         ],
+    ),
+    (
+        "lab export",
+        &[(
+            "fullstripe lab export loads.toml --fio --target /dev/nvme0n1 -o jobs",
+            "a job file for each load, and the lines that run them",
+        )],
     ),
     (
         "lab read",

@@ -139,3 +139,107 @@ fn what_is_no_result_of_fio_is_refused_in_one_sentence() {
         "{said}"
     );
 }
+
+const LOADS: &str = r#"
+schema = 1
+[workload.reads]
+op = "randread"
+bs = "4k"
+threads = 2
+qd = 4
+seconds = 1
+[workload."mix at 70"]
+op = "randmix"
+read_pct = 70
+bs = "4k"
+threads = 1
+qd = 4
+hot_access_pct = 90
+hot_span_pct = 10
+[workload.streams]
+op = "write"
+bs = "128k"
+threads = 3
+qd = 2
+[workload.shifted]
+op = "randread"
+bs = "4k"
+align = "512"
+threads = 1
+api = "sync"
+qd = 1
+"#;
+
+#[test]
+fn loads_are_exported_as_jobs_that_fio_understands_and_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("loads.toml"), LOADS).unwrap();
+    std::fs::write(path.join("data"), vec![7; 4 << 20]).unwrap();
+    let export = |target: &str, output: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+        command.current_dir(path).args([
+            "lab",
+            "export",
+            "loads.toml",
+            "--fio",
+            "--target",
+            target,
+            "-o",
+            output,
+        ]);
+        run(&mut command, 60)
+    };
+    let said = export("data", "jobs");
+    assert!(said.status.success(), "{said}");
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(lines.len(), 4, "{said}");
+    assert!(
+        said.out
+            .contains("jobs/streams.fio    # writes to the target"),
+        "{said}"
+    );
+    assert!(said.out.contains("jobs/reads.fio\n"), "{said}");
+    for name in ["reads", "mix-at-70", "streams", "shifted"] {
+        let job = format!("jobs/{name}.fio");
+        let said = run(
+            Command::new("fio")
+                .current_dir(path)
+                .args(["--parse-only", &job]),
+            60,
+        );
+        assert!(said.status.success(), "{job}: {said}");
+    }
+    // As the printed line says it.
+    let line = lines
+        .iter()
+        .find(|line| line.ends_with("jobs/reads.fio"))
+        .unwrap();
+    let said = run(Command::new("sh").current_dir(path).args(["-c", line]), 60);
+    assert!(said.status.success(), "{said}");
+    let said = lab_read(&[&path.join("jobs/reads.json")], true);
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!(report["points"][0]["options"]["iodepth"], "4", "{said}");
+    assert_eq!(
+        report["points"][0]["marks"],
+        Value::Array(Vec::new()),
+        "{said}"
+    );
+    let said = export("data", "jobs");
+    assert!(said.err.contains("exists already"), "{said}");
+    std::fs::write(
+        path.join("loads.toml"),
+        LOADS.replace("hot_span_pct = 10", "hot_span_pct = 10\ndemand_iops = 9"),
+    )
+    .unwrap();
+    let said = export("data", "more");
+    assert!(
+        said.err
+            .contains("loads.toml: workload.mix at 70: fio lets everything in flight end"),
+        "{said}"
+    );
+    assert!(
+        !path.join("more").exists(),
+        "nothing is written if one load cannot be"
+    );
+}

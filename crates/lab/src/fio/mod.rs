@@ -10,6 +10,7 @@
 //! measurement that contradicts itself.
 
 pub mod file;
+pub mod job;
 mod marks;
 
 use crate::schema::document::Refusal;

@@ -113,7 +113,11 @@ pub(super) fn loads(asked: &LoadQuestion) -> Result<Vec<(String, Workload)>> {
     Ok(vec![(name_of(&load), load)])
 }
 
-fn of_file(path: &Path) -> Result<Vec<(String, Workload)>> {
+/// The loads of a file, by name.
+///
+/// # Errors
+/// The file cannot be read, or a load in it has the wrong form.
+pub fn of_file(path: &Path) -> Result<Vec<(String, Workload)>> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
     let loads: Loads = read(&file, &text)?;

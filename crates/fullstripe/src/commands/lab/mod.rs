@@ -1,5 +1,6 @@
-//! `lab`: how good a drive or an array is. So far it reads what fio has measured ([`read`]).
+//! `lab`: how good a drive or an array is. So far it has loads as job files of fio ([`export`]), and reads what fio has measured ([`read`]).
 
+pub mod export;
 pub mod read;
 
 use anyhow::Result;
@@ -14,6 +15,8 @@ pub struct LabArgs {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
+    /// Write loads as job files of fio, which `lab read` reads the results of
+    Export(export::ExportArgs),
     /// Show what fio has measured, with intervals, and what makes it doubtful
     Read(read::ReadArgs),
 }
@@ -24,6 +27,7 @@ enum What {
 /// Those of its commands.
 pub fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.what {
+        What::Export(args) => export::run(args),
         What::Read(args) => read::run(args),
     }
 }
