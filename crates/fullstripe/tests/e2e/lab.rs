@@ -1,6 +1,6 @@
 //! `lab read` on results of the real fio.
 
-use crate::common::{Said, run};
+use crate::common::{Bed, MIB, Said, run};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -242,4 +242,50 @@ fn loads_are_exported_as_jobs_that_fio_understands_and_runs() {
         !path.join("more").exists(),
         "nothing is written if one load cannot be"
     );
+}
+
+#[test]
+fn an_exported_load_runs_on_a_volume_over_nbd() {
+    let bed = Bed::new(3, 64 * MIB);
+    bed.create("data", 5, bed.first(3), &[]);
+    let server = bed.serve(bed.first(3)).start();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(
+        path.join("loads.toml"),
+        LOADS.replace("api = \"sync\"\n", ""),
+    )
+    .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+    let uri = server.uri("data");
+    command.current_dir(path).args([
+        "lab",
+        "export",
+        "loads.toml",
+        "--fio",
+        "--target",
+        &uri,
+        "-o",
+        "jobs",
+    ]);
+    let said = run(&mut command, 60);
+    let line = said
+        .out
+        .lines()
+        .find(|line| line.ends_with("jobs/reads.fio"));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    let said = run(Command::new("sh").current_dir(path).args(["-c", line]), 60);
+    assert!(said.status.success(), "{said}");
+    server.stop();
+    let said = lab_read(&[&path.join("jobs/reads.json")], true);
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
+    let point = &report["points"][0];
+    assert!(
+        point["requests"]
+            .as_u64()
+            .is_some_and(|requests| requests > 100),
+        "{said}"
+    );
+    assert_eq!(point["options"]["uri"], uri, "{said}");
+    assert_eq!(point["marks"], Value::Array(Vec::new()), "{said}");
 }
