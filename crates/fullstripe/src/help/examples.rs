@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 51] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 52] = [
     (
         "create",
         &[
@@ -350,6 +350,13 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 51] = [
                 "the drives of this machine, as arrays",
             ),
         ],
+    ),
+    (
+        "lab compare",
+        &[(
+            "fullstripe lab compare before/ after/ --margin 3",
+            "what differs, what is the same within 3 %, what is undecided",
+        )],
     ),
     (
         "lab export",

@@ -87,13 +87,79 @@ fn what_fio_measured_is_what_is_read() {
     let said = lab_read(&[&path.join("runs")], true);
     let both: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
     assert_eq!(
-        both["points"][0]["files"].as_array().map(Vec::len),
+        both["points"][0]["runs"].as_array().map(Vec::len),
         Some(2),
         "{said}"
     );
     let said = lab_read(&[&path.join("runs")], false);
     assert!(
         said.out.contains("randrw, reads") && said.out.contains("2 x 4"),
+        "{said}"
+    );
+}
+
+#[test]
+fn two_folders_of_runs_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    for (set, depth) in [
+        ("one", "--iodepth=1"),
+        ("two", "--iodepth=1"),
+        ("deep", "--iodepth=2"),
+    ] {
+        std::fs::create_dir(path.join(set)).unwrap();
+        let name = format!("{set}/0.json");
+        fio(
+            path,
+            &name,
+            &[
+                "--output-format=json+",
+                "--rw=randread",
+                "--runtime=1",
+                depth,
+            ],
+        );
+    }
+    let compare = |other: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+        command
+            .current_dir(path)
+            .args(["lab", "compare", "one", other])
+            .args(more);
+        run(&mut command, 60)
+    };
+    // One run of each shows nothing.
+    let said = compare("two", &[]);
+    assert!(
+        said.out.contains("1 and 1") && said.out.contains("undecided"),
+        "{said}"
+    );
+    // Twenty runs that are copies of one are the same.
+    for number in 0..20 {
+        let names = [("one", number + 1), ("two", number)]
+            .map(|(set, at)| path.join(format!("{set}/{at}.json")));
+        for name in names {
+            std::fs::copy(path.join("one/0.json"), name).unwrap();
+        }
+    }
+    std::fs::remove_file(path.join("one/20.json")).unwrap();
+    let said = compare("two", &["--margin", "1%"]);
+    assert!(
+        said.out.contains("20 and 20") && said.out.contains("the same within 1 %"),
+        "{said}"
+    );
+    let said = compare("two", &["--json"]);
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!(report["comparisons"][0]["ratio"], 1.0, "{said}");
+    let said = compare("deep", &[]);
+    assert!(
+        said.out.contains("no job is in both with the same options"),
+        "{said}"
+    );
+    let said = compare("two", &["--margin", "0"]);
+    assert!(
+        said.err
+            .contains("must be above 0 and at most 50 (percent)"),
         "{said}"
     );
 }

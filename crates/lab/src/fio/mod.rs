@@ -4,11 +4,13 @@
 //! module makes points of many: jobs that are alike but for their file are runs of one point, so that means get the interval
 //! of their runs. Percentiles come from the merged histograms that `--output-format=json+` keeps, with the interval of their order
 //! statistics. fio does not keep the order of requests, so nothing shows how far they depend on each other; the interval then takes
-//! few of them for independent ([`crate::statistics::histogram`]), and may have no upper end. `marks` says what makes a figure doubtful.
+//! few of them for independent ([`crate::statistics::histogram`]), and may have no upper end. `marks` says what makes a figure
+//! doubtful, [`compare`] puts two sets of results beside each other, and [`job`] writes loads for fio to run.
 //!
 //! The effective queue depth is IOPS times mean latency (Little's law). It is what was really outstanding, and shows a
 //! measurement that contradicts itself.
 
+pub mod compare;
 pub mod file;
 pub mod job;
 mod marks;
@@ -35,6 +37,18 @@ pub enum Direction {
     Trim,
 }
 
+impl Direction {
+    /// In a word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Direction::Read => "read",
+            Direction::Write => "write",
+            Direction::Trim => "trim",
+        }
+    }
+}
+
 /// What fio measured of one job in one direction, in one run or several.
 #[derive(Clone, Debug, Serialize)]
 pub struct FioPoint {
@@ -44,8 +58,8 @@ pub struct FioPoint {
     pub direction: Direction,
     /// Its options, those of the whole file included, without those that only name logs.
     pub options: BTreeMap<String, String>,
-    /// The files with runs of it.
-    pub files: Vec<String>,
+    /// Its runs.
+    pub runs: Vec<RunFigures>,
     /// Requests of all runs.
     pub requests: u64,
     /// Figures by name.
@@ -54,6 +68,21 @@ pub struct FioPoint {
     pub effective_queue_depth: f64,
     /// What makes figures doubtful, a sentence each.
     pub marks: Vec<String>,
+}
+
+/// The figures that each run has.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunFigures {
+    /// The file that it is in.
+    pub file: String,
+    /// Requests per second.
+    pub iops: f64,
+    /// Their payload per second.
+    pub bytes_per_s: f64,
+    /// Mean latency from submission to completion.
+    pub mean_us: f64,
+    /// Greatest latency.
+    pub max_us: f64,
 }
 
 /// The percentiles that a point has.
@@ -87,10 +116,14 @@ pub fn points(files: &[(String, String)]) -> Result<Vec<FioPoint>, Refusal> {
 
 fn point(group: &[(String, FioFile, Run)]) -> FioPoint {
     let runs: Vec<&Run> = group.iter().map(|(_, _, run)| run).collect();
+    let figures: Vec<RunFigures> = group
+        .iter()
+        .map(|(file, _, run)| of_run(file, run))
+        .collect();
     let first = runs[0];
     let mut metrics = BTreeMap::new();
-    let mut mean_of = |metric: Metric, of: &dyn Fn(&Run) -> f64| {
-        let values: Vec<f64> = runs.iter().map(|run| of(run)).collect();
+    let mut mean_of = |metric: Metric, of: fn(&RunFigures) -> f64| {
+        let values: Vec<f64> = figures.iter().map(of).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let interval = estimate(&values).map(|estimate| estimate.interval);
         let value = Value {
@@ -100,14 +133,10 @@ fn point(group: &[(String, FioFile, Run)]) -> FioPoint {
         metrics.insert(metric, value);
         mean
     };
-    let iops = mean_of(Metric::Iops, &|run| run.iops);
-    mean_of(Metric::BytesPerSecond, &|run| run.bytes_per_s);
-    let mean_us = mean_of(Metric::Latency(Statistic::Mean), &|run| {
-        run.total.mean_ns / 1e3
-    });
-    mean_of(Metric::Latency(Statistic::Max), &|run| {
-        run.total.max_ns / 1e3
-    });
+    let iops = mean_of(Metric::Iops, |run| run.iops);
+    mean_of(Metric::BytesPerSecond, |run| run.bytes_per_s);
+    let mean_us = mean_of(Metric::Latency(Statistic::Mean), |run| run.mean_us);
+    mean_of(Metric::Latency(Statistic::Max), |run| run.max_us);
     metrics.extend(percentiles(&runs));
     let depth = iops * mean_us / 1e6;
     let mut marks: Vec<String> = Vec::new();
@@ -123,11 +152,21 @@ fn point(group: &[(String, FioFile, Run)]) -> FioPoint {
         job: first.job.clone(),
         direction: first.direction,
         options: first.options.clone(),
-        files: group.iter().map(|(name, _, _)| name.clone()).collect(),
         requests: runs.iter().map(|run| run.requests).sum(),
+        runs: figures,
         metrics,
         effective_queue_depth: depth,
         marks,
+    }
+}
+
+fn of_run(file: &str, run: &Run) -> RunFigures {
+    RunFigures {
+        file: file.to_owned(),
+        iops: run.iops,
+        bytes_per_s: run.bytes_per_s,
+        mean_us: run.total.mean_ns / 1e3,
+        max_us: run.total.max_ns / 1e3,
     }
 }
 

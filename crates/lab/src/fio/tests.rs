@@ -101,7 +101,7 @@ fn one_run_has_figures_and_percentiles_with_the_interval_of_their_order() {
 fn runs_of_one_job_are_one_point_with_the_interval_of_its_runs() {
     let runs = [10_000.0, 10_100.0, 9_900.0, 10_050.0, 9_950.0];
     let point = only(&runs.map(|iops| file(iops, usual())));
-    assert_eq!((point.files.len(), point.requests), (5, 50_000));
+    assert_eq!((point.runs.len(), point.requests), (5, 50_000));
     let iops = &point.metrics[&Metric::Iops];
     assert!((iops.value - 10_000.0).abs() < 1e-6);
     let Interval { low, high } = iops.interval.expect("five runs");
@@ -117,7 +117,7 @@ fn runs_of_one_job_are_one_point_with_the_interval_of_its_runs() {
     let mut logged = usual();
     logged["write_lat_log"] = json!("elsewhere");
     let points = read(&[file(1.0, usual()), file(2.0, deeper), file(3.0, logged)]);
-    let files: Vec<usize> = points.iter().map(|point| point.files.len()).collect();
+    let files: Vec<usize> = points.iter().map(|point| point.runs.len()).collect();
     assert_eq!(
         files,
         [2, 1],
@@ -132,7 +132,7 @@ fn threads_that_are_reported_one_by_one_are_added_up() {
     other["read"]["lat_ns"] = latency(300_000, 10_000, true);
     two["jobs"].as_array_mut().expect("jobs").push(other);
     let point = only(&[two.clone()]);
-    assert_eq!((point.requests, point.files.len()), (20_000, 1));
+    assert_eq!((point.requests, point.runs.len()), (20_000, 1));
     assert!((point.metrics[&Metric::Iops].value - 20_000.0).abs() < 1e-6);
     let mean = point.metrics[&Metric::Latency(Statistic::Mean)].value;
     assert!((mean - 205.0).abs() < 0.1, "{mean}");
@@ -312,4 +312,76 @@ fn versions_are_compared_by_number() {
     for none in ["3.33", "fio", "fio-x.1", "fio-3", "fio-3."] {
         assert_eq!(Version::of(none), None, "{none}");
     }
+}
+
+/// Runs of one job with these rates.
+fn runs(name: &str, rates: &[f64]) -> Vec<Json> {
+    let one = |rate: &f64| {
+        let mut one = file(*rate, json!({ "rw": "randread", "filename": name }));
+        one["jobs"][0]["jobname"] = json!("reads");
+        one
+    };
+    rates.iter().map(one).collect()
+}
+
+#[test]
+fn sets_of_runs_are_compared_wherever_they_ran() {
+    let before = read(&runs(
+        "/dev/a",
+        &[1000.0, 1010.0, 990.0, 1005.0, 995.0, 1002.0],
+    ));
+    let after = read(&runs(
+        "/dev/b",
+        &[1200.0, 1190.0, 1210.0, 1205.0, 1195.0, 1202.0],
+    ));
+    let found = compare::compare(&before, &after, 0.02);
+    assert_eq!((found.comparisons.len(), found.alone.len()), (2, 0));
+    let [rate, latency] = &found.comparisons[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (rate.metric, rate.verdict, rate.runs),
+        (Metric::Iops, compare::Verdict::Higher, (6, 6))
+    );
+    assert!(
+        (rate.ratio - 1.2).abs() < 0.01 && rate.interval.low > 1.18,
+        "{rate:?}"
+    );
+    // All runs of the test have the same latencies.
+    assert_eq!(latency.verdict, compare::Verdict::Same);
+    let back = compare::compare(&after, &before, 0.02);
+    assert_eq!(back.comparisons[0].verdict, compare::Verdict::Lower);
+    // Within a wide margin, even a certain difference does not matter.
+    assert_eq!(
+        compare::compare(&before, &after, 0.3).comparisons[0].verdict,
+        compare::Verdict::Same
+    );
+}
+
+#[test]
+fn too_few_or_scattered_runs_are_undecided_and_other_jobs_stand_alone() {
+    let before = read(&runs("/dev/a", &[1000.0, 1010.0, 990.0]));
+    let after = read(&runs("/dev/a", &[1200.0, 1190.0, 1210.0]));
+    let verdict = |found: &compare::Compared| found.comparisons[0].verdict;
+    let few = compare::compare(&before, &after, 0.02);
+    assert_eq!(verdict(&few), compare::Verdict::Undecided, "{few:?}");
+    assert_eq!(few.comparisons[0].interval.high, f64::INFINITY);
+    let scattered = read(&runs(
+        "/dev/a",
+        &[700.0, 1300.0, 800.0, 1200.0, 900.0, 1100.0],
+    ));
+    let other = read(&runs(
+        "/dev/a",
+        &[750.0, 1350.0, 850.0, 1250.0, 950.0, 1150.0],
+    ));
+    assert_eq!(
+        verdict(&compare::compare(&scattered, &other, 0.02)),
+        compare::Verdict::Undecided
+    );
+    let mut renamed = runs("/dev/a", &[1000.0]);
+    renamed[0]["jobs"][0]["jobname"] = json!("others");
+    let found = compare::compare(&before, &read(&renamed), 0.02);
+    assert!(found.comparisons.is_empty());
+    let alone: Vec<&str> = found.alone.iter().map(|(job, _)| job.as_str()).collect();
+    assert_eq!(alone, ["reads", "others"]);
 }

@@ -9,15 +9,19 @@
 //!   ([`order_statistics`]), for the number of independent samples that the run is worth;
 //! - what is repeated is a fresh run with another seed; all configurations use the same seeds, and no verdict is given
 //!   with fewer than five runs ([`replications`]);
+//! - two sets of runs are compared by ranks ([`rank_sum`]), and of many comparisons only so many are told that few of them are
+//!   chance ([`false_discovery`]);
 //! - a verdict is `marginal` when the interval straddles the bound ([`interval`]).
 //!
 //! All intervals are for a confidence of 95 %. Everything is computed by `+ - * /` and square
 //! roots, in a fixed order: the same samples give the same bits on every machine.
 
 pub mod batch_means;
+pub mod false_discovery;
 pub mod histogram;
 pub mod interval;
 pub mod order_statistics;
+pub mod rank_sum;
 pub mod replications;
 pub mod student;
 pub mod warm_up;

@@ -1,5 +1,7 @@
-//! `lab`: how good a drive or an array is. So far it has loads as job files of fio ([`export`]), and reads what fio has measured ([`read`]).
+//! `lab`: how good a drive or an array is. So far it has loads as job files of fio ([`export`]), reads what fio has measured
+//! ([`read`]), and compares it ([`compare`]).
 
+pub mod compare;
 pub mod export;
 pub mod read;
 
@@ -15,6 +17,8 @@ pub struct LabArgs {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
+    /// Compare two sets of results of fio, run by run
+    Compare(compare::CompareArgs),
     /// Write loads as job files of fio, which `lab read` reads the results of
     Export(export::ExportArgs),
     /// Show what fio has measured, with intervals, and what makes it doubtful
@@ -27,6 +31,7 @@ enum What {
 /// Those of its commands.
 pub fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.what {
+        What::Compare(args) => compare::run(args),
         What::Export(args) => export::run(args),
         What::Read(args) => read::run(args),
     }

@@ -9,7 +9,7 @@ use lab::fio::{Direction, FioPoint, points};
 use lab::schema::metric::{Metric, Statistic};
 use lab::schema::results::Value;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use words::number;
@@ -40,16 +40,7 @@ struct Report {
 /// # Errors
 /// There is no such file or folder, a folder has no results, or a file is no result of fio.
 pub fn run(args: &ReadArgs) -> Result<ExitCode> {
-    let mut paths = BTreeSet::new();
-    for path in &args.from {
-        collect(path, &mut paths)?;
-    }
-    let texts = paths.into_iter().map(|path| {
-        let text = std::fs::read_to_string(&path);
-        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        Ok((path.display().to_string(), text))
-    });
-    let points = points(&texts.collect::<Result<Vec<_>>>()?)?;
+    let points = points_in(&args.from)?;
     if args.json {
         print_json(&Report {
             schema: 1,
@@ -60,6 +51,23 @@ pub fn run(args: &ReadArgs) -> Result<ExitCode> {
         print_text(&text(&points, Paper::output().columns))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The points in these files and folders.
+///
+/// # Errors
+/// There is no such file or folder, a folder has no results, or a file is no result of fio.
+pub fn points_in(from: &[PathBuf]) -> Result<Vec<FioPoint>> {
+    let mut paths = BTreeSet::new();
+    for path in from {
+        collect(path, &mut paths)?;
+    }
+    let texts = paths.into_iter().map(|path| {
+        let text = std::fs::read_to_string(&path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        Ok((path.display().to_string(), text))
+    });
+    Ok(points(&texts.collect::<Result<Vec<_>>>()?)?)
 }
 
 /// Adds the file `path`, or all files of results in the folder `path` and below it.
@@ -100,7 +108,11 @@ fn text(points: &[FioPoint], columns: Option<usize>) -> String {
     for point in points {
         rows.push(row(point));
         for mark in &point.marks {
-            let line = format!("{} ({}): {mark}\n", point.job, what(point));
+            let line = format!(
+                "{} ({}): {mark}\n",
+                point.job,
+                what(&point.options, point.direction)
+            );
             if !marks.contains(&line) {
                 marks += &line;
             }
@@ -110,10 +122,7 @@ fn text(points: &[FioPoint], columns: Option<usize>) -> String {
 }
 
 fn row(point: &FioPoint) -> Vec<String> {
-    let option = |name: &str, usual: &str| {
-        let value = point.options.get(name);
-        value.map_or_else(|| usual.to_owned(), Clone::clone)
-    };
+    let option = |name: &str, usual: &str| of_option(&point.options, name, usual);
     let figure = |metric| {
         let value = point.metrics.get(&metric);
         value.map_or_else(|| "-".to_owned(), in_words)
@@ -121,10 +130,10 @@ fn row(point: &FioPoint) -> Vec<String> {
     let latency = |statistic| figure(Metric::Latency(statistic));
     vec![
         point.job.clone(),
-        what(point),
+        what(&point.options, point.direction),
         option("bs", "4k"),
         format!("{} x {}", option("numjobs", "1"), option("iodepth", "1")),
-        point.files.len().to_string(),
+        point.runs.len().to_string(),
         figure(Metric::Iops),
         figure(Metric::BytesPerSecond),
         latency(Statistic::Mean),
@@ -134,18 +143,21 @@ fn row(point: &FioPoint) -> Vec<String> {
     ]
 }
 
+/// An option, or what fio takes without it.
+pub fn of_option(options: &BTreeMap<String, String>, name: &str, usual: &str) -> String {
+    let value = options.get(name);
+    value.map_or_else(|| usual.to_owned(), Clone::clone)
+}
+
 /// What the requests of a point do: of a mix, its part of the mix.
-fn what(point: &FioPoint) -> String {
-    let rw = point.options.get("rw").or(point.options.get("readwrite"));
-    let direction = match point.direction {
-        Direction::Read => "read",
-        Direction::Write => "write",
-        Direction::Trim => "trim",
-    };
+pub fn what(options: &BTreeMap<String, String>, direction: Direction) -> String {
+    let rw = options.get("rw").or(options.get("readwrite"));
     match rw {
-        Some(rw) if rw.ends_with("rw") || rw == "readwrite" => format!("{rw}, {direction}s"),
+        Some(rw) if rw.ends_with("rw") || rw == "readwrite" => {
+            format!("{rw}, {}s", direction.word())
+        }
         Some(rw) => rw.clone(),
-        None => direction.to_owned(),
+        None => direction.word().to_owned(),
     }
 }
 
