@@ -55,13 +55,13 @@ if [[ $selection == test ]]; then
 fi
 
 environment tests "$wheel[test]"
-FULLSTRIPE=${FULLSTRIPE:-$(release_program)}
-export FULLSTRIPE
 # Not from python/, whose source has no compiled half.
 cd "$folder"
 if [[ $selection == test ]]; then
+    FULLSTRIPE=${FULLSTRIPE:-$(release_program)}
+    export FULLSTRIPE
     ./tests/bin/mypy --config-file "$root/python/pyproject.toml" --package fullstripe
     ./tests/bin/mypy --strict --ignore-missing-imports --allow-untyped-calls "$root/python/tests"
     exec ./tests/bin/pytest --config-file "$root/python/pyproject.toml" -p no:cacheprovider "$root/python/tests"
 fi
-exec ./tests/bin/pytest --config-file "$root/python/pyproject.toml" -p no:cacheprovider -m whole -s "$root/python/tests"
+exec ./tests/bin/pytest --config-file "$root/python/pyproject.toml" -p no:cacheprovider -m whole -s "$root/python/tests/test_sweep.py"
