@@ -192,6 +192,18 @@ impl BatchedLatencies {
         }
     }
 
+    /// Latencies that were counted apart in equal slices of a window. Slices without samples show nothing.
+    #[must_use]
+    pub fn of_slices(slices: Vec<Latencies>) -> BatchedLatencies {
+        BatchedLatencies {
+            whole: slices
+                .into_iter()
+                .filter(|slice| slice.count() > 0)
+                .collect(),
+            ..BatchedLatencies::default()
+        }
+    }
+
     fn parts(&self) -> impl Iterator<Item = &Latencies> {
         self.whole.iter().chain([&self.open])
     }

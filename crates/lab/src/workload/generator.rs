@@ -128,6 +128,15 @@ impl Generator {
         Ok(Generator { threads })
     }
 
+    /// A generator for each thread, which knows it as thread 0, so that threads of the machine can run them.
+    #[must_use]
+    pub fn split(self) -> Vec<Generator> {
+        let alone = |thread| Generator {
+            threads: vec![thread],
+        };
+        self.threads.into_iter().map(alone).collect()
+    }
+
     /// Number of threads that issue requests.
     #[must_use]
     pub fn threads(&self) -> u32 {

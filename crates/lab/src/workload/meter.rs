@@ -4,8 +4,8 @@
 //! intended start. A generator that waits for a slow target before it issues the next request measures only the first,
 //! and so ignores the time that its users would have waited.
 
+use super::Workload;
 use super::generator::Command;
-use super::{Operation, Workload};
 use crate::statistics::batch_means::BatchMeans;
 use crate::statistics::histogram::BatchedLatencies;
 
@@ -18,7 +18,7 @@ const DEMAND_MET_PERCENT: u128 = 99;
 #[derive(Clone, Debug)]
 pub struct Meter {
     start_ns: u64,
-    demand_iops: Option<u64>,
+    demand: Option<Demand>,
     /// Whether requests may start later than intended. In a closed loop both latencies are the same.
     is_open: bool,
     requests: u64,
@@ -26,8 +26,61 @@ pub struct Meter {
     service: BatchedLatencies,
     response: BatchedLatencies,
     service_means: BatchMeans,
+}
+
+/// Whether the demanded requests complete, second by second.
+#[derive(Clone, Debug)]
+pub(super) struct Demand {
+    iops: u64,
+    requests: u64,
     /// Completions in each second of the window.
     by_second: Vec<u64>,
+}
+
+impl Demand {
+    /// `iops` requests per second are demanded.
+    pub fn new(iops: u64) -> Demand {
+        Demand {
+            iops,
+            requests: 0,
+            by_second: Vec::new(),
+        }
+    }
+
+    /// Counts a completion `since_ns` after the window's start.
+    #[inline]
+    pub fn completed(&mut self, since_ns: u64) {
+        let second = (since_ns / SECOND_NS) as usize;
+        if self.by_second.len() <= second {
+            self.by_second.resize(second + 1, 0);
+        }
+        self.by_second[second] += 1;
+        self.requests += 1;
+    }
+
+    /// Adds what another thread of the same load has counted.
+    pub fn add(&mut self, other: &Demand) {
+        let seconds = self.by_second.len().max(other.by_second.len());
+        self.by_second.resize(seconds, 0);
+        for (second, requests) in self.by_second.iter_mut().zip(&other.by_second) {
+            *second += requests;
+        }
+        self.requests += other.requests;
+    }
+
+    /// Whether at least 99 % of the demanded requests completed in the window.
+    pub fn is_met(&self, window_ns: u64) -> bool {
+        is_met(self.requests, self.iops, window_ns)
+    }
+
+    /// Whole seconds before the first one in which less than 99 % of the demand completed.
+    pub fn seconds_held(&self, window_ns: u64) -> u64 {
+        let held = (0..window_ns / SECOND_NS).take_while(|second| {
+            let answered = self.by_second.get(*second as usize).copied();
+            is_met(answered.unwrap_or(0), self.iops, SECOND_NS)
+        });
+        held.count() as u64
+    }
 }
 
 /// The results of one run.
@@ -60,14 +113,13 @@ impl Meter {
     pub fn new(workload: &Workload, start_ns: u64) -> Meter {
         Meter {
             start_ns,
-            demand_iops: workload.demand_iops,
-            is_open: workload.demand_iops.is_some() || workload.op == Operation::Act,
+            demand: workload.demand_iops.map(Demand::new),
+            is_open: workload.is_open(),
             requests: 0,
             bytes: 0,
             service: BatchedLatencies::default(),
             response: BatchedLatencies::default(),
             service_means: BatchMeans::default(),
-            by_second: Vec::new(),
         }
     }
 
@@ -91,12 +143,8 @@ impl Meter {
             self.response.record(now_ns - command.intended_ns);
         }
         self.service_means.push((now_ns - command.issued_ns) as f64);
-        if self.demand_iops.is_some() {
-            let second = (since_ns / SECOND_NS) as usize;
-            if self.by_second.len() <= second {
-                self.by_second.resize(second + 1, 0);
-            }
-            self.by_second[second] += 1;
+        if let Some(demand) = &mut self.demand {
+            demand.completed(since_ns);
         }
     }
 
@@ -104,22 +152,14 @@ impl Meter {
     #[must_use]
     pub fn finish(self, end_ns: u64, backlog: u64) -> Figures {
         let window_ns = end_ns.saturating_sub(self.start_ns);
-        let demand = self.demand_iops;
+        let demand = self.demand.as_ref();
         Figures {
             window_ns,
             requests: self.requests,
             bytes: self.bytes,
             backlog,
-            demand_met: demand.map(|iops| is_met(self.requests, iops, window_ns)),
-            seconds_held: demand.map(|iops| {
-                let held = (0..window_ns / SECOND_NS)
-                    .take_while(|second| {
-                        let answered = self.by_second.get(*second as usize).copied();
-                        is_met(answered.unwrap_or(0), iops, SECOND_NS)
-                    })
-                    .count();
-                held as u64
-            }),
+            demand_met: demand.map(|demand| demand.is_met(window_ns)),
+            seconds_held: demand.map(|demand| demand.seconds_held(window_ns)),
             response: if self.is_open {
                 self.response
             } else {

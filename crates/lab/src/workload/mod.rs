@@ -19,6 +19,7 @@ pub mod generator;
 pub mod meter;
 pub mod offsets;
 pub mod size;
+pub mod slices;
 mod validate;
 
 use serde::{Deserialize, Serialize};
@@ -157,6 +158,12 @@ impl Workload {
     #[must_use]
     pub fn total_depth(&self) -> u64 {
         u64::from(self.threads) * u64::from(self.qd.unwrap_or(1))
+    }
+
+    /// Whether requests have intended start times, whatever the target does.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.demand_iops.is_some() || self.op == Operation::Act
     }
 
     /// Share of reads among all requests, in percent; `None` for ACT, where it follows from the rates.
