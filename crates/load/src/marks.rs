@@ -1,0 +1,62 @@
+//! What makes the figures of a load doubtful.
+
+use super::outcome::LoadOutcome;
+use super::run::Run;
+use lab::schema::metric::{Metric, Statistic};
+use lab::statistics::replications::REPLICATIONS_MIN;
+use words::number;
+
+/// Share of the generator's own speed from which it is part of what is measured.
+const GENERATOR_SHARE_MAX: f64 = 0.5;
+/// Share of the median latency that the generator may be late by.
+const LATE_SHARE_MAX: f64 = 0.1;
+
+/// The marks of a load, as sentences without their full stops.
+pub(crate) fn marks(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Vec<String> {
+    let mut marks = Vec::new();
+    let figure = |metric| outcome.metrics.get(&metric).map(|value| value.value);
+    if runs.len() < REPLICATIONS_MIN {
+        marks.push(format!(
+            "{} of at least {REPLICATIONS_MIN} runs: figures have no intervals",
+            runs.len()
+        ));
+    }
+    let rate = figure(Metric::Iops)
+        .unwrap_or(0.0)
+        .max(outcome.workload.demand_iops.unwrap_or(0) as f64);
+    if rate > outcome.generator_iops * GENERATOR_SHARE_MAX {
+        marks.push(format!(
+            "the generator alone reaches {} IOPS on this machine, so it is part of what is measured; more threads may help",
+            number(outcome.generator_iops)
+        ));
+    }
+    let middle_us =
+        figure(Metric::Latency(Statistic::P50)).or(figure(Metric::Latency(Statistic::Mean)));
+    if middle_us.is_some_and(|us| outcome.generator_late_p99_us > us * LATE_SHARE_MAX) {
+        marks.push(format!(
+            "1 % of the requests were issued more than {} us late although they could have been: the processors are busy",
+            number(outcome.generator_late_p99_us)
+        ));
+    }
+    marks.extend(unanswered(outcome, runs));
+    if figure(Metric::DemandMet).is_some_and(|met| met < 1.0) {
+        marks.push(
+            "the demanded rate was not reached, so response latency grows with the length of a run"
+                .to_owned(),
+        );
+    }
+    marks
+}
+
+/// Requests count when they complete, so one that is outstanding for longer than all others have taken is missing.
+fn unanswered(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Option<String> {
+    let oldest_us = runs.iter().filter_map(|(_, run)| run.oldest_ns).max()? as f64 / 1000.0;
+    let greatest = outcome.metrics.get(&Metric::Latency(Statistic::Max));
+    let is_missing = greatest.is_none_or(|greatest| oldest_us > greatest.value);
+    is_missing.then(|| {
+        format!(
+            "at the end a request had been outstanding for {} us, longer than any that was counted",
+            number(oldest_us)
+        )
+    })
+}

@@ -1,0 +1,233 @@
+//! Loads on targets whose behaviour is known: memory, limited members and modelled drives.
+
+use super::session::{Found, Session};
+use super::target::Target;
+use lab::schema::metric::{Metric, Statistic};
+use lab::workload::Workload;
+
+fn load(text: &str) -> Workload {
+    let load: Workload = toml::from_str(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+    load.check().unwrap_or_else(|why| panic!("{text}: {why:?}"));
+    load
+}
+
+fn session(loads: &[(&str, &str)], runs: u32) -> Session {
+    let loads = loads
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), load(text)));
+    Session {
+        loads: loads.collect(),
+        runs,
+        seconds: 1,
+        skip_seconds: 0,
+        seed: 1,
+    }
+}
+
+fn found(target: &str, session: &Session) -> Found {
+    let mut target = Target::open(target, session.writes(), Some(target)).expect("it opens");
+    session.run(&mut target, |_| ()).expect("it runs")
+}
+
+fn value(found: &Found, at: usize, metric: Metric) -> f64 {
+    found.outcomes[at].metrics[&metric].value
+}
+
+#[test]
+fn a_demanded_rate_is_kept_and_latency_is_that_of_the_target() {
+    let paced = "op = \"randread\"\nbs = \"4k\"\nthreads = 2\nqd = 16\ndemand_iops = 2000";
+    let poisson = format!("{paced}\narrivals = \"poisson\"");
+    let session = session(&[("paced", paced), ("poisson", &poisson)], 2);
+    let found = found("ram:64m,latency=2ms", &session);
+    assert!(found.failure.is_none());
+    for at in 0..2 {
+        let iops = value(&found, at, Metric::Iops);
+        // A busy machine may delay the last of them beyond the end.
+        assert!((1500.0..2200.0).contains(&iops), "{iops}");
+        let [service, response] = [
+            Metric::Latency(Statistic::Mean),
+            Metric::Response(Statistic::Mean),
+        ]
+        .map(|metric| value(&found, at, metric));
+        assert!(
+            2000.0 <= service && service <= response,
+            "{service} {response}"
+        );
+        let depth = found.outcomes[at].effective_queue_depth;
+        assert!((depth - iops * service / 1e6).abs() < 0.1, "{depth}");
+        assert_eq!(found.outcomes[at].seeds, [1, 2]);
+    }
+    assert_eq!(value(&found, 0, Metric::DemandMet), 1.0);
+}
+
+#[test]
+fn requests_that_wait_for_a_slow_target_count_from_their_intended_start() {
+    // The target does 1000 requests per second at most, and 1500 are demanded: after a second, 500 are overdue.
+    let text = "op = \"randread\"\nbs = \"4k\"\nthreads = 1\nqd = 4\ndemand_iops = 1500";
+    let found = found("ram:64m,read-iops=1000", &session(&[("load", text)], 1));
+    let iops = value(&found, 0, Metric::Iops);
+    assert!((800.0..1100.0).contains(&iops), "{iops}");
+    let service = value(&found, 0, Metric::Latency(Statistic::Max));
+    let response = value(&found, 0, Metric::Response(Statistic::Max));
+    assert!(
+        response > 200_000.0 && response > 4.0 * service,
+        "{service} {response}"
+    );
+    assert!(value(&found, 0, Metric::Backlog) > 300.0);
+    assert_eq!(value(&found, 0, Metric::DemandMet), 0.0);
+    let marks = &found.outcomes[0].marks;
+    assert!(
+        marks.iter().any(|mark| mark.contains("was not reached")),
+        "{marks:?}"
+    );
+}
+
+#[test]
+fn a_target_that_falls_too_far_behind_makes_a_run_invalid() {
+    // 20 requests per second of 4000: ten seconds' worth is overdue after ten seconds of a run that would last a minute.
+    let text =
+        "op = \"randread\"\nbs = \"4k\"\nthreads = 1\nqd = 1\ndemand_iops = 4000\nseconds = 60";
+    let found = found("ram:64m,read-iops=20", &session(&[("load", text)], 3));
+    let outcome = &found.outcomes[0];
+    let invalid = outcome.invalid.as_deref().expect("it is invalid");
+    assert!(
+        invalid.contains("does not keep up with 4000 requests per second"),
+        "{invalid}"
+    );
+    assert!(outcome.metrics.is_empty());
+    assert_eq!(outcome.seeds.len(), 1, "it is not repeated");
+}
+
+#[test]
+fn a_closed_loop_keeps_its_depth_and_a_mix_has_both_kinds() {
+    let text = "op = \"randmix\"\nread_pct = 70\nbs = \"8k\"\nthreads = 2\nqd = 8";
+    let found = found("ram:64m,latency=1ms", &session(&[("mix", text)], 1));
+    let outcome = &found.outcomes[0];
+    assert!(
+        (14.0..16.5).contains(&outcome.effective_queue_depth),
+        "{outcome:?}"
+    );
+    let [reads, writes] = [&outcome.reads, &outcome.writes].map(|kind| kind[&Metric::Iops].value);
+    let share = reads / (reads + writes);
+    assert!((0.65..0.75).contains(&share), "{share}");
+    let rate = value(&found, 0, Metric::BytesPerSecond) / value(&found, 0, Metric::Iops);
+    assert!((rate - 8192.0).abs() < 1.0, "{rate}");
+}
+
+#[test]
+fn what_is_written_is_on_the_target_and_no_two_blocks_are_equal() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    // Its last sector is left alone.
+    file.as_file().set_len((8 << 20) + 512).expect("it grows");
+    let name = file.path().to_str().expect("a path");
+    let text = "op = \"write\"\nbs = \"16k\"\nthreads = 1\nqd = 4";
+    let found = found(name, &session(&[("fill", text)], 1));
+    assert!(found.failure.is_none(), "{:?}", found.failure);
+    assert!(value(&found, 0, Metric::Iops) > 512.0);
+    let content = std::fs::read(file.path()).expect("it can be read");
+    let blocks: std::collections::BTreeSet<&[u8]> = content.chunks_exact(4096).collect();
+    assert_eq!(
+        blocks.len(),
+        2048,
+        "each block of 4 KiB is different from all others"
+    );
+    assert!(
+        blocks
+            .iter()
+            .all(|block| block.iter().any(|byte| *byte != 0))
+    );
+}
+
+#[test]
+fn a_target_is_destroyed_only_if_its_name_is_repeated() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), vec![7; 8 << 20]).expect("it is written");
+    let name = file.path().to_str().expect("a path");
+    for (destroyed, said) in [
+        (None, "say that it may be, with --destroy-data"),
+        (Some("other"), "\"other\" may be destroyed"),
+    ] {
+        let refused = Target::open(name, true, destroyed)
+            .err()
+            .expect("it is refused")
+            .to_string();
+        assert!(refused.contains(said), "{refused}");
+    }
+    // Two that write, or one that writes and one that reads, are refused too.
+    let first = Target::open(name, true, Some(name)).expect("it opens");
+    assert!(Target::open(name, true, Some(name)).is_err());
+    drop(first);
+    assert_eq!(
+        std::fs::read(file.path()).expect("it is read"),
+        vec![7; 8 << 20]
+    );
+}
+
+#[test]
+fn areas_that_were_never_written_are_seen_before_reads_are_believed() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    file.as_file().set_len(4 << 20).expect("it grows");
+    let name = file.path().to_str().expect("a path");
+    let reads = session(
+        &[(
+            "load",
+            "op = \"randread\"\nbs = \"4k\"\nthreads = 1\nqd = 4",
+        )],
+        1,
+    );
+    let marks = |file: &Found| file.outcomes[0].marks.join("\n");
+    let empty = found(name, &reads);
+    assert!(
+        marks(&empty).contains("200 of 200 blocks"),
+        "{}",
+        marks(&empty)
+    );
+    std::fs::write(file.path(), vec![7; 4 << 20]).expect("it is written");
+    let full = found(name, &reads);
+    assert!(!marks(&full).contains("blocks"), "{}", marks(&full));
+}
+
+#[test]
+fn a_load_that_does_not_fit_is_refused_before_anything_runs() {
+    let reads = |bs: &str| format!("op = \"randread\"\nbs = \"{bs}\"\nthreads = 1\nqd = 4");
+    for (target, text, said) in [
+        (
+            "ram:1m,sector=4096",
+            reads("512"),
+            "requests of 512 bytes, and ram:1m,sector=4096 has sectors of 4096",
+        ),
+        ("ram:1m", reads("4m"), "bs"),
+        ("ram:1m", "op = \"act\"\nthreads = 2".to_owned(), "act"),
+    ] {
+        let session = session(&[("load", &text)], 1);
+        let mut target = Target::open(target, false, None).expect("it opens");
+        let refused = session
+            .run(&mut target, |_| ())
+            .err()
+            .expect("it is refused");
+        let refused = format!("{refused:#}");
+        assert!(
+            refused.starts_with("load load") && refused.contains(said),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn loads_that_only_read_change_their_order_and_others_keep_it() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let loads = |op: &str| -> Session {
+        let text = format!("op = \"{op}\"\nbs = \"4k\"\nthreads = 1\nqd = 1");
+        session(&names.map(|name| (name, text.as_str())), 3)
+    };
+    let orders = |session: &Session| [0, 1, 2].map(|repetition| session.order(repetition));
+    let reads = orders(&loads("randread"));
+    assert!(reads[0] != reads[1] && reads[1] != reads[2], "{reads:?}");
+    assert_eq!(
+        reads,
+        orders(&loads("randread")),
+        "they follow from the seed"
+    );
+    let writes = orders(&loads("randwrite"));
+    assert!(writes.iter().all(|order| order.is_sorted()), "{writes:?}");
+}
