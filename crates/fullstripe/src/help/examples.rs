@@ -1,7 +1,7 @@
 //! Example command lines for each command, and what each does.
 
 /// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 52] = [
+const EXAMPLES: [(&str, &[(&str, &str)]); 53] = [
     (
         "create",
         &[
@@ -372,6 +372,19 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 52] = [
             (
                 "fullstripe lab read results/",
                 "all results below this folder; runs of one job together",
+            ),
+        ],
+    ),
+    (
+        "lab run",
+        &[
+            (
+                "fullstripe lab run loads.toml --target /dev/nvme0n1",
+                "five runs of each load of the file; refused if one writes",
+            ),
+            (
+                "fullstripe lab run loads.toml --target null:900g,model=p4510-1tb",
+                "the same on a modelled drive, in real time",
             ),
         ],
     ),

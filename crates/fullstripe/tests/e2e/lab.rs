@@ -1,4 +1,4 @@
-//! `lab read` on results of the real fio.
+//! The lab: loads that are run, results of the real fio that are read and compared, and jobs for it.
 
 use crate::common::{Bed, MIB, Said, run};
 use serde_json::Value;
@@ -354,4 +354,115 @@ fn an_exported_load_runs_on_a_volume_over_nbd() {
     );
     assert_eq!(point["options"]["uri"], uri, "{said}");
     assert_eq!(point["marks"], Value::Array(Vec::new()), "{said}");
+}
+
+const RUN_LOADS: &str = "schema = 1
+[workload.paced]
+op = \"randread\"
+bs = \"4k\"
+threads = 1
+qd = 16
+demand_iops = 500
+[workload.closed]
+op = \"randread\"
+bs = \"4k\"
+threads = 1
+qd = 2
+";
+
+fn lab_run(folder: &Path, more: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+    command
+        .current_dir(folder)
+        .args([
+            "lab",
+            "run",
+            "loads.toml",
+            "--seconds=1",
+            "--skip-seconds=0",
+        ])
+        .args(more);
+    run(&mut command, 60)
+}
+
+#[test]
+fn loads_are_run_on_a_file_and_their_result_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("loads.toml"), RUN_LOADS).unwrap();
+    std::fs::write(path.join("drive.img"), vec![7; 1 << 20]).unwrap();
+    let said = lab_run(
+        path,
+        &["--target=drive.img", "--runs=2", "--output=result.json"],
+    );
+    assert!(said.status.success(), "{said}");
+    assert!(
+        said.out.starts_with("LOAD")
+            && said.out.contains("\npaced")
+            && said.out.contains("\nclosed"),
+        "{said}"
+    );
+    assert!(said.out.contains("2 of at least 5 runs"), "{said}");
+    let kept = std::fs::read_to_string(path.join("result.json")).unwrap();
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    let of = |name: &str| {
+        let loads = kept["loads"].as_array().unwrap();
+        loads
+            .iter()
+            .find(|load| load["name"] == name)
+            .unwrap()
+            .clone()
+    };
+    let iops = of("paced")["metrics"]["iops"]["value"].as_f64().unwrap();
+    assert!((300.0..600.0).contains(&iops), "{kept}");
+    assert!(
+        of("closed")["generator_iops"].as_f64().unwrap() > 1000.0,
+        "{kept}"
+    );
+    let again = lab_run(path, &["--target=drive.img", "--output=result.json"]);
+    assert!(again.err.contains("result.json exists already"), "{again}");
+    // Nothing has written to it.
+    assert_eq!(
+        std::fs::read(path.join("drive.img")).unwrap(),
+        vec![7; 1 << 20]
+    );
+}
+
+#[test]
+fn loads_that_write_want_the_name_of_what_they_destroy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let writes = RUN_LOADS.replace("randread", "randwrite");
+    std::fs::write(path.join("loads.toml"), writes).unwrap();
+    std::fs::write(path.join("drive.img"), vec![7; 8 << 20]).unwrap();
+    let said = lab_run(path, &["--target=drive.img"]);
+    assert_eq!(said.status.code(), Some(4), "{said}");
+    assert!(said.err.contains("--destroy-data drive.img"), "{said}");
+    assert_eq!(
+        std::fs::read(path.join("drive.img")).unwrap(),
+        vec![7; 8 << 20]
+    );
+    let said = lab_run(
+        path,
+        &[
+            "--target=drive.img",
+            "--destroy-data=drive.img",
+            "--runs=1",
+            "--json",
+        ],
+    );
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
+    assert!(
+        report["loads"][0]["metrics"]["iops"]["value"].as_f64() > Some(0.0),
+        "{said}"
+    );
+    assert_ne!(
+        std::fs::read(path.join("drive.img")).unwrap(),
+        vec![7; 8 << 20]
+    );
+    let missing = lab_run(path, &["--target=nowhere.img"]);
+    assert!(
+        missing.err.contains("nowhere.img does not exist"),
+        "{missing}"
+    );
 }

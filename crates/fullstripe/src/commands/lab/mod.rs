@@ -1,9 +1,10 @@
-//! `lab`: how good a drive or an array is. So far it has loads as job files of fio ([`export`]), reads what fio has measured
-//! ([`read`]), and compares it ([`compare`]).
+//! `lab`: how good a drive or an array is. It runs loads ([`run`](mod@run)), writes them as job files of fio ([`export`]), reads what fio has
+//! measured ([`read`]), and compares it ([`compare`]).
 
 pub mod compare;
 pub mod export;
 pub mod read;
+pub mod run;
 
 use anyhow::Result;
 use std::process::ExitCode;
@@ -23,6 +24,8 @@ enum What {
     Export(export::ExportArgs),
     /// Show what fio has measured, with intervals, and what makes it doubtful
     Read(read::ReadArgs),
+    /// Run loads on a drive, a file or a modelled drive, and say how far to trust the figures
+    Run(run::RunArgs),
 }
 
 /// Runs `lab`.
@@ -34,5 +37,6 @@ pub fn run(args: &LabArgs) -> Result<ExitCode> {
         What::Compare(args) => compare::run(args),
         What::Export(args) => export::run(args),
         What::Read(args) => read::run(args),
+        What::Run(args) => run::run(args),
     }
 }

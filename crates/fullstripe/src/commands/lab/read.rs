@@ -162,7 +162,7 @@ pub fn what(options: &BTreeMap<String, String>, direction: Direction) -> String 
 }
 
 /// A figure with half the width of its interval, if that is known and worth a word; with its lower end if there is no upper one.
-fn in_words(value: &Value) -> String {
+pub(super) fn in_words(value: &Value) -> String {
     let figure = number(value.value);
     let Some(interval) = value.interval else {
         return figure;

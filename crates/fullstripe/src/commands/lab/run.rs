@@ -1,0 +1,200 @@
+//! `lab run`: loads in real time on a drive, a file or a modelled drive ([`load`]).
+
+use super::read::in_words;
+use crate::commands::bar::Bar;
+use crate::commands::new_file::write_new;
+use crate::terminal::Paper;
+use crate::terminal::fold::fold_within;
+use crate::terminal::print::{print_json, print_note, print_text};
+use crate::terminal::rows::folded;
+use anyhow::{Context, Result, ensure};
+use lab::schema::metric::{Metric, Statistic};
+use load::outcome::{LoadOutcome, Metrics};
+use load::session::Session;
+use load::target::Target;
+use planner::plan::loads::of_file;
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use words::{duration, number};
+
+/// Longest run, and most of them: a day, and more than anybody waits for.
+const SECONDS_MAX: i64 = 24 * 3600;
+const RUNS_MAX: i64 = 1000;
+
+/// Arguments of `lab run`.
+#[derive(clap::Args, Debug)]
+pub struct RunArgs {
+    /// Loads by name, as TOML: a file as `plan --workload` takes it. A load with demand_iops keeps that rate, whatever the target
+    /// does.
+    loads: PathBuf,
+    /// What is measured: PATH of a block device or a file, ram:SIZE or null:SIZE, each with the keys of a member
+    /// (,model=p4510-2tb imitates that drive).
+    #[arg(long, value_name = "DRIVE")]
+    target: String,
+    /// The name of the target again: loads that write destroy what is on it. Asked for in a terminal.
+    #[arg(long, value_name = "DRIVE")]
+    destroy_data: Option<String>,
+    /// How often all loads are run; five are the fewest that give intervals.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
+    runs: u32,
+    /// Seconds that are measured of a load that does not say.
+    #[arg(long, value_name = "S", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=SECONDS_MAX))]
+    seconds: u32,
+    /// Seconds before that, which do not count.
+    #[arg(long, value_name = "S", default_value = "2", value_parser = clap::value_parser!(u32).range(0..=SECONDS_MAX))]
+    skip_seconds: u32,
+    /// Offsets, times and orders follow from this number.
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Write the result, as JSON, to this file.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed and written as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    /// Version of this schema: 1.
+    schema: u32,
+    program: String,
+    target: &'a str,
+    loads: &'a [LoadOutcome],
+}
+
+/// Runs `lab run`.
+///
+/// # Errors
+/// The loads cannot be read or do not fit the target, the target cannot be used or would be destroyed unasked, or a request failed:
+/// then what was measured before is printed and written all the same.
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let session = Session {
+        loads: of_file(&args.loads)?,
+        runs: args.runs,
+        seconds: args.seconds,
+        skip_seconds: args.skip_seconds,
+        seed: args.seed,
+    };
+    if let Some(output) = &args.output {
+        ensure!(
+            !output.exists(),
+            "{} exists already: give another name with --output, or remove it",
+            output.display()
+        );
+    }
+    let destroyed = match (&args.destroy_data, session.writes()) {
+        (None, true) => typed(args)?,
+        (destroyed, _) => destroyed.clone(),
+    };
+    let mut target = Target::open(&args.target, session.writes(), destroyed.as_deref())?;
+    let time = session.time();
+    let count = session.loads.len() * args.runs as usize;
+    print_note(&format!(
+        "{count} runs on {}: {}",
+        args.target,
+        duration(time.as_secs())
+    ));
+    let bar = Bar::new("seconds", time.as_secs());
+    let found = session
+        .run(&mut target, |progress| bar.at(progress.done.as_secs()))
+        .with_context(|| args.loads.display().to_string());
+    drop(bar);
+    let found = found?;
+    let report = Report {
+        schema: 1,
+        program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
+        target: &args.target,
+        loads: &found.outcomes,
+    };
+    if let Some(output) = &args.output {
+        let text =
+            serde_json::to_string_pretty(&report).context("the result has no form as JSON")?;
+        write_new(output, &(text + "\n"))?;
+    }
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print_text(&text(&found.outcomes, Paper::output().columns))?;
+    }
+    match found.failure {
+        Some(failure) => Err(failure),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Lets the user type what may be destroyed; `None` without a terminal.
+fn typed(args: &RunArgs) -> Result<Option<String>> {
+    if args.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(None);
+    }
+    write!(
+        std::io::stderr(),
+        "These loads write to {}: what is on it is lost. Type its name to go on: ",
+        args.target
+    )
+    .context("cannot ask on the terminal")?;
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    read.context("the answer cannot be read")?;
+    Ok(Some(answer.trim().to_owned()))
+}
+
+fn text(outcomes: &[LoadOutcome], columns: Option<usize>) -> String {
+    let head = "LOAD,BS,THREADS x QD,DEMAND,RUNS,IOPS,B/s,MEAN us,99 % us,99.9 % us,RESPONSE 99 % us,DEPTH,CORES";
+    let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
+    let mut notes = String::new();
+    for outcome in outcomes {
+        let load = &outcome.workload;
+        let word = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        let named = [
+            outcome.name.clone(),
+            word(load.bs.map(|bs| bs.to_string())),
+            format!("{} x {}", load.threads, load.qd.unwrap_or(1)),
+            word(load.demand_iops.map(|iops| number(iops as f64))),
+            outcome.seeds.len().to_string(),
+        ];
+        let depth = number(outcome.effective_queue_depth);
+        rows.push(row(named, &outcome.metrics, depth));
+        for (kind, metrics) in [("reads", &outcome.reads), ("writes", &outcome.writes)] {
+            if !metrics.is_empty() {
+                let named = [
+                    format!("  {kind}"),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                    String::new(),
+                ];
+                rows.push(row(named, metrics, String::new()));
+            }
+        }
+        let invalid = outcome.invalid.iter().map(|why| format!("invalid: {why}"));
+        for mark in invalid.chain(outcome.marks.iter().cloned()) {
+            notes += &format!("{}: {mark}\n", outcome.name);
+        }
+    }
+    folded(0, &rows, &[5, 7, 10], columns) + &fold_within(&notes, columns, 2)
+}
+
+fn row(named: [String; 5], metrics: &Metrics, depth: String) -> Vec<String> {
+    let figure = |metric| {
+        metrics
+            .get(&metric)
+            .map_or_else(|| "-".to_owned(), in_words)
+    };
+    let latency = |statistic| figure(Metric::Latency(statistic));
+    let figures = [
+        figure(Metric::Iops),
+        figure(Metric::BytesPerSecond),
+        latency(Statistic::Mean),
+        latency(Statistic::P99),
+        latency(Statistic::P99_9),
+        figure(Metric::Response(Statistic::P99)),
+        depth,
+        figure(Metric::CpuCores),
+    ];
+    named.into_iter().chain(figures).collect()
+}
