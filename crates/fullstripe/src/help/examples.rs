@@ -1,7 +1,14 @@
 //! Example command lines for each command, and what each does.
 
-/// The examples of each command: a line as typed, and what it is for.
-const EXAMPLES: [(&str, &[(&str, &str)]); 53] = [
+mod planning;
+
+use planning::PLANNING;
+
+/// The path of a command, and its examples: a line as typed, and what it is for.
+type Examples = (&'static str, &'static [(&'static str, &'static str)]);
+
+/// The examples of the commands for arrays. Those of the others are in [`planning`].
+const EXAMPLES: [Examples; 34] = [
     (
         "create",
         &[
@@ -330,176 +337,16 @@ const EXAMPLES: [(&str, &[(&str, &str)]); 53] = [
             ),
         ],
     ),
-    (
-        "plan",
-        &[
-            (
-                "fullstripe plan --drive p4510-2tb --platform s2600wft-8170 --count 4",
-                "four loads on RAID 0, 5 and 10",
-            ),
-            (
-                "fullstripe plan --drive p4510-2tb --platform epyc-9554p-24 --sweep qd=1..8",
-                "the effect of the queue depth",
-            ),
-            (
-                "fullstripe plan --here --level 5 --spares 1 --prices prices.toml",
-                "what a usable TB and a thousand IOPS cost",
-            ),
-            (
-                "fullstripe plan --here --op randread",
-                "the drives of this machine, as arrays",
-            ),
-        ],
-    ),
-    (
-        "lab compare",
-        &[(
-            "fullstripe lab compare before/ after/ --margin 3",
-            "what differs, what is the same within 3 %, what is undecided",
-        )],
-    ),
-    (
-        "lab export",
-        &[(
-            "fullstripe lab export loads.toml --fio --target /dev/nvme0n1 -o jobs",
-            "a job file for each load, and the lines that run them",
-        )],
-    ),
-    (
-        "lab read",
-        &[
-            ("fullstripe lab read randread.json", "what fio measured"),
-            (
-                "fullstripe lab read results/",
-                "all results below this folder; runs of one job together",
-            ),
-        ],
-    ),
-    (
-        "lab run",
-        &[
-            (
-                "fullstripe lab run loads.toml --target /dev/nvme0n1",
-                "five runs of each load of the file; refused if one writes",
-            ),
-            (
-                "fullstripe lab run loads.toml --target null:900g,model=p4510-1tb",
-                "the same on a modelled drive, in real time",
-            ),
-        ],
-    ),
-    (
-        "predict",
-        &[("fullstripe predict plan.toml", "the points of this file")],
-    ),
-    (
-        "drive list",
-        &[(
-            "fullstripe drive list --class qlc --at-least 15",
-            "drives with four bits a cell and 15 TB or more",
-        )],
-    ),
-    (
-        "drive show",
-        &[(
-            "fullstripe drive show p4510-2tb",
-            "each figure, and the document that gives it",
-        )],
-    ),
-    (
-        "drive compare",
-        &[(
-            "fullstripe drive compare p4510-2tb p4510-8tb",
-            "what four times the flash makes faster",
-        )],
-    ),
-    (
-        "drive new",
-        &[
-            (
-                "fullstripe drive new example-4tb -o example.toml",
-                "asks for the figures of its data sheet",
-            ),
-            (
-                "fullstripe drive new mine --like samsung-pm9a3-3.84tb --write-kiops 200",
-                "as another, but faster writes",
-            ),
-        ],
-    ),
-    (
-        "platform discover",
-        &[(
-            "fullstripe platform discover --output box.toml",
-            "this machine, for plan --platform box.toml",
-        )],
-    ),
-    (
-        "platform list",
-        &[(
-            "fullstripe platform list --json",
-            "with the source of each figure",
-        )],
-    ),
-    (
-        "platform show",
-        &[(
-            "fullstripe platform show s2600wft-6154-x8",
-            "which drives share a link",
-        )],
-    ),
-    (
-        "demo",
-        &[(
-            "fullstripe demo --quick",
-            "a minute, on files that are deleted afterwards",
-        )],
-    ),
-    (
-        "sim",
-        &[(
-            "fullstripe sim faults --seeds 1..100",
-            "a hundred histories of faults",
-        )],
-    ),
-    (
-        "sim faults",
-        &[
-            (
-                "fullstripe sim faults --seeds 1..100",
-                "a hundred histories",
-            ),
-            (
-                "fullstripe sim faults --seeds 42 --twice",
-                "one history, run twice",
-            ),
-        ],
-    ),
-    (
-        "sim cuts",
-        &[(
-            "fullstripe sim cuts --level 5 --quick",
-            "some of the states, in seconds",
-        )],
-    ),
-    (
-        "claims",
-        &[(
-            "fullstripe claims --only V",
-            "the rows that count as evidence",
-        )],
-    ),
-    (
-        "bench",
-        &[(
-            "fullstripe bench --level 5 --member ram:256m --count 4 --rw randwrite",
-            "with members in memory",
-        )],
-    ),
 ];
+
+/// The examples of all commands.
+fn all() -> impl Iterator<Item = &'static Examples> {
+    EXAMPLES.iter().chain(&PLANNING)
+}
 
 /// The examples of the command with this path below `fullstripe`, as text for the end of its help.
 pub(super) fn text(path: &str) -> Option<String> {
-    let (_, examples) = EXAMPLES.iter().find(|(of, _)| *of == path)?;
+    let (_, examples) = all().find(|(of, _)| *of == path)?;
     let longest = examples.iter().map(|(line, _)| line.len()).max()?;
     let lines = examples.iter().map(|(line, what)| {
         // Remark and command line go on two lines where one would be too wide.

@@ -20,8 +20,8 @@ fn paths(prefix: &str, command: &Command) -> Vec<String> {
 
 #[test]
 fn every_example_is_understood_and_is_one_of_its_command() {
-    for (path, examples) in EXAMPLES {
-        for (line, what) in examples {
+    for (path, examples) in all() {
+        for (line, what) in *examples {
             let begin = format!("fullstripe {path}");
             assert!(line.starts_with(&begin), "{line} is no example of {path}");
             assert!(!what.is_empty() && line.len() <= 76, "{line}");
