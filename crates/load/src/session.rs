@@ -4,6 +4,7 @@
 //! each repetition runs all loads, in an order of its own. A load that writes leaves the drive in another state, which the next
 //! one may count on: then the order of the file is kept.
 
+use super::environment::{Before, Environment};
 use super::outcome::{LoadOutcome, outcome};
 use super::run::{Lengths, Run, run};
 use super::target::Target;
@@ -11,6 +12,7 @@ use anyhow::{Context, Result};
 use drives::drive::{Access, Drive};
 use lab::fio::job::writes;
 use lab::workload::Workload;
+use machine::files::Files;
 use repeatable::random::Stream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +46,10 @@ pub struct Progress {
 pub struct Found {
     /// The loads that were run at least once, in the order of the session.
     pub outcomes: Vec<LoadOutcome>,
+    /// The conditions.
+    pub environment: Environment,
+    /// What makes all figures doubtful, as sentences without their full stops.
+    pub marks: Vec<String>,
     /// Why it has not run to its end.
     pub failure: Option<anyhow::Error>,
 }
@@ -87,16 +93,18 @@ impl Session {
         for (name, load) in &self.loads {
             speeds.push(generator_iops(load, target).with_context(|| format!("load {name}"))?);
         }
+        let mut environment = Environment::read(&Files::below("/"), target.drive.block_device());
+        let before = Before::read(&target.drive);
         let failure = self.repeat(target, &mut runs, &mut progress).err();
+        before.compare(&target.drive, &mut environment);
         let with_runs = self.loads.iter().zip(&runs).zip(speeds);
         let with_runs = with_runs.filter(|((_, runs), _)| !runs.is_empty());
-        let outcomes = with_runs.map(|((load, runs), iops)| {
-            let mut outcome = outcome(load, runs, iops);
-            outcome.marks.extend(target.marks.iter().cloned());
-            outcome
-        });
         Ok(Found {
-            outcomes: outcomes.collect(),
+            outcomes: with_runs
+                .map(|((load, runs), iops)| outcome(load, runs, iops))
+                .collect(),
+            marks: [target.marks.clone(), environment.marks.clone()].concat(),
+            environment,
             failure,
         })
     }

@@ -175,7 +175,7 @@ fn areas_that_were_never_written_are_seen_before_reads_are_believed() {
         )],
         1,
     );
-    let marks = |file: &Found| file.outcomes[0].marks.join("\n");
+    let marks = |file: &Found| file.marks.join("\n");
     let empty = found(name, &reads);
     assert!(
         marks(&empty).contains("200 of 200 blocks"),

@@ -10,10 +10,11 @@ use crate::terminal::rows::folded;
 use anyhow::{Context, Result, ensure};
 use lab::schema::metric::{Metric, Statistic};
 use load::outcome::{LoadOutcome, Metrics};
-use load::session::Session;
+use load::session::{Found, Session};
 use load::target::Target;
 use planner::plan::loads::of_file;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -63,6 +64,10 @@ struct Report<'a> {
     schema: u32,
     program: String,
     target: &'a str,
+    /// The conditions by name.
+    environment: &'a BTreeMap<&'static str, String>,
+    /// What makes all figures doubtful.
+    marks: &'a [String],
     loads: &'a [LoadOutcome],
 }
 
@@ -108,6 +113,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         schema: 1,
         program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
         target: &args.target,
+        environment: &found.environment.facts,
+        marks: &found.marks,
         loads: &found.outcomes,
     };
     if let Some(output) = &args.output {
@@ -118,7 +125,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     if args.json {
         print_json(&report)?;
     } else {
-        print_text(&text(&found.outcomes, Paper::output().columns))?;
+        print_text(&text(&found, Paper::output().columns))?;
     }
     match found.failure {
         Some(failure) => Err(failure),
@@ -143,11 +150,11 @@ fn typed(args: &RunArgs) -> Result<Option<String>> {
     Ok(Some(answer.trim().to_owned()))
 }
 
-fn text(outcomes: &[LoadOutcome], columns: Option<usize>) -> String {
+fn text(found: &Found, columns: Option<usize>) -> String {
     let head = "LOAD,BS,THREADS x QD,DEMAND,RUNS,IOPS,B/s,MEAN us,99 % us,99.9 % us,RESPONSE 99 % us,DEPTH,CORES";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
     let mut notes = String::new();
-    for outcome in outcomes {
+    for outcome in &found.outcomes {
         let load = &outcome.workload;
         let word = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         let named = [
@@ -176,6 +183,10 @@ fn text(outcomes: &[LoadOutcome], columns: Option<usize>) -> String {
             notes += &format!("{}: {mark}\n", outcome.name);
         }
     }
+    found
+        .marks
+        .iter()
+        .for_each(|mark| notes += &format!("all: {mark}\n"));
     folded(0, &rows, &[5, 7, 10], columns) + &fold_within(&notes, columns, 2)
 }
 

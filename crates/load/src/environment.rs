@@ -1,0 +1,311 @@
+//! Under which conditions something was measured, and which of them make its figures doubtful.
+//!
+//! All facts are names and texts, so that two results can be compared fact by fact. What the kernel does not show is left out. A
+//! drive's temperature and what was written to it are read before and after (NVMe, as root only).
+
+use drives::drive::Drive;
+use drives::nvme::{Health, health, identify};
+use machine::files::{Files, last_part, parent};
+use machine::processors::Processors;
+use machine::tree::Tree;
+use std::collections::{BTreeMap, BTreeSet};
+use words::and;
+
+const CPUS: &str = "/sys/devices/system/cpu";
+/// From this time to wake on, an idle state shows in the latency of a fast drive: 10 % of the 10 us of an Optane drive.
+const WAKE_MAX_US: u64 = 1;
+
+/// The conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// Facts by name; units come last in the names.
+    pub facts: BTreeMap<&'static str, String>,
+    /// What makes figures doubtful, as sentences without their full stops.
+    pub marks: Vec<String>,
+}
+
+impl Environment {
+    /// The conditions on the machine below `files`, with block device number `device` as the target.
+    #[must_use]
+    pub fn read(files: &Files, device: Option<(u32, u32)>) -> Environment {
+        let mut environment = Environment::default();
+        environment.processors(files);
+        let folder = device
+            .and_then(|(major, minor)| files.real(&format!("/sys/dev/block/{major}:{minor}")));
+        if let Some(folder) = folder {
+            // The queue and the controller of a partition are those of its drive.
+            let is_part = files.exists(&format!("{folder}/partition"));
+            let folder = if is_part {
+                parent(&folder).to_owned()
+            } else {
+                folder
+            };
+            environment.block_device(files, &folder);
+            environment.nvme(files, last_part(&folder));
+        }
+        environment
+    }
+
+    fn set(&mut self, name: &'static str, value: Option<String>) {
+        if let Some(value) = value {
+            self.facts.insert(name, value);
+        }
+    }
+
+    fn mark(&mut self, sentence: String) {
+        self.marks.push(sentence);
+    }
+
+    fn processors(&mut self, files: &Files) {
+        let Processors {
+            sockets,
+            cores_per_socket,
+            threads_per_core,
+            model,
+            deepest_idle,
+            is_virtual,
+            ..
+        } = Processors::read(files);
+        self.set("kernel", files.text("/proc/sys/kernel/osrelease"));
+        self.set("processor", model);
+        self.set("sockets", Some(sockets.to_string()));
+        self.set("cores_per_socket", Some(cores_per_socket.to_string()));
+        self.set("threads_per_core", Some(threads_per_core.to_string()));
+        self.set("virtual_machine", Some(is_virtual.to_string()));
+        if is_virtual {
+            self.mark("this is a virtual machine, whose host decides when it runs".to_owned());
+        }
+        if let Some(idle) = deepest_idle {
+            let words = format!("{} ({} us to wake)", idle.name, idle.exit_us);
+            if idle.exit_us > WAKE_MAX_US {
+                self.mark(format!("processors may sleep in {words}, which adds to the latency of few requests; see cpupower idle-set"));
+            }
+            self.set("deepest_idle", Some(words));
+        }
+        let governors: BTreeSet<String> = files
+            .list(CPUS)
+            .iter()
+            .filter_map(|name| files.text(&format!("{CPUS}/{name}/cpufreq/scaling_governor")))
+            .collect();
+        let governors: Vec<&str> = governors.iter().map(String::as_str).collect();
+        if !governors.is_empty() {
+            if governors != ["performance"] {
+                self.mark(format!(
+                    "clocks are governed by {}, which raises them only under load; see cpupower frequency-set -g performance",
+                    and(&governors)
+                ));
+            }
+            self.set("governor", Some(governors.join(" ")));
+        }
+    }
+
+    fn block_device(&mut self, files: &Files, folder: &str) {
+        for (name, file) in [
+            ("model", "device/model"),
+            ("firmware", "device/firmware_rev"),
+            ("sector_bytes", "queue/logical_block_size"),
+            ("physical_sector_bytes", "queue/physical_block_size"),
+            ("largest_request_kib", "queue/max_sectors_kb"),
+            ("requests_of_a_queue", "queue/nr_requests"),
+            ("write_cache", "queue/write_cache"),
+            ("polled_queues", "queue/io_poll"),
+        ] {
+            self.set(name, files.text(&format!("{folder}/{file}")));
+        }
+        // The one in use is in brackets: `[none] mq-deadline`.
+        let schedulers = files.text(&format!("{folder}/queue/scheduler"));
+        let used = schedulers
+            .as_deref()
+            .and_then(|text| Some(text.split_once('[')?.1.split_once(']')?.0));
+        if let Some(used) = used.filter(|used| *used != "none") {
+            self.mark(format!(
+                "requests pass the scheduler {used}, which takes time and may change their order"
+            ));
+        }
+        self.set("scheduler", used.map(str::to_owned));
+    }
+
+    fn nvme(&mut self, files: &Files, block_device: &str) {
+        let tree = Tree::read(files);
+        let is_it = |drive: &&machine::tree::Drive| {
+            drive.namespaces.iter().any(|name| name == block_device)
+        };
+        let Some(drive) = tree.drives.iter().find(is_it) else {
+            return;
+        };
+        let in_words = |link: Option<machine::link::Link>| link.map(|link| link.to_string());
+        self.set("pci_address", Some(drive.address.clone()));
+        self.set("link", in_words(drive.now));
+        self.set("link_of_drive", in_words(drive.own));
+        self.set("numa_node", drive.node.map(|node| node.to_string()));
+        self.set("queues", drive.queues.map(|queues| queues.to_string()));
+        if let (Some(now), Some(own)) = (drive.now, drive.own)
+            && now != own
+        {
+            self.mark(format!(
+                "the drive's link runs at {now}, and the drive can do {own}"
+            ));
+        }
+        let processors = Processors::read(files);
+        let threads =
+            processors.sockets * processors.cores_per_socket * processors.threads_per_core;
+        if let Some(queues) = drive.queues.filter(|queues| *queues < threads) {
+            self.mark(format!(
+                "the drive has {queues} queues for {threads} processors, which share them"
+            ));
+        }
+        if processors.sockets > 1 {
+            self.mark(format!(
+                "the machine has {} sockets, and threads are bound to none: name the processors of the drive's NUMA node with taskset",
+                processors.sockets
+            ));
+        }
+    }
+}
+
+/// What an NVMe drive says of itself before a session.
+pub(crate) struct Before(Option<Health>);
+
+impl Before {
+    /// Reads it, if the drive is one that answers.
+    pub fn read(drive: &Drive) -> Before {
+        Before(drive.fd().and_then(|fd| health(fd).ok()))
+    }
+
+    /// Adds what has happened to the drive since then.
+    pub fn compare(&self, drive: &Drive, environment: &mut Environment) {
+        let (Some(before), Some(fd)) = (&self.0, drive.fd()) else {
+            return;
+        };
+        let Ok(after) = health(fd) else {
+            environment
+                .mark("the drive no longer tells its health, though it did before".to_owned());
+            return;
+        };
+        let warning = identify(fd)
+            .ok()
+            .and_then(|controller| controller.warning_celsius);
+        environment.since(before, &after, warning);
+    }
+}
+
+impl Environment {
+    fn since(&mut self, before: &Health, after: &Health, warning_celsius: Option<i32>) {
+        self.set("celsius_before", Some(before.celsius.to_string()));
+        self.set("celsius_after", Some(after.celsius.to_string()));
+        self.set("used_percent_after", Some(after.used_percent.to_string()));
+        let written = after.written_bytes.saturating_sub(before.written_bytes);
+        self.set("drive_written_bytes", Some(written.to_string()));
+        if let Some(warning) = warning_celsius.filter(|warning| after.celsius >= *warning) {
+            self.mark(format!(
+                "the drive had {} °C at the end, and warns from {warning} °C on: it may have slowed down to stay cool",
+                after.celsius
+            ));
+        }
+        if after.media_errors > before.media_errors {
+            self.mark(format!(
+                "the drive could not correct {} errors meanwhile",
+                after.media_errors - before.media_errors
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use machine::samples;
+    use std::fs;
+    use std::path::Path;
+
+    /// The files of a machine, in which `nvme0n1` is block device 259:0 with a queue.
+    fn machine(folder: &Path, name: &str) -> Files {
+        samples::build(samples::facts(name), folder, samples::Reader::Root);
+        let (device, numbers) = (
+            folder.join("sys/devices/block/nvme0n1"),
+            folder.join("sys/dev/block"),
+        );
+        fs::create_dir_all(device.join("queue")).expect("a folder");
+        fs::create_dir_all(&numbers).expect("a folder");
+        fs::write(device.join("queue/scheduler"), "none [mq-deadline] kyber\n")
+            .expect("it is written");
+        fs::write(device.join("queue/logical_block_size"), "512\n").expect("it is written");
+        std::os::unix::fs::symlink(&device, numbers.join("259:0")).expect("a link");
+        Files::below(folder)
+    }
+
+    #[test]
+    fn facts_are_read_and_doubtful_ones_are_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = machine(folder.path(), "dual_socket_switch");
+        let cpufreq = folder.path().join("sys/devices/system/cpu/cpu0/cpufreq");
+        fs::create_dir_all(&cpufreq).expect("a folder");
+        fs::write(cpufreq.join("scaling_governor"), "powersave\n").expect("it is written");
+        let found = Environment::read(&files, Some((259, 0)));
+        assert_eq!(found.facts["sector_bytes"], "512");
+        assert_eq!(found.facts["scheduler"], "mq-deadline");
+        assert_eq!(found.facts["governor"], "powersave");
+        assert_eq!(found.facts["sockets"], "2");
+        assert!(
+            found.facts.contains_key("link") && found.facts.contains_key("pci_address"),
+            "{found:?}"
+        );
+        let marks = found.marks.join("\n");
+        for said in [
+            "scheduler mq-deadline",
+            "governed by powersave",
+            "has 2 sockets",
+        ] {
+            assert!(marks.contains(said), "{said}: {marks}");
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_no_block_device_has_the_machines_facts_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = machine(folder.path(), "virtual_machine");
+        let found = Environment::read(&files, None);
+        assert_eq!(found.facts["virtual_machine"], "true");
+        assert!(!found.facts.contains_key("scheduler"), "{found:?}");
+        assert!(
+            found
+                .marks
+                .iter()
+                .any(|mark| mark.contains("virtual machine")),
+            "{found:?}"
+        );
+        let gone = Environment::read(&files, Some((8, 99)));
+        assert_eq!(gone, found);
+    }
+
+    #[test]
+    fn a_hot_drive_and_what_was_written_to_it_are_told() {
+        let health = |celsius, written_bytes, media_errors| Health {
+            critical_warning: 0,
+            celsius,
+            available_spare_percent: 100,
+            spare_threshold_percent: 10,
+            used_percent: 3,
+            read_bytes: 0,
+            written_bytes,
+            power_on_hours: 1,
+            unsafe_shutdowns: 0,
+            media_errors,
+        };
+        let mut environment = Environment::default();
+        environment.since(&health(40, 1 << 30, 0), &health(75, 3 << 30, 2), Some(70));
+        assert_eq!(
+            environment.facts["drive_written_bytes"],
+            (2u64 << 30).to_string()
+        );
+        assert_eq!(environment.facts["celsius_after"], "75");
+        let marks = environment.marks.join("\n");
+        assert!(
+            marks.contains("warns from 70 °C on") && marks.contains("2 errors"),
+            "{marks}"
+        );
+        let mut cool = Environment::default();
+        cool.since(&health(40, 0, 1), &health(41, 0, 1), Some(70));
+        assert!(cool.marks.is_empty());
+    }
+}
