@@ -15,27 +15,26 @@ const LATE_SHARE_MAX: f64 = 0.1;
 pub(crate) fn marks(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Vec<String> {
     let mut marks = Vec::new();
     let figure = |metric| outcome.metrics.get(&metric).map(|value| value.value);
-    if runs.len() < REPLICATIONS_MIN {
-        marks.push(format!(
-            "{} of at least {REPLICATIONS_MIN} runs: figures have no intervals",
-            runs.len()
-        ));
-    }
+    marks.extend(few(runs.len()));
     let rate = figure(Metric::Iops)
         .unwrap_or(0.0)
         .max(outcome.workload.demand_iops.unwrap_or(0) as f64);
-    if rate > outcome.generator_iops * GENERATOR_SHARE_MAX {
+    if let Some(iops) = outcome.generator_iops
+        && rate > iops * GENERATOR_SHARE_MAX
+    {
         marks.push(format!(
             "the generator alone reaches {} IOPS on this machine, so it is part of what is measured; more threads may help",
-            number(outcome.generator_iops)
+            number(iops)
         ));
     }
     let middle_us =
         figure(Metric::Latency(Statistic::P50)).or(figure(Metric::Latency(Statistic::Mean)));
-    if middle_us.is_some_and(|us| outcome.generator_late_p99_us > us * LATE_SHARE_MAX) {
+    if let (Some(late_us), Some(middle_us)) = (outcome.generator_late_p99_us, middle_us)
+        && late_us > middle_us * LATE_SHARE_MAX
+    {
         marks.push(format!(
             "1 % of the requests were issued more than {} us late although they could have been: the processors are busy",
-            number(outcome.generator_late_p99_us)
+            number(late_us)
         ));
     }
     marks.extend(unanswered(outcome, runs));
@@ -59,4 +58,10 @@ fn unanswered(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Option<String> {
             number(oldest_us)
         )
     })
+}
+
+/// Too few runs.
+pub(crate) fn few(runs: usize) -> Option<String> {
+    let is_few = runs < REPLICATIONS_MIN;
+    is_few.then(|| format!("{runs} of at least {REPLICATIONS_MIN} runs: figures have no intervals"))
 }

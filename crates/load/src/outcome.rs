@@ -21,7 +21,12 @@ pub struct LoadOutcome {
     pub name: String,
     /// The load.
     pub workload: Workload,
-    /// The seed of each run.
+    /// Who issued the requests: this program, or fio with its version.
+    pub generator: String,
+    /// Runs that were put together.
+    pub runs: usize,
+    /// The seed of each run; those of fio have none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<u64>,
     /// Figures of all requests; empty if a run is invalid.
     pub metrics: Metrics,
@@ -33,10 +38,12 @@ pub struct LoadOutcome {
     pub writes: Metrics,
     /// Requests that were outstanding on average, by Little's law.
     pub effective_queue_depth: f64,
-    /// Requests per second that the generator reaches on this machine if requests complete at once.
-    pub generator_iops: f64,
-    /// 99 % of all requests were issued at most so much later than they could have been.
-    pub generator_late_p99_us: f64,
+    /// Requests per second that our generator reaches on this machine if requests complete at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generator_iops: Option<f64>,
+    /// 99 % of all requests were issued by our generator at most so much later than they could have been.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generator_late_p99_us: Option<f64>,
     /// Why the figures do not count: a target that does not keep up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
@@ -70,22 +77,22 @@ pub(crate) fn outcome(
         Metrics::new()
     };
     if invalid.is_none() {
-        metrics.insert(
-            Metric::CpuCores,
-            mean(Metric::CpuCores, runs.iter().map(|(_, run)| run.busy_cores)),
-        );
+        let cores: Vec<f64> = runs.iter().map(|(_, run)| run.busy_cores).collect();
+        metrics.insert(Metric::CpuCores, mean(Metric::CpuCores, &cores));
     }
     let depth = all.iter().map(Figures::effective_depth).sum::<f64>() / all.len() as f64;
     let mut outcome = LoadOutcome {
         name: name.clone(),
         workload: workload.clone(),
+        generator: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
+        runs: runs.len(),
         seeds: runs.iter().map(|(seed, _)| *seed).collect(),
         metrics,
         reads: of_kind(|run| run.measured.reads.as_ref()),
         writes: of_kind(|run| run.measured.writes.as_ref()),
         effective_queue_depth: depth,
-        generator_iops,
-        generator_late_p99_us: late_us(&lateness),
+        generator_iops: Some(generator_iops),
+        generator_late_p99_us: Some(late_us(&lateness)),
         invalid,
         marks: Vec::new(),
     };
@@ -93,11 +100,11 @@ pub(crate) fn outcome(
     outcome
 }
 
-fn mean(metric: Metric, values: impl Iterator<Item = f64>) -> Value {
-    let values: Vec<f64> = values.collect();
+/// The mean of a figure over runs, with its interval if there are enough.
+pub(crate) fn mean(metric: Metric, values: &[f64]) -> Value {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     Value {
-        interval: estimate(&values).map(|estimate| estimate.interval),
+        interval: estimate(values).map(|estimate| estimate.interval),
         ..Value::new(metric, mean)
     }
 }

@@ -4,12 +4,14 @@
 //! each repetition runs all loads, in an order of its own. A load that writes leaves the drive in another state, which the next
 //! one may count on: then the order of the file is kept.
 
+use super::by_fio;
 use super::environment::{Before, Environment};
 use super::outcome::{LoadOutcome, outcome};
 use super::run::{Lengths, Run, run};
 use super::target::Target;
 use anyhow::{Context, Result};
 use drives::drive::{Access, Drive};
+use lab::fio::file::Version;
 use lab::fio::job::writes;
 use lab::workload::Workload;
 use machine::files::Files;
@@ -33,6 +35,66 @@ pub struct Session {
     pub skip_seconds: u32,
     /// Requests, order and content follow from it.
     pub seed: u64,
+    /// Whether fio runs the loads without a demanded rate.
+    pub by_fio: bool,
+}
+
+/// A load, and what its runs have found so far.
+struct Job<'a> {
+    load: &'a (String, Workload),
+    lengths: Lengths,
+    found: Runs,
+}
+
+/// Runs of one of the generators.
+enum Runs {
+    /// Ours, whose speed alone was measured before; with the seed of each run.
+    Own {
+        generator_iops: f64,
+        runs: Vec<(u64, Run)>,
+    },
+    /// fio's, with the job that it gets, and its results.
+    Fio {
+        version: Version,
+        job: String,
+        results: Vec<String>,
+    },
+}
+
+impl Job<'_> {
+    /// An invalid run is not repeated: the target would not keep up again.
+    fn is_over(&self) -> bool {
+        match &self.found {
+            Runs::Own { runs, .. } => runs.iter().any(|(_, run)| run.invalid.is_some()),
+            Runs::Fio { .. } => false,
+        }
+    }
+
+    fn run(&mut self, target: &Target, seed: u64) -> Result<()> {
+        match &mut self.found {
+            Runs::Own { runs, .. } => {
+                let place = (&target.drive, target.span_bytes());
+                runs.push((seed, run(place, &self.load.1, seed, self.lengths)?));
+            }
+            Runs::Fio { job, results, .. } => results.push(by_fio::run(job)?),
+        }
+        Ok(())
+    }
+
+    /// `None` before the first run.
+    fn outcome(&self) -> Result<Option<LoadOutcome>> {
+        match &self.found {
+            Runs::Own { runs, .. } if runs.is_empty() => Ok(None),
+            Runs::Fio { results, .. } if results.is_empty() => Ok(None),
+            Runs::Own {
+                generator_iops,
+                runs,
+            } => Ok(Some(outcome(self.load, runs, *generator_iops))),
+            Runs::Fio {
+                version, results, ..
+            } => by_fio::outcome(*version, self.load, results).map(Some),
+        }
+    }
 }
 
 /// Where a session is.
@@ -88,47 +150,64 @@ impl Session {
         {
             target.sample(self.seed)?;
         }
-        let mut runs: Vec<Vec<(u64, Run)>> = self.loads.iter().map(|_| Vec::new()).collect();
-        let mut speeds = Vec::new();
-        for (name, load) in &self.loads {
-            speeds.push(generator_iops(load, target).with_context(|| format!("load {name}"))?);
-        }
+        let jobs: Result<Vec<Job<'_>>> = self
+            .loads
+            .iter()
+            .map(|load| self.job(load, target))
+            .collect();
+        let mut jobs = jobs?;
         let mut environment = Environment::read(&Files::below("/"), target.drive.block_device());
         let before = Before::read(&target.drive);
-        let failure = self.repeat(target, &mut runs, &mut progress).err();
+        let failure = self.repeat(target, &mut jobs, &mut progress).err();
         before.compare(&target.drive, &mut environment);
-        let with_runs = self.loads.iter().zip(&runs).zip(speeds);
-        let with_runs = with_runs.filter(|((_, runs), _)| !runs.is_empty());
+        let outcomes: Result<Vec<_>> = jobs.iter().map(Job::outcome).collect();
         Ok(Found {
-            outcomes: with_runs
-                .map(|((load, runs), iops)| outcome(load, runs, iops))
-                .collect(),
+            outcomes: outcomes?.into_iter().flatten().collect(),
             marks: [target.marks.clone(), environment.marks.clone()].concat(),
             environment,
             failure,
         })
     }
 
+    fn job<'a>(&self, load: &'a (String, Workload), target: &Target) -> Result<Job<'a>> {
+        let named = || format!("load {}", load.0);
+        let lengths = self.lengths(&load.1);
+        let found = if self.by_fio && !load.1.is_open() {
+            Runs::Fio {
+                version: by_fio::version()?,
+                job: by_fio::job(target.path()?, load, lengths).with_context(named)?,
+                results: Vec::new(),
+            }
+        } else {
+            Runs::Own {
+                generator_iops: generator_iops(&load.1, target).with_context(named)?,
+                runs: Vec::new(),
+            }
+        };
+        Ok(Job {
+            load,
+            lengths,
+            found,
+        })
+    }
+
     fn repeat(
         &self,
         target: &Target,
-        runs: &mut [Vec<(u64, Run)>],
+        jobs: &mut [Job<'_>],
         progress: &mut impl FnMut(Progress),
     ) -> Result<()> {
         let mut done = Duration::ZERO;
         for repetition in 0..self.runs {
             for at in self.order(repetition) {
-                let (name, load) = &self.loads[at];
-                // An invalid run is not repeated: the target would not keep up again.
-                if runs[at].iter().any(|(_, run)| run.invalid.is_some()) {
+                let job = &mut jobs[at];
+                if job.is_over() {
                     continue;
                 }
                 let seed = self.seed.wrapping_add(u64::from(repetition));
-                let lengths = self.lengths(load);
-                let found = run((&target.drive, target.span_bytes()), load, seed, lengths)
-                    .with_context(|| format!("load {name} on {}", target.name))?;
-                runs[at].push((seed, found));
-                done += lengths.all();
+                job.run(target, seed)
+                    .with_context(|| format!("load {} on {}", job.load.0, target.name))?;
+                done += job.lengths.all();
                 progress(Progress { done });
             }
         }

@@ -74,6 +74,20 @@ impl Target {
         })
     }
 
+    /// The path of a block device or file, for fio.
+    ///
+    /// # Errors
+    ///
+    /// The target is something that only this program knows.
+    pub(crate) fn path(&self) -> Result<&str> {
+        ensure!(
+            parse_spec(&self.name)? == MemberSpec::plain(Place::Path(self.name.clone().into())),
+            "fio knows block devices and files only, and {} is another target; leave out --fio",
+            self.name
+        );
+        Ok(&self.name)
+    }
+
     /// Bytes that loads use. The last sector of a file is left out: while a file serves as a drive it is never written, because that
     /// would hide that somebody has cut the file short.
     pub(crate) fn span_bytes(&self) -> u64 {

@@ -21,6 +21,7 @@ fn session(loads: &[(&str, &str)], runs: u32) -> Session {
         seconds: 1,
         skip_seconds: 0,
         seed: 1,
+        by_fio: false,
     }
 }
 
@@ -95,7 +96,7 @@ fn a_target_that_falls_too_far_behind_makes_a_run_invalid() {
         "{invalid}"
     );
     assert!(outcome.metrics.is_empty());
-    assert_eq!(outcome.seeds.len(), 1, "it is not repeated");
+    assert_eq!(outcome.runs, 1, "it is not repeated");
 }
 
 #[test]
@@ -230,4 +231,45 @@ fn loads_that_only_read_change_their_order_and_others_keep_it() {
     );
     let writes = orders(&loads("randwrite"));
     assert!(writes.iter().all(|order| order.is_sorted()), "{writes:?}");
+}
+
+#[test]
+fn fio_runs_closed_loops_and_this_program_demanded_rates() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), vec![7; 8 << 20]).expect("it is written");
+    let name = file.path().to_str().expect("a path");
+    let paced = "op = \"randread\"\nbs = \"4k\"\nthreads = 1\nqd = 4\ndemand_iops = 200";
+    let mix = "op = \"randmix\"\nread_pct = 70\nbs = \"4k\"\nthreads = 1\nqd = 4";
+    let mut session = session(&[("paced", paced), ("mix", mix)], 2);
+    session.by_fio = true;
+    let by_fio = found(name, &session);
+    assert!(by_fio.failure.is_none(), "{:?}", by_fio.failure);
+    let [paced, mix] = &by_fio.outcomes[..] else {
+        panic!("two loads: {:?}", by_fio.outcomes);
+    };
+    assert!(paced.generator.starts_with("fullstripe ") && paced.generator_iops.is_some());
+    assert!(mix.generator.starts_with("fio ") && mix.generator_iops.is_none());
+    let iops = |metrics: &super::outcome::Metrics| metrics[&Metric::Iops].value;
+    let (all, reads, writes) = (iops(&mix.metrics), iops(&mix.reads), iops(&mix.writes));
+    assert!(
+        (all - reads - writes).abs() < 1.0 && reads > writes,
+        "{mix:?}"
+    );
+    assert!((3.0..4.5).contains(&mix.effective_queue_depth), "{mix:?}");
+    assert!(
+        mix.marks
+            .iter()
+            .any(|mark| mark.contains("2 of at least 5 runs")),
+        "{mix:?}"
+    );
+    // fio knows nothing of modelled drives.
+    let mut modelled = Target::open("ram:8m", true, None).expect("it opens");
+    let refused = session
+        .run(&mut modelled, |_| ())
+        .err()
+        .expect("it is refused");
+    assert!(
+        refused.to_string().contains("leave out --fio"),
+        "{refused:#}"
+    );
 }

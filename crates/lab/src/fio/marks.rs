@@ -11,7 +11,7 @@
 use super::file::{FioFile, Run, Version};
 
 /// The oldest version that the rules were checked with: that of Debian 12.
-const OLDEST: Version = Version {
+pub const OLDEST: Version = Version {
     major: 3,
     minor: 33,
 };
@@ -26,6 +26,7 @@ const MET: f64 = 0.99;
 const DEPTH_TOLERANCE: f64 = 1.1;
 
 /// What makes the figures of a run doubtful, a sentence each.
+#[must_use]
 pub fn of(file: &FioFile, run: &Run) -> Vec<String> {
     let is_set = |option: &str| run.options.get(option).is_some_and(|value| value != "0");
     let mut marks = Vec::new();

@@ -13,7 +13,7 @@
 pub mod compare;
 pub mod file;
 pub mod job;
-mod marks;
+pub mod marks;
 
 use crate::schema::document::Refusal;
 use crate::schema::metric::{Metric, Statistic};

@@ -37,6 +37,9 @@ pub struct RunArgs {
     /// The name of the target again: loads that write destroy what is on it. Asked for in a terminal.
     #[arg(long, value_name = "DRIVE")]
     destroy_data: Option<String>,
+    /// Let fio run the loads without a demanded rate, on a block device or a file. A demanded rate is always kept by this program.
+    #[arg(long)]
+    fio: bool,
     /// How often all loads are run; five are the fewest that give intervals.
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
     runs: u32,
@@ -83,6 +86,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         seconds: args.seconds,
         skip_seconds: args.skip_seconds,
         seed: args.seed,
+        by_fio: args.fio,
     };
     if let Some(output) = &args.output {
         ensure!(
@@ -162,7 +166,7 @@ fn text(found: &Found, columns: Option<usize>) -> String {
             word(load.bs.map(|bs| bs.to_string())),
             format!("{} x {}", load.threads, load.qd.unwrap_or(1)),
             word(load.demand_iops.map(|iops| number(iops as f64))),
-            outcome.seeds.len().to_string(),
+            outcome.runs.to_string(),
         ];
         let depth = number(outcome.effective_queue_depth);
         rows.push(row(named, &outcome.metrics, depth));

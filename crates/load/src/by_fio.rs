@@ -1,0 +1,165 @@
+//! Runs of fio, which many trust more than any other generator: closed loops on block devices and files.
+//!
+//! The job is that of [`lab::fio::job`], so fio issues the same kinds of requests; what makes its figures doubtful is said as for any
+//! result of fio ([`lab::fio`]).
+
+use super::marks::few;
+use super::outcome::{LoadOutcome, Metrics, mean};
+use super::run::Lengths;
+use anyhow::{Context, Result, bail, ensure};
+use lab::fio::file::Version;
+use lab::fio::job::{Target, text};
+use lab::fio::marks::OLDEST;
+use lab::fio::{Direction, FioPoint, RunFigures, points};
+use lab::schema::metric::{Metric, Statistic};
+use lab::workload::Workload;
+use std::io::{ErrorKind, Write};
+use std::process::{Command, Stdio};
+
+/// fio's version, which is not too old.
+///
+/// # Errors
+///
+/// It is not.
+pub(crate) fn version() -> Result<Version> {
+    let said = Command::new("fio").arg("--version").output();
+    let said = match said {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("fio is not installed; install it (apt install fio), or leave out --fio")
+        }
+        other => other.context("fio cannot be started")?,
+    };
+    let said = String::from_utf8_lossy(&said.stdout);
+    let version = Version::of(said.trim());
+    let version =
+        version.with_context(|| format!("fio says \"{}\" of its version", said.trim()))?;
+    ensure!(
+        version >= OLDEST,
+        "fio {version} is older than {OLDEST}, the oldest version whose faults are known here; install a newer one, or leave out --fio"
+    );
+    Ok(version)
+}
+
+/// The job of `load` on the block device or file `path`.
+///
+/// # Errors
+///
+/// fio cannot do it.
+pub(crate) fn job(
+    path: &str,
+    (name, load): &(String, Workload),
+    lengths: Lengths,
+) -> Result<String> {
+    let load = Workload {
+        seconds: Some(lengths.measured.as_secs() as u32),
+        skip_seconds: Some(lengths.skipped.as_secs() as u32),
+        ..load.clone()
+    };
+    text(name, &load, &Target::Path(path.to_owned())).map_err(anyhow::Error::msg)
+}
+
+/// Runs fio once; gives its result as text.
+///
+/// # Errors
+///
+/// fio fails.
+pub(crate) fn run(job: &str) -> Result<String> {
+    let mut fio = Command::new("fio")
+        .args(["--output-format=json+", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("fio cannot be started")?;
+    // A job is far shorter than what a pipe holds, and the pipe is closed behind it.
+    let mut input = fio.stdin.take().expect("it is piped");
+    input
+        .write_all(job.as_bytes())
+        .context("fio does not take its job")?;
+    drop(input);
+    let said = fio
+        .wait_with_output()
+        .context("fio's end cannot be waited for")?;
+    if !said.status.success() {
+        let reason = String::from_utf8_lossy(&said.stderr);
+        let reason = reason
+            .trim()
+            .lines()
+            .last()
+            .unwrap_or("it does not say why")
+            .to_owned();
+        bail!("fio has failed ({}): {reason}", said.status);
+    }
+    String::from_utf8(said.stdout).context("fio's result is no text")
+}
+
+/// Puts the results of a load together.
+///
+/// # Errors
+///
+/// One of them is no result of fio.
+pub(crate) fn outcome(
+    version: Version,
+    (name, workload): &(String, Workload),
+    results: &[String],
+) -> Result<LoadOutcome> {
+    let files = (1..)
+        .zip(results)
+        .map(|(run, text)| (format!("run {run} of load {name}"), text.clone()));
+    let points = points(&files.collect::<Vec<_>>())?;
+    let of = |direction| points.iter().find(|point| point.direction == direction);
+    let of_kind = |direction| {
+        of(direction)
+            .map(|point| point.metrics.clone())
+            .unwrap_or_default()
+    };
+    let first = points.first().context("fio's result has no requests")?;
+    let mut outcome = LoadOutcome {
+        name: name.clone(),
+        workload: workload.clone(),
+        generator: format!("fio {version}"),
+        runs: results.len(),
+        seeds: Vec::new(),
+        metrics: first.metrics.clone(),
+        reads: Metrics::new(),
+        writes: Metrics::new(),
+        effective_queue_depth: points.iter().map(|point| point.effective_queue_depth).sum(),
+        generator_iops: None,
+        generator_late_p99_us: None,
+        invalid: None,
+        marks: few(results.len()).into_iter().collect(),
+    };
+    for mark in points.iter().flat_map(|point| &point.marks) {
+        if !outcome.marks.contains(mark) {
+            outcome.marks.push(mark.clone());
+        }
+    }
+    if let (Some(reads), Some(writes)) = (of(Direction::Read), of(Direction::Write)) {
+        outcome.metrics = together(reads, writes);
+        outcome.reads = of_kind(Direction::Read);
+        outcome.writes = of_kind(Direction::Write);
+    }
+    Ok(outcome)
+}
+
+/// The figures of a mix that those of its reads and writes determine; percentiles are not among them.
+fn together(reads: &FioPoint, writes: &FioPoint) -> Metrics {
+    let of_runs = |figure: fn(&RunFigures, &RunFigures) -> f64| -> Vec<f64> {
+        let runs = reads.runs.iter().zip(&writes.runs);
+        runs.map(|(read, write)| figure(read, write)).collect()
+    };
+    let mean_us = |read: &RunFigures, write: &RunFigures| {
+        (read.mean_us * read.iops + write.mean_us * write.iops) / (read.iops + write.iops)
+    };
+    let iops = of_runs(|read, write| read.iops + write.iops);
+    let bytes_per_s = of_runs(|read, write| read.bytes_per_s + write.bytes_per_s);
+    let figures: [(Metric, Vec<f64>); 3] = [
+        (Metric::Iops, iops),
+        (Metric::BytesPerSecond, bytes_per_s),
+        (Metric::Latency(Statistic::Mean), of_runs(mean_us)),
+    ];
+    let figures = figures.into_iter();
+    figures
+        .map(|(metric, values)| (metric, mean(metric, &values)))
+        .collect()
+}
