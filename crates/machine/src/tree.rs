@@ -146,7 +146,8 @@ impl Tree {
             node: controller
                 .numa_node(files)
                 .or_else(|| node_of(files, folder)),
-            queues: queues.map(|queues| queues.saturating_sub(1)),
+            // A controller that has only the one for administration has no drive to show.
+            queues: queues.and_then(|queues| queues.checked_sub(1).filter(|queues| *queues > 0)),
             express: Express::read(files, folder),
         });
     }

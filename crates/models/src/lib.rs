@@ -45,6 +45,7 @@ pub mod nearest;
 pub mod platform;
 pub mod port;
 pub mod profile;
+pub mod queue_map;
 pub mod raid_driver;
 pub mod read_ahead;
 mod refresh;

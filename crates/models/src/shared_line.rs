@@ -41,12 +41,24 @@ impl SharedLine {
     /// When a core has changed the line `times` times, from `ready_ns` on. `now_ns` must not decrease from call to
     /// call, and `ready_ns` must not be before it.
     pub fn change(&mut self, now_ns: u64, ready_ns: u64, core: usize, times: u64) -> u64 {
+        self.hold(now_ns, ready_ns, core, times, 0)
+    }
+
+    /// The same, where no other core can change the line for `held_ns` more, as while a lock is held.
+    pub fn hold(
+        &mut self,
+        now_ns: u64,
+        ready_ns: u64,
+        core: usize,
+        times: u64,
+        held_ns: u64,
+    ) -> u64 {
         if now_ns >= self.window_ends_ns {
             self.look_back();
             self.window_ends_ns = now_ns + WINDOW_NS;
         }
         self.changes[core] += times;
-        let service_ns = times * self.change_ns[core];
+        let service_ns = times * self.change_ns[core] + held_ns;
         self.booked.reserve(now_ns, ready_ns, service_ns)
     }
 

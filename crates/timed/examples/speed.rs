@@ -116,6 +116,7 @@ fn setup(level: Option<Level>, members: u8, operation: &str, depth: u32) -> Resu
     Ok(Setup {
         stack,
         drives,
+        queues: Vec::new(),
         host: Host {
             submit_command_ns: 50,
             answer_command_ns: 50,

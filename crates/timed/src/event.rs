@@ -10,6 +10,18 @@ pub enum Event {
     Turn(u16),
     /// A drive has carried out a command.
     Done { core: u16, token: Token },
+    /// The same of a command whose completion another core handles than the one that submitted it.
+    Interrupt {
+        core: u16,
+        member: MemberId,
+        token: Token,
+    },
+    /// That other core has handled the completion.
+    Handed {
+        core: u16,
+        member: MemberId,
+        token: Token,
+    },
     /// A drive's metadata are durable.
     Persisted(MemberId),
     /// A thread may have something to do.
@@ -43,6 +55,8 @@ impl Event {
             Event::Begins => (8, 0),
             Event::Ends => (9, 0),
             Event::Woken(core) => (10, u64::from(core)),
+            Event::Interrupt { token, .. } => (11, token.0),
+            Event::Handed { token, .. } => (12, token.0),
         };
         kind << 56 | whom
     }

@@ -35,6 +35,33 @@ pub struct Host {
     pub line_ns: [u64; 3],
     /// Number of sockets; cores are assigned to them in turn.
     pub sockets: usize,
+    /// What it costs that cores share the queues of drives.
+    pub queues: QueueCosts,
+}
+
+/// The costs of queues that several processors share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCosts {
+    /// The machine's processors: the kernel creates no more queues than that. 0 if none are modelled, and so no queues.
+    pub processors: usize,
+    /// Changes of shared lines each time that the lock of a queue is taken.
+    pub lock_changes: u64,
+    /// Whether a turn takes the lock once for all its commands for a drive, and not once for each.
+    pub locks_per_turn: bool,
+    /// How long the lock is held after these changes. This is part of [`Host::submit_command_ns`] and delays only others.
+    pub held_ns: u64,
+    /// Time of a change, as [`Host::line_ns`].
+    pub line_ns: [u64; 3],
+    /// Whether a core of each queue handles the completions of all, as with interrupts.
+    pub has_handlers: bool,
+    /// Whether the interrupts of several drives go round among the processors of a group, instead of all going to the first.
+    pub spreads_handlers: bool,
+    /// Lines of a request that move to that core and back if another has submitted it.
+    pub handed_lines: u64,
+    /// An interrupt of a core that sleeps, without a switch of threads.
+    pub interrupt_ns: u64,
+    /// Having another core wake a thread that sleeps.
+    pub kick_ns: u64,
 }
 
 impl Host {

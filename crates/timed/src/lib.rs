@@ -8,7 +8,9 @@
 //! | a client's thread issues it | [`clients`] | processor time of the client, then it waits for the stack |
 //! | a core of the stack takes a turn | [`world`] | the cost of the turn's work by the [`prices`] and the [`host`] |
 //! | each drive's counter of commands in flight is changed | [`drive_counters`] | until the core has the line |
+//! | locks of drives' queues are taken that cores share | [`drive_queues`] | until the core has each lock |
 //! | commands go to drives at the end of the turn | [`run`] | by the drive's [`virtual_time::timing::Timing`] |
+//! | another core takes the drive's interrupt, if cores share its queue | [`drive_queues`] | until that core has handled it |
 //! | answers wait for the next turn | [`world`] | until the core is free |
 //! | the client's thread gets the answer | [`clients`] | until the end of the turn that answered |
 //!
@@ -26,6 +28,7 @@ pub mod array;
 mod audit;
 pub mod clients;
 pub mod drive_counters;
+pub mod drive_queues;
 mod event;
 pub mod host;
 pub mod machine;

@@ -4,7 +4,7 @@
 //! [`drives_in_bays`] puts drives into a platform and returns them as the drives of a run. The platform's links
 //! replace the drives' own ports. [`host`] computes a run's [`Host`] from a host's profile.
 
-use super::host::Host;
+use super::host::{Host, QueueCosts};
 use crate::modelled::command;
 use anyhow::{Result, anyhow};
 use engine::plan::StepKind;
@@ -128,5 +128,17 @@ pub fn host(
         drive_counter_changes: costs.drive_counter_changes,
         line_ns: graph.cores.line_ns,
         sockets: graph.cores.sockets as usize,
+        queues: QueueCosts {
+            processors: graph.cores.processors() as usize,
+            lock_changes: costs.queue_lock_changes,
+            locks_per_turn: costs.queue_lock_per_call,
+            held_ns: costs.queue_held_ns,
+            line_ns: graph.cores.line_ns,
+            has_handlers: completion == Completion::Interrupt,
+            spreads_handlers: costs.spreads_handlers,
+            handed_lines: costs.handed_lines,
+            interrupt_ns: costs.interrupt_ns + shared_ns,
+            kick_ns: costs.kick_ns,
+        },
     }
 }

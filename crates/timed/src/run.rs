@@ -1,10 +1,13 @@
-//! A run: a workload on drives behind a stack, for a given time. `requests` is the clients' side of it.
+//! A run: a workload on drives behind a stack, for a given time. `requests` is the clients' side of it, `handing`
+//! the interrupts that cores take for each other.
 
+mod handing;
 mod requests;
 
 use super::audit::Audit;
 use super::clients::Clients;
 use super::drive_counters::DriveCounters;
+use super::drive_queues::DriveQueues;
 use super::event::Event;
 use super::host::{Books, Host};
 use super::series::Series;
@@ -31,6 +34,8 @@ pub struct Setup {
     pub stack: Box<dyn Stack>,
     /// The drives, in the order of their slots.
     pub drives: Vec<Box<dyn Timing>>,
+    /// The queues that each drive grants, in the same order. Those of drives that are not in the list are never shared.
+    pub queues: Vec<u64>,
     /// The costs of everything around the stack.
     pub host: Host,
     /// What clients do.
@@ -64,6 +69,8 @@ pub struct RunOutcome {
     pub stack_lines_busy_ns: u64,
     /// How long the busiest line of the drives' counters has been occupied by changes, during the whole run.
     pub drive_counters_busy_ns: u64,
+    /// The same of the locks of queues that cores share.
+    pub drive_queues_busy_ns: u64,
     /// The progress of a rebuild at the window's begin and end; `None` without one.
     pub rebuilt: Option<[Rebuilt; 2]>,
     /// Answers over time, from the start of the run to the window's end.
@@ -97,6 +104,7 @@ struct Run {
     cores: Vec<Core>,
     drives: Vec<Box<dyn Timing>>,
     drive_counters: DriveCounters,
+    drive_queues: DriveQueues,
     clients: Clients,
     host: Host,
     books: Books,
@@ -192,6 +200,7 @@ fn run_load(
         pool_bytes: [begun.pool_bytes, used.pool_bytes],
         stack_lines_busy_ns: run.stack.lines_busy_ns(),
         drive_counters_busy_ns: run.drive_counters.busy_ns(),
+        drive_queues_busy_ns: run.drive_queues.busy_ns(),
         rebuilt: begun.rebuilt.zip(used.rebuilt).map(<[Rebuilt; 2]>::from),
         series: run.series,
         commands: run.audit.commands,
@@ -219,6 +228,7 @@ impl Run {
             queue: Queue::default(),
             cores: vec![Core::default(); stack.cores()],
             drive_counters: DriveCounters::new(&setup.host, drives.len(), stack.cores()),
+            drive_queues: DriveQueues::new(&setup.host, &setup.queues, stack.cores()),
             stack,
             drives,
             clients: Clients::new(generator),
@@ -266,6 +276,16 @@ impl Run {
                 }
                 self.tell(core, Input::Done { token, result });
             }
+            Event::Interrupt {
+                core,
+                member,
+                token,
+            } => self.interrupt(core, member, token),
+            Event::Handed {
+                core,
+                member,
+                token,
+            } => self.handed(core, member, token),
             Event::Persisted(member) => {
                 let result = Ok(());
                 self.tell(0, Input::Persisted { member, result });
@@ -292,12 +312,17 @@ impl Run {
         self.rouse(number);
     }
 
+    /// Whether a core works. One that was busy until now checks for work once more before it sleeps.
+    fn is_awake(&self, core: usize, now_ns: u64) -> bool {
+        let core = &self.cores[core];
+        core.free_at_ns >= now_ns || core.turn_at_ns == Some(now_ns)
+    }
+
     /// Schedules a turn of a core for when it notices that there is work.
     fn rouse(&mut self, number: u16) {
         let now_ns = self.queue.now_ns();
+        let is_awake = self.is_awake(number.into(), now_ns);
         let core = &mut self.cores[usize::from(number)];
-        // A core that was busy until now checks for work once more before it sleeps.
-        let is_awake = core.free_at_ns >= now_ns || core.turn_at_ns == Some(now_ns);
         let mut notice_ns = 0;
         if !is_awake {
             notice_ns = self.host.notice_after_ns(now_ns - core.free_at_ns);
@@ -349,6 +374,8 @@ impl Run {
         if !world.kernel_is_paid {
             let counters = &mut self.drive_counters;
             end_ns = counters.counted_ns(now_ns, end_ns, number.into(), &world.commands);
+            let queues = &mut self.drive_queues;
+            end_ns = queues.locked_ns(now_ns, end_ns, number.into(), &world.commands);
         }
         self.books.raid_ns += raid_ns;
         self.books.kernel_ns += end_ns - now_ns - raid_ns;
@@ -373,8 +400,17 @@ impl Run {
             self.audit.command(io.kind, io.length_bytes);
             let drive = &mut self.drives[usize::from(io.member.0)];
             let at_ns = drive.finish_ns(end_ns, io.kind, place);
-            let token = io.token;
-            self.queue.at(at_ns, Event::Done { core, token });
+            let (token, member) = (io.token, io.member);
+            let handler = self.drive_queues.handler(member.0.into(), core.into());
+            let event = match handler {
+                Some(_) if !world.kernel_is_paid => Event::Interrupt {
+                    core,
+                    member,
+                    token,
+                },
+                _ => Event::Done { core, token },
+            };
+            self.queue.at(at_ns, event);
         }
         world.commands.clear();
         if !world.completions.is_empty() {

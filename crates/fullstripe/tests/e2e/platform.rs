@@ -109,6 +109,27 @@ fn the_drives_of_a_machine_are_planned_where_they_are() {
 }
 
 #[test]
+fn drives_here_have_the_queues_that_the_kernel_shows_and_others_have_their_own() {
+    let sample = Sample::new("far_socket");
+    // One of the three is for administration.
+    let shown = "sys/class/nvme/nvme1/queue_count";
+    std::fs::write(sample.folder.path().join(shown), "3\n").expect("it is there");
+    let line = "plan --here --level 0 --op randread --engine-cores 4 --threads 4 --qd 1";
+    let note = "4 cores submit to drives that have as few as 2 queues: up to 2 of them share a queue's lock and interrupts";
+    let said = sample.fullstripe(line);
+    assert!(said.status.success() && said.out.contains(note), "{said}");
+    let said = sample.fullstripe(&format!("{line} --completion polled"));
+    let note = "up to 2 of them share a queue's locks\n";
+    assert!(said.status.success() && said.out.contains(note), "{said}");
+    // Drives that could be put in their places.
+    for drive in ["p4510-2tb", "p3700-800gb"] {
+        let said = sample.fullstripe(&format!("{line} --drive {drive}"));
+        assert!(said.status.success(), "{said}");
+        assert!(!said.out.contains("share a queue"), "{said}");
+    }
+}
+
+#[test]
 fn a_spare_and_prices_go_with_the_machine_at_hand() {
     let sample = Sample::new("far_socket");
     let place = tempfile::tempdir().expect("a folder");

@@ -43,6 +43,21 @@ figures! {
         interrupt_latency_ns,
         /// Changes of the drive's counter per command and its completion. Each drive has one counter for all cores.
         drive_counter_changes,
+        /// Cache lines that each core changes that takes the lock of a drive's submission queue: the lock's, and that of the
+        /// state that it protects.
+        queue_lock_changes,
+        /// 1 if a system call takes that lock once for all its commands for a drive; 0 if each command takes it.
+        queue_lock_per_call,
+        /// How long the lock is held after that, for the queue's entries and the doorbell.
+        queue_held_ns,
+        /// Cache lines of a request that move to the core that handles its completion, if that is not the one that submitted
+        /// it, and back.
+        handed_lines,
+        /// 1 if the interrupts of several drives go round among the processors that share a queue of each; 0 if the first of
+        /// these handles all.
+        handlers_spread,
+        /// Waking a thread that sleeps on another core: the message to that core.
+        kick_cycles,
     }
 }
 
@@ -131,6 +146,20 @@ pub struct Costs {
     pub drive_counter_changes: u64,
     /// Time of these changes if no other core changes the counter.
     pub drive_counter_ns: u64,
+    /// Changes of shared lines each time that the lock of a queue is taken. If completions are polled for, those of
+    /// the lock of the completion queue are included.
+    pub queue_lock_changes: u64,
+    /// Whether a system call takes the lock once for all its commands for a drive.
+    pub queue_lock_per_call: bool,
+    /// How long the lock is held after these changes.
+    pub queue_held_ns: u64,
+    /// Lines of a request that move to the core that handles its completion and back. 0 if completions are polled for: then the
+    /// core that submitted a request finds its completion.
+    pub handed_lines: u64,
+    /// Whether the interrupts of several drives go round among the processors that share queues.
+    pub spreads_handlers: bool,
+    /// Processor time to have another core wake a thread.
+    pub kick_ns: u64,
 }
 
 impl Costs {
@@ -154,8 +183,9 @@ fn range(key: &str) -> (f64, f64, bool) {
         "page_table_isolation" => (0.0, 1.0, true),
         "sleep_share" => (0.0, 1.0, false),
         "entries_per_request" => (0.0, 16.0, false),
-        "drive_counter_changes" => (0.0, 16.0, true),
-        "memory_ns" | "interrupt_latency_ns" => (0.0, 1e6, false),
+        "drive_counter_changes" | "queue_lock_changes" | "handed_lines" => (0.0, 16.0, true),
+        "queue_lock_per_call" | "handlers_spread" => (0.0, 1.0, true),
+        "memory_ns" | "interrupt_latency_ns" | "queue_held_ns" => (0.0, 1e6, false),
         _ => (0.0, 1e7, false),
     }
 }
@@ -224,6 +254,16 @@ impl Host {
             },
             drive_counter_changes: work.drive_counter_changes.value as u64,
             drive_counter_ns: work.drive_counter_changes.value as u64 * cores.line_ns[0],
+            queue_lock_changes: work.queue_lock_changes.value as u64 * if looks { 2 } else { 1 },
+            queue_lock_per_call: work.queue_lock_per_call.value >= 0.5,
+            queue_held_ns: waits_ns(&work.queue_held_ns),
+            handed_lines: if looks {
+                0
+            } else {
+                work.handed_lines.value as u64
+            },
+            spreads_handlers: work.handlers_spread.value >= 0.5,
+            kick_ns: ns(work.kick_cycles.value),
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct Bay {
     pub interrupt_ns: u64,
     /// The volume management device (VMD) that it is behind, by name.
     pub vmd: Option<String>,
+    /// The queues that the drive in it has here, where plans are of that drive and the kernel shows them.
+    pub queues: Option<u64>,
 }
 
 /// Packets, in checked numbers.
@@ -85,6 +87,14 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// Has the bays know how many queues the machine's own drives have, because plans are of these drives.
+    pub fn keep_queues_of(&mut self, machine: &Machine) {
+        for bay in &mut self.bays {
+            let drive = machine.drives.iter().find(|drive| drive.bay == bay.name);
+            bay.queues = drive.and_then(|drive| drive.queues);
+        }
+    }
+
     /// The bays behind a node, of a row, or with this name.
     ///
     /// # Errors
@@ -279,6 +289,7 @@ impl<'a> Tree<'a> {
                     latency_ns: parent.latency_ns,
                     interrupt_ns: parent.interrupt_ns,
                     vmd: parent.vmd.map(ToString::to_string),
+                    queues: None,
                 });
             }
             // A row is no parent of other nodes, but its name is taken.
@@ -310,6 +321,12 @@ impl<'a> Tree<'a> {
             }
             if let Some(other) = drives[..number].iter().find(|other| other.bay == drive.bay) {
                 return refuse(format!("is \"{}\", where {} is", drive.bay, other.name));
+            }
+            if drive.queues == Some(0) {
+                return Err((
+                    format!("drive.{}.queues", drive.name),
+                    "is 0: give the number of its queues, or leave the key out".to_string(),
+                ));
             }
         }
         slot::wrong(self.machine).map_or(Ok(()), Err)

@@ -26,6 +26,12 @@ pub struct Cores {
 }
 
 impl Cores {
+    /// The processors that an operating system sees: two on a core that runs two threads at once.
+    #[must_use]
+    pub fn processors(&self) -> u64 {
+        self.cores * if self.hyper_threading { 2 } else { 1 }
+    }
+
     /// Time of one instruction.
     #[must_use]
     pub fn instruction_ns(&self) -> f64 {

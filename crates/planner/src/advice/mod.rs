@@ -114,6 +114,7 @@ pub fn advise(
     for (number, change) in changes.iter().enumerate() {
         for (name, machine) in change.machines(number, machine) {
             library.add_machine(&name, machine)?;
+            library.keep_queues_of(&name, machine);
             if let Some(socket) = change.buffers_on {
                 library.keep_buffers_on(&name, socket);
             }

@@ -43,6 +43,8 @@ pub struct Question {
     pub platform: String,
     /// That machine, if it is the one at hand and not of the program.
     pub here: Option<Machine>,
+    /// Whether the drives are those that this machine has, which then have the queues that it shows.
+    pub drives_are_here: bool,
     /// The operating system and its drivers; by default the one that the RAID software is a driver of, or [`HOST`].
     pub host: Option<String>,
     /// The RAID software. By default it is the engine, or none for one drive alone.
@@ -88,6 +90,7 @@ impl Question {
             levels: Vec::new(),
             platform: platform.into(),
             here: None,
+            drives_are_here: false,
             host: None,
             stack: None,
             chunk_kib: None,
@@ -319,7 +322,12 @@ pub fn understood(question: &Question, library: &mut Library) -> Result<Asked> {
     }
     add_drive(library, here, &Reference::from(question.drive.clone()))?;
     match &question.here {
-        Some(machine) => library.add_machine(&question.platform, machine)?,
+        Some(machine) => {
+            library.add_machine(&question.platform, machine)?;
+            if question.drives_are_here {
+                library.keep_queues_of(&question.platform, machine);
+            }
+        }
         None => add_platform(library, here, &Reference::from(question.platform.clone()))?,
     }
     is_modelled(question, library)?;

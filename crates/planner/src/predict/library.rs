@@ -323,6 +323,17 @@ impl Library {
         graph.expect("the platform is in the library").buffers = Buffers::On(socket);
     }
 
+    /// Has the drives of plans on the platform `name` be those of `machine`, with as many queues as it shows of them.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such platform.
+    pub fn keep_queues_of(&mut self, name: &str, machine: &Machine) {
+        let graph = self.platforms.get_mut(name);
+        let graph = graph.expect("the platform is in the library");
+        graph.keep_queues_of(machine);
+    }
+
     /// Everything that the library holds for a setup, with all digits of all numbers.
     #[must_use]
     pub fn contents(&self, setup: &Setup) -> String {

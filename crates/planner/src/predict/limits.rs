@@ -381,6 +381,9 @@ fn in_use(
     if share(outcome.drive_counters_busy_ns, window.until_ns) {
         found.push(Resource::DriveCounters);
     }
+    if share(outcome.drive_queues_busy_ns, window.until_ns) {
+        found.push(Resource::DriveQueues);
+    }
     let Some((platform, graph)) = platform.zip(point.surroundings().graph()) else {
         found.push(Resource::DriveLinks);
         return found;

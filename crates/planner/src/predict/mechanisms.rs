@@ -63,6 +63,8 @@ pub enum Mechanism {
     RaidWork,
     /// Each drive has one counter of commands in flight, which all cores change.
     DriveCounters,
+    /// Cores share queues of a drive that has fewer of them: their locks and their interrupts.
+    SharedQueues,
     /// Changing a cache line takes longer when a core of another socket was the last to do so.
     LinesBetweenSockets,
     /// All cores change md's counter of an array and take its locks.
@@ -80,11 +82,11 @@ use Mechanism::{
     ArrayLines, ClientWork, Collection, Collisions, ControllerCap, Copies, DataPath, DeepSleep,
     DriveCounters, DriveLinks, Episodes, FlashPrograms, FlashReads, Hops, KernelWork,
     LinesBetweenSockets, LinkSharing, RaidWork, ReadAhead, ReadBalance, ReadsMeetPrograms,
-    SharedMemory, SocketCrossing, Stalls, StripeThread, WriteBuffer,
+    SharedMemory, SharedQueues, SocketCrossing, Stalls, StripeThread, WriteBuffer,
 };
 
 /// Every mechanism, with its name.
-pub const ALL: [(Mechanism, &str); 26] = [
+pub const ALL: [(Mechanism, &str); 27] = [
     (Collisions, "collisions of units"),
     (ReadsMeetPrograms, "reads meet programs"),
     (Stalls, "stalls"),
@@ -106,6 +108,7 @@ pub const ALL: [(Mechanism, &str); 26] = [
     (DeepSleep, "deep sleep"),
     (RaidWork, "RAID work"),
     (DriveCounters, "drives' counters"),
+    (SharedQueues, "shared queues"),
     (LinesBetweenSockets, "lines between sockets"),
     (ArrayLines, "array's lines"),
     (StripeThread, "stripe thread"),
@@ -142,7 +145,13 @@ impl Mechanisms {
         match word {
             book::Mechanism::Link => &[LinkSharing, DriveLinks],
             book::Mechanism::Controller => &[ControllerCap, DataPath, ReadAhead],
-            book::Mechanism::HostCpu => &[ClientWork, KernelWork, DeepSleep, DriveCounters],
+            book::Mechanism::HostCpu => &[
+                ClientWork,
+                KernelWork,
+                DeepSleep,
+                DriveCounters,
+                SharedQueues,
+            ],
             book::Mechanism::RaidSoftware => {
                 &[RaidWork, ArrayLines, StripeThread, ReadBalance, Copies]
             }
@@ -198,6 +207,7 @@ impl Mechanisms {
                 SharedMemory => graph.memory_bytes_per_s = PLENTY,
                 LinesBetweenSockets => graph.cores.line_ns[2] = graph.cores.line_ns[1],
                 DeepSleep => graph.cores.deep_idle_exit_ns = 0,
+                SharedQueues => graph.bays.iter_mut().for_each(|bay| bay.queues = None),
                 _ => {}
             }
         }
@@ -246,6 +256,7 @@ fn without_of_drive(mechanism: Mechanism, profile: &mut Profile, state: State) {
             profile.burst_bytes = 0;
             profile.program_bytes_per_s = PLENTY / 1000;
         }
+        SharedQueues => profile.io_queues = u64::MAX,
         // Without a platform, a drive's link is its own port.
         DriveLinks => {
             profile.port.to_host_bytes_per_s = PLENTY;

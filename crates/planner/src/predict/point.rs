@@ -11,9 +11,10 @@ use lab::schema::configuration::{Configuration, State};
 use lab::schema::metric::Metric;
 use lab::schema::setup::{Condition, Level};
 use lab::workload::meter::Figures;
-use lab::workload::{Operation, Workload, act};
+use lab::workload::{Completion, Operation, Workload, act};
 use models::drive::{self, Drive};
 use models::profile::Profile;
+use models::queue_map::QueueMap;
 use models::units::READ_MIN_BYTES;
 use serde::{Deserialize, Serialize};
 use timed::array::{Array, Rebuilding};
@@ -214,6 +215,32 @@ impl Point {
         })
     }
 
+    /// Which cores share queues of the drives: a note for the reader. `None` if none do.
+    #[must_use]
+    pub fn shared_queues(&self) -> Option<String> {
+        let graph = self.surroundings.graph()?;
+        let stack = self.stack().ok()?;
+        let (cores, sockets) = (stack.cores(), graph.cores.sockets as usize);
+        let processors = graph.cores.processors() as usize;
+        let queues = self.surroundings.queues(&self.profile, stack.drives());
+        let (fewest, greatest) = (*queues.iter().min()?, *queues.iter().max()?);
+        let as_few = if fewest < greatest { "as few as " } else { "" };
+        let fewest = usize::try_from(fewest).unwrap_or(usize::MAX);
+        let most = QueueMap::new(cores, processors, sockets, fewest, 0).most();
+        let shared = match self.workload().completion {
+            None | Some(Completion::Interrupt) => "lock and interrupts",
+            // Who polls finds its own completions.
+            Some(Completion::Polled | Completion::Hybrid) => "locks",
+        };
+        (most > 1).then(|| {
+            format!(
+                "{} submit to drives that have {as_few}{}: up to {most} of them share a queue's {shared}",
+                words::count(cores.min(processors), "core"),
+                words::count(fewest, "queue")
+            )
+        })
+    }
+
     /// Whether the load leaves the layout of data on the drives as it is: it only reads, or it writes at random over
     /// data that is already scattered.
     #[must_use]
@@ -394,11 +421,13 @@ impl Point {
         }
         let drives = (0..stack.drives() as u64).map(|index| self.drive(start, seed, index));
         let (drives, platform) = self.surroundings.hang(drives.collect(), &self.profile)?;
+        let queues = self.surroundings.queues(&self.profile, drives.len());
         if let Some(platform) = &platform {
             stack.work_in(platform.clone());
         }
         let setup = Setup {
             drives,
+            queues,
             stack,
             host: self.surroundings.host(self.workload(), self.busy_threads()),
             workload: self.configuration.workload.clone(),

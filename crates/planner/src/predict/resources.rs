@@ -53,6 +53,8 @@ pub enum Resource {
     StackLines,
     /// The kernel's counters of commands per drive, which all cores change.
     DriveCounters,
+    /// The locks of drives' queues, where several cores share one.
+    DriveQueues,
     /// The latency of a command in an idle drive. Nothing queues for it, but requests wait for it.
     DriveLatency,
     /// The latency of the platform's links. Nothing queues for it either.
@@ -130,6 +132,7 @@ impl Resource {
             Resource::StackCores => format!("cores of {stack}"),
             Resource::StackLines => format!("shared counter and lock of {stack}"),
             Resource::DriveCounters => "drives' shared counters".to_owned(),
+            Resource::DriveQueues => "drives' shared queues".to_owned(),
             Resource::DriveLatency => "the drives' latency".to_owned(),
             Resource::Hops => "the links' latency".to_owned(),
             Resource::Software => "software".to_owned(),

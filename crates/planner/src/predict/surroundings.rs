@@ -56,6 +56,7 @@ struct Speeds {
     stack: f64,
     stack_lines: f64,
     drive_counters: f64,
+    drive_queues: f64,
 }
 
 const AS_IT_IS: Speeds = Speeds {
@@ -64,6 +65,7 @@ const AS_IT_IS: Speeds = Speeds {
     stack: 1.0,
     stack_lines: 1.0,
     drive_counters: 1.0,
+    drive_queues: 1.0,
 };
 
 /// The cost of changing a shared cache line when it is `times` times as fast.
@@ -170,6 +172,7 @@ impl Surroundings {
             }
             Resource::StackLines => speeds.stack_lines *= times,
             Resource::DriveCounters => speeds.drive_counters *= times,
+            Resource::DriveQueues => speeds.drive_queues *= times,
             Resource::Software => {
                 for speed in [&mut speeds.client, &mut speeds.kernel, &mut speeds.stack] {
                     *speed *= times;
@@ -305,6 +308,8 @@ impl Surroundings {
             costs.drive_counter_changes = 0;
         }
         costs.line_ns = faster_line(costs.line_ns, self.speeds.drive_counters);
+        let queues = &mut costs.queues;
+        queues.line_ns = faster_line(queues.line_ns, self.speeds.drive_queues);
         if let Some(export) = export {
             let request_bytes = workload.bs.map_or(0, |bs| u64::from(bs.bytes()));
             let export = export.costs(&graph.cores, threads, request_bytes);
@@ -314,6 +319,7 @@ impl Surroundings {
         }
         let sooner = |ns: &mut u64, speed: f64| *ns = (*ns as f64 / speed + 0.5) as u64;
         sooner(&mut costs.client_request_ns, self.speeds.client);
+        sooner(&mut costs.queues.held_ns, self.speeds.drive_queues);
         for ns in [
             &mut costs.submit_command_ns,
             &mut costs.page_ns,
@@ -322,10 +328,22 @@ impl Surroundings {
             &mut costs.wake_ns,
             &mut costs.serve_read_ns,
             &mut costs.serve_write_ns,
+            &mut costs.queues.held_ns,
+            &mut costs.queues.interrupt_ns,
+            &mut costs.queues.kick_ns,
         ] {
             sooner(ns, self.speeds.kernel);
         }
         costs
+    }
+
+    /// The queues of each drive: as many as the machine shows of it, or else as the drive grants.
+    #[must_use]
+    pub fn queues(&self, drive: &Profile, drives: usize) -> Vec<u64> {
+        let shown = |bay: usize| self.graph()?.bays.get(bay)?.queues;
+        (0..drives)
+            .map(|bay| shown(bay).unwrap_or(drive.io_queues))
+            .collect()
     }
 
     /// The port that a drive is created with: its own, or an unlimited one if the platform's links take its place.

@@ -181,19 +181,20 @@ pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
     let workload = point.workload();
     let skip_ns = u64::from(workload.skip_seconds.unwrap_or(0)) * S;
     let length_ns = workload.seconds.map(|seconds| u64::from(seconds) * S);
-    let as_it_stands = |length_ns, commands, notes| Plan {
+    let shared_queues = || point.shared_queues().into_iter();
+    let as_it_stands = |length_ns, commands| Plan {
         start: Start::AsPut,
         window: Window {
             from_ns: skip_ns,
             until_ns: skip_ns + length_ns,
         },
-        notes,
+        notes: shared_queues().collect(),
         commands,
     };
     if let Some(length_ns) = length_ns
         && (skip_ns == 0 || !point.keeps_order())
     {
-        return Ok(as_it_stands(length_ns, 0, Vec::new()));
+        return Ok(as_it_stands(length_ns, 0));
     }
     let mut commands = 0;
     let trial = settle(point, Start::AsPut, seed, effort, &mut commands)?;
@@ -203,7 +204,7 @@ pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
         (None, _) => Start::AsPut,
         (Some(_), None) => Start::Spent,
         (Some(empty_at_ns), Some(_)) if window_starts_late(empty_at_ns) => Start::Spent,
-        (Some(_), Some(length_ns)) => return Ok(as_it_stands(length_ns, commands, Vec::new())),
+        (Some(_), Some(length_ns)) => return Ok(as_it_stands(length_ns, commands)),
     };
     let trial = match start {
         Start::AsPut => trial,
@@ -229,7 +230,11 @@ pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
     Ok(Plan {
         start,
         window,
-        notes: notes.into_iter().chain(burst).collect(),
+        notes: notes
+            .into_iter()
+            .chain(burst)
+            .chain(shared_queues())
+            .collect(),
         commands,
     })
 }

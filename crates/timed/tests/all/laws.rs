@@ -98,6 +98,7 @@ impl Case {
         let setup = Setup {
             stack: self.stack(),
             drives: (0..self.members).map(drive).collect(),
+            queues: Vec::new(),
             host: self.host,
             workload: self.workload.clone(),
             seed,

@@ -73,6 +73,7 @@ impl Case {
         let setup = Setup {
             stack,
             drives,
+            queues: Vec::new(),
             host: self.host,
             workload,
             seed: 1,

@@ -5,4 +5,5 @@
 mod laws;
 mod machine;
 mod md_2018;
+mod queues;
 mod raid_driver;

@@ -129,6 +129,7 @@ impl Case {
         };
         let setup = Setup {
             drives: (0..usize::from(self.members)).map(drive).collect(),
+            queues: Vec::new(),
             stack,
             host: Host {
                 client_request_ns: self.client_ns,

@@ -53,6 +53,7 @@ fn run_on(costs: DriverCosts, workload: &str) -> (RunOutcome, Vec<(usize, u64, u
     let stack = RaidDriver::new(Level::Raid0, members, 1 << 30, costs, threads);
     let setup = Setup {
         drives: (0..MEMBERS).map(drive).collect(),
+        queues: Vec::new(),
         stack: Box::new(stack.expect("an array")),
         host: Host::default(),
         workload,

@@ -128,6 +128,7 @@ impl PlanArgs {
             count,
             platform,
             here,
+            drives_are_here,
         } = self.asked()?;
         Ok(Question {
             drive,
@@ -136,6 +137,7 @@ impl PlanArgs {
             levels: self.level.clone(),
             platform,
             here,
+            drives_are_here,
             host: self.host.clone(),
             stack: self.stack.clone(),
             chunk_kib: self.chunk,
@@ -163,6 +165,7 @@ struct Asked {
     count: u32,
     platform: String,
     here: Option<Machine>,
+    drives_are_here: bool,
 }
 
 impl PlanArgs {
@@ -176,6 +179,7 @@ impl PlanArgs {
                     .clone()
                     .expect("clap requires it without --here"),
                 here: None,
+                drives_are_here: false,
             });
         }
         let (machine, drive) = here::machine(&self.root, self.drive.as_deref())?;
@@ -186,6 +190,7 @@ impl PlanArgs {
                 .max(1),
             platform: machine.platform.clone(),
             here: Some(machine),
+            drives_are_here: self.drive.is_none(),
         })
     }
 }

@@ -53,14 +53,22 @@ fn every_constant_of_a_host_makes_requests_dearer_or_later() {
     let cores = graph("s2600wft-6154-x16").cores;
     let sum = |file: &HostFile, completion| {
         let costs = file.host().unwrap().costs(&cores, 1, completion);
-        costs.direct_request_ns(1) + costs.page_ns + costs.notice_ns
+        let shared_queue_ns = costs.queue_held_ns + costs.kick_ns;
+        costs.direct_request_ns(1) + costs.page_ns + costs.notice_ns + shared_queue_ns
     };
     let mut names = Vec::new();
     host("linux-3.10-kpti").each_figure(&mut |table, key, _| names.push(format!("{table}.{key}")));
     for name in names.iter().filter(|name| {
-        !["_isolation", "share", "_changes"]
-            .map(|end| name.ends_with(end))
-            .contains(&true)
+        // Numbers of things, and what is or is not so.
+        let others = [
+            "_isolation",
+            "share",
+            "_changes",
+            "_per_call",
+            "_lines",
+            "_spread",
+        ];
+        !others.map(|end| name.ends_with(end)).contains(&true)
     }) {
         let polled = name.contains("polled") || name.contains("look");
         let completion = if polled {
@@ -75,6 +83,23 @@ fn every_constant_of_a_host_makes_requests_dearer_or_later() {
         });
         assert!(less < more, "{name}: {less} {more}");
     }
+}
+
+#[test]
+fn who_polls_takes_two_locks_of_a_queue_and_hands_nothing_over() {
+    let cores = graph("x299-7960x").cores;
+    let checked = |name: &str| host(name).host().expect("a host that keeps every rule");
+    let costs = |completion| checked("linux-6.12").costs(&cores, 1, completion);
+    let by_interrupt = costs(Completion::Interrupt);
+    assert_eq!(by_interrupt.queue_lock_changes, 2);
+    assert_eq!(by_interrupt.handed_lines, 3);
+    assert!(by_interrupt.queue_lock_per_call && by_interrupt.spreads_handlers);
+    for completion in [Completion::Polled, Completion::Hybrid] {
+        let polled = costs(completion);
+        assert_eq!((polled.queue_lock_changes, polled.handed_lines), (4, 0));
+    }
+    let old = checked("linux-4.13").costs(&cores, 1, Completion::Interrupt);
+    assert!(!old.queue_lock_per_call && !old.spreads_handlers);
 }
 
 #[test]

@@ -208,6 +208,12 @@ fn drives_and_slots_of_a_file_are_where_they_can_be() {
         said(two, Vec::new()),
         refused("drive.nvme1.bay is \"bay-0\", where nvme0 is")
     );
+    let mut none = one();
+    none[0].queues = Some(0);
+    assert_eq!(
+        said(none, Vec::new()),
+        refused("drive.nvme0.queues is 0: give the number of its queues, or leave the key out")
+    );
     assert_eq!(
         said(one(), vec![slot("nvme1")]),
         refused("slot.PCIE_1.drives has \"nvme1\", which is no drive of the file")

@@ -21,6 +21,8 @@ const OLD_HOST: &str = "count = 1\nlevel = \"none\"\nplatform = \"s2600wft-6154-
      stack = \"none\"";
 const MD: &str =
     "platform = \"s2600wft-6154-x16\"\nhost = \"linux-3.10-kpti\"\nstack = \"md-2018\"\ncount = 4";
+const FEW_QUEUES: &str = "count = 1\nlevel = \"none\"\nplatform = \"x299-7960x\"\nhost = \"linux-6.12\"\n\
+     stack = \"none\"\ndrive = \"960pro-512gb\"";
 const NARROW: &str = "count = 4\nlevel = 0\nplatform = \"s2600wft-6154-x8\"\nhost = \"linux-6.12\"\n\
      stack = \"fullstripe\"";
 
@@ -29,8 +31,12 @@ fn figure(off: &[Mechanism], case: &Case) -> f64 {
     let Case {
         setup, state, load, ..
     } = case;
+    let drive = match setup.contains("drive = ") {
+        true => "",
+        false => "drive = \"p4510-2tb\"",
+    };
     let text = format!(
-        "schema = 1\n[setup.s]\ndrive = \"p4510-2tb\"\n{setup}\n[points]\np = {{ setup = \"s\", state = \"{state}\", \
+        "schema = 1\n[setup.s]\n{drive}\n{setup}\n[points]\np = {{ setup = \"s\", state = \"{state}\", \
          workload = {{ {load} }} }}\n"
     );
     let library = Library::default();
@@ -136,6 +142,7 @@ fn of_machines() -> Vec<Case> {
     let rare = "op = \"randread\", bs = \"4k\", threads = 1, qd = 1, demand_iops = 1000";
     let large = "op = \"write\", bs = \"128k\", threads = 1, qd = 1, demand_iops = 1000";
     let streams = "op = \"read\", bs = \"128k\", threads = 4, qd = 16";
+    let many = "op = \"randread\", bs = \"4k\", threads = 16, qd = 1";
     let polled = "op = \"randread\", bs = \"4k\", threads = 8, qd = 64, completion = \"polled\"";
     let (iops, bytes) = (Metric::Iops, Metric::BytesPerSecond);
     vec![
@@ -145,6 +152,7 @@ fn of_machines() -> Vec<Case> {
         case(ClientWork, OLD_HOST, "steady", busy, iops, (1.05, 3.0)),
         case(KernelWork, OLD_HOST, "steady", busy, iops, (1.2, 9.0)),
         case(DeepSleep, NARROW, "steady", rare, MEAN, (0.2, 0.8)),
+        case(SharedQueues, FEW_QUEUES, "steady", many, MEAN, (0.9, 0.998)),
         case(RaidWork, NARROW, "steady", polled, iops, (1.01, 3.0)),
     ]
 }
