@@ -14,6 +14,8 @@ const GENERATIONS: [f64; 4] = [3.0, 4.0, 5.0, 6.0];
 /// Makers round, and count their random and their sequential loads separately: Optane drives are sold with writes of 4 KiB
 /// that amount to 2.4 % more than their sequential writes.
 const ROUNDING: f64 = 1.05;
+/// Most queues that a controller can grant (NVMe base specification, feature 07h).
+const QUEUES_MAX: f64 = 65_535.0;
 
 /// A latency of 4 KiB reads, in microseconds, below which a figure has another unit or the drive another class: no drive of the
 /// class in the catalogue is as fast.
@@ -158,6 +160,13 @@ fn no_size_of_map_units(figure: &Figure) -> Option<f64> {
     values.into_iter().find(|kib| !is_size(*kib))
 }
 
+/// A value of a figure that no drive has as its number of queues.
+fn no_number_of_queues(figure: &Figure) -> Option<f64> {
+    let is_number = |queues: f64| (1.0..=QUEUES_MAX).contains(&queues) && queues.fract() == 0.0;
+    let mut values = figure.said().map(|(value, _)| value);
+    values.find(|queues| !is_number(*queues))
+}
+
 /// The first contradiction between the figures of a pseudo-SLC cache and others.
 fn contradiction_of_burst(link_mb_s: f64, drive: &Drive) -> Option<(Rating, String)> {
     let low = |rating| drive.ratings.get(&rating).map(Figure::low);
@@ -197,6 +206,11 @@ fn contradiction(class: Class, link_mb_s: f64, drive: &Drive) -> Option<(Rating,
             let rule = format!("is {bad}: give a power of two from 4 to 1024");
             return Some((rating, rule));
         }
+    }
+    let io_queues = drive.ratings.get(&Rating::IoQueues);
+    if let Some(bad) = io_queues.and_then(no_number_of_queues) {
+        let rule = format!("is {bad}: give a whole number from 1 to {QUEUES_MAX}");
+        return Some((Rating::IoQueues, rule));
     }
     for (random, sequential, kib) in [
         (Rating::ReadKiops, Rating::ReadMbS, USUAL_WRITE_KIB),

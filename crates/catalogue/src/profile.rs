@@ -174,7 +174,7 @@ impl<'a> Derived<'a> {
             },
             limits: Limits {
                 command_max_kib: self.whole(Prior::CommandMaxKib, 1.0),
-                io_queues: self.whole(Prior::IoQueues, 1.0),
+                io_queues: self.io_queues(),
             },
             link: Link {
                 lanes: self.said("lanes", &self.entry.family.lanes),
@@ -193,6 +193,13 @@ impl<'a> Derived<'a> {
         };
         self.settle(&mut family);
         family
+    }
+
+    /// A whole number, also between two that sources say.
+    fn io_queues(&self) -> Figure {
+        let mut figure = self.rating_or(Rating::IoQueues, Prior::IoQueues);
+        figure.value = figure.value.round();
+        figure
     }
 
     fn controller(&self) -> Controller {
@@ -514,6 +521,28 @@ mod tests {
             .collect();
         assert!(sizes.len() >= 3 && sizes.contains(&16), "{sizes:?}");
         assert!(sizes.iter().all(|kib| kib.is_power_of_two()), "{sizes:?}");
+    }
+
+    #[test]
+    fn a_drive_has_the_queues_of_its_sheet_or_those_that_are_usual() {
+        let catalogue = Catalogue::built_in();
+        let queues = |id: &str, draw| {
+            let entry = catalogue.with_id(id).expect("it is there");
+            let family = family("catalogue", entry, draw).expect("it has all rates");
+            family.limits.io_queues
+        };
+        let said = queues("samsung-960-pro-512gb", Draw::Usual);
+        assert_eq!((said.value, said.r#use), (8.0, Use::Reported));
+        assert_eq!(queues("samsung-pm9a3-3.84tb", Draw::Usual).value, 127.0);
+        let usual = queues("samsung-980-pro-1tb", Draw::Usual);
+        assert_eq!((usual.value, usual.r#use), (16.0, Use::Prior));
+        for draw in draws() {
+            let drawn = queues("samsung-980-pro-1tb", draw).value;
+            assert!(
+                (8.0..=32.0).contains(&drawn) && drawn.fract() == 0.0,
+                "{drawn}"
+            );
+        }
     }
 
     #[test]

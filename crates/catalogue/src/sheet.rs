@@ -149,6 +149,7 @@ words_of! {
         ReadUs => "read_us",
         WriteUs => "write_us",
         MapUnitKib => "map_unit_kib",
+        IoQueues => "io_queues",
         IdleW => "idle_w",
         ActiveW => "active_w",
         EnduranceDwpd => "endurance_dwpd",
@@ -182,6 +183,8 @@ pub enum Rating {
     WriteUs,
     /// Granularity of the drive's map ("indirection unit"): smaller writes cost as much as writes of this size.
     MapUnitKib,
+    /// Queue pairs that the drive grants for commands, without the one for administration.
+    IoQueues,
     /// Power while idle.
     IdleW,
     /// Power at most while working.

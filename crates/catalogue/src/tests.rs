@@ -172,6 +172,11 @@ fn a_sheet_that_contradicts_itself_names_both_figures() {
         ),
         (
             "read_us = { value = 85,",
+            "io_queues = { value = 8.5,",
+            "drive \"example-e1-4tb\".io_queues is 8.5: give a whole number from 1 to 65535",
+        ),
+        (
+            "read_us = { value = 85,",
             "write_size_kib = { value = 2048,",
             "drive \"example-e1-4tb\".write_size_kib is 2048: give a power of two from 4 to 1024",
         ),

@@ -48,6 +48,9 @@ pub struct Figures {
     /// unless given, but of QLC drives for servers a range.
     #[arg(long, value_name = "KIB")]
     pub map_unit_kib: Option<f64>,
+    /// Queues for commands, without the one for administration: cores share them if there are fewer.
+    #[arg(long, value_name = "QUEUES")]
+    pub io_queues: Option<f64>,
     /// Sequential reads, in MB a second.
     #[arg(long, value_name = "MB/s")]
     pub read_mb_s: Option<f64>,
@@ -173,6 +176,7 @@ impl Figures {
             write_kiops,
             write_size_kib,
             map_unit_kib,
+            io_queues,
             read_mb_s,
             write_mb_s,
             burst_size,
@@ -205,6 +209,7 @@ impl Figures {
             (Rating::WriteKiops, self.write_kiops),
             (Rating::WriteSizeKib, self.write_size_kib),
             (Rating::MapUnitKib, self.map_unit_kib),
+            (Rating::IoQueues, self.io_queues),
             (Rating::ReadMbS, self.read_mb_s),
             (Rating::WriteMbS, self.write_mb_s),
             (Rating::BurstGb, self.burst_size.map(|Decimal(mb)| mb / 1e3)),
