@@ -3,8 +3,8 @@
 //! A change takes away one limit and leaves every other as it is: a wider link of a drive stays behind its switch, and drives on another
 //! socket stay behind theirs. Root ports and VMDs, which are as wide as what is behind them, become wider with it.
 
-use engine::limits::VOLUME_MEMBERS_MAX;
-use models::platform::{DriveLink, Kind, Machine, Node, NodeFigures, Slot, Split};
+use engine::limits::{SHARDS_MAX, VOLUME_MEMBERS_MAX};
+use models::platform::{DriveLink, Installed, Kind, Machine, Node, NodeFigures, Slot, Split};
 use models::port::raw_bytes_per_s;
 use models::profile::{Figure, Use};
 
@@ -20,6 +20,8 @@ pub struct Change {
     pub then: Machine,
     /// The socket whose memory has all buffers, in both plans; that of each drive if not given.
     pub buffers_on: Option<u64>,
+    /// Cores that submit commands, in both plans; as usual if not given.
+    pub cores: Option<u32>,
 }
 
 impl Change {
@@ -50,6 +52,7 @@ pub fn all(machine: &Machine, link: DriveLink) -> Vec<Change> {
         .chain(shared)
         .chain(far_drives(machine))
         .chain(wide)
+        .chain(few_queues(machine))
         .collect()
 }
 
@@ -126,6 +129,7 @@ fn slow_links(machine: &Machine, link: DriveLink) -> Option<Change> {
         ),
         then,
         buffers_on: None,
+        cores: None,
     })
 }
 
@@ -174,6 +178,7 @@ fn shared_uplink(machine: &Machine, link: DriveLink, node: &Node) -> Option<Chan
         },
         then,
         buffers_on: None,
+        cores: None,
     })
 }
 
@@ -214,6 +219,7 @@ fn far_drives(machine: &Machine) -> Option<Change> {
         change: format!("all of them on socket {most}"),
         then,
         buffers_on: Some(most),
+        cores: None,
     })
 }
 
@@ -269,6 +275,45 @@ fn wide_slot(machine: &Machine, link: DriveLink, slot: &Slot) -> Option<Change> 
         },
         then,
         buffers_on: None,
+        cores: None,
+    })
+}
+
+/// Drives with fewer queues than the machine has processors, if more cores can submit to an array of them than there are queues:
+/// as many as the machine has, and as the engine has shards at most.
+fn few_queues(machine: &Machine) -> Option<Change> {
+    // A machine with a number that none can have is refused when its plans are made.
+    let cores = machine.graph().ok()?.cores;
+    let (processors, submit) = (cores.processors(), cores.cores.min(SHARDS_MAX as u64));
+    let few: Vec<(&Installed, u64)> = machine
+        .drives
+        .iter()
+        .filter_map(|drive| Some((drive, drive.queues.filter(|queues| *queues < submit)?)))
+        .collect();
+    let (_, fewest) = *few.iter().min_by_key(|(_, queues)| queues)?;
+    let names: Vec<&str> = few.iter().map(|(drive, _)| drive.name.as_str()).collect();
+    let mut then = machine.clone();
+    for drive in &mut then.drives {
+        drive.queues = Some(processors);
+    }
+    let has = match few.as_slice() {
+        [_] => "has".to_owned(),
+        _ if few.iter().all(|(_, queues)| *queues == fewest) => "have".to_owned(),
+        _ => "have as few as".to_owned(),
+    };
+    Some(Change {
+        about: words::and(&names),
+        what: format!(
+            "{} {has} {} for {processors} processors; if {submit} cores submit commands, they share them",
+            words::and(&names),
+            words::count(fewest as usize, "queue")
+        ),
+        change: format!(
+            "a queue for each of {submit} cores; up to {fewest} cores that submit (--shards) share none"
+        ),
+        then,
+        buffers_on: None,
+        cores: Some(submit as u32),
     })
 }
 

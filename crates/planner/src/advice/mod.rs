@@ -1,7 +1,7 @@
 //! What costs the drives of a machine their speed, each as a pair of plans: the machine as it is, and with one thing changed.
 //!
 //! [`changes`] finds what may cost something: a link below what the drive supports, an uplink that several drives share, drives on
-//! another socket, a wide slot with one drive. Whether it costs anything, and how much, is left to the plans: three loads on a RAID 0
+//! another socket, a wide slot with one drive, fewer queues than cores that submit. Whether it costs anything, and how much, is left to the plans: three loads on a RAID 0
 //! of these drives, which is as fast as drives and links allow.
 
 mod changes;
@@ -118,8 +118,8 @@ pub fn advise(
             if let Some(socket) = change.buffers_on {
                 library.keep_buffers_on(&name, socket);
             }
-            for (_, workload) in loads(machine) {
-                let one = configuration(drive, machine, &name, workload);
+            for (_, workload) in loads(machine, change.cores) {
+                let one = configuration(drive, machine, &name, (workload, change.cores));
                 wanted.insert(one, BTreeSet::from([Metric::BytesPerSecond]));
             }
         }
@@ -144,14 +144,17 @@ fn advice(
     answered: &Answered,
 ) -> Result<Advice> {
     let rate = |name: &str, machine: &Machine, workload: Workload| -> Result<f64> {
-        let answer = answered.get(&configuration(drive, machine, name, workload));
+        let load = (workload, change.cores);
+        let answer = answered.get(&configuration(drive, machine, name, load));
         let answer = answer.expect("it was wanted").as_ref();
         let answer = answer.map_err(|missing| anyhow!(missing.reason.clone()))?;
         let value = answer.summary.get(&Metric::BytesPerSecond);
         Ok(value.expect("every run moves bytes").value)
     };
     let [now, then] = change.machines(number, machine);
-    let pairs = loads(now.1).into_iter().zip(loads(then.1));
+    let pairs = loads(now.1, change.cores)
+        .into_iter()
+        .zip(loads(then.1, change.cores));
     let gains = pairs.map(|((load, workload), (_, workload_then))| {
         let now_bytes_per_s = rate(&now.0, now.1, workload)?;
         let then_bytes_per_s = rate(&then.0, then.1, workload_then)?;
@@ -171,9 +174,9 @@ fn advice(
     })
 }
 
-/// The loads, with clients for every drive.
-fn loads(machine: &Machine) -> [(&'static str, Workload); 3] {
-    let threads = (machine.bays.len() as u32).max(4);
+/// The loads, with clients for every drive, and for each of `cores` that submit.
+fn loads(machine: &Machine, cores: Option<u32>) -> [(&'static str, Workload); 3] {
+    let threads = (machine.bays.len() as u32).max(4).max(cores.unwrap_or(0));
     [
         ("sequential reads of 128 KiB", Operation::Read, 128 << 10),
         ("sequential writes of 128 KiB", Operation::Write, 128 << 10),
@@ -186,8 +189,9 @@ fn configuration(
     drive: &str,
     machine: &Machine,
     platform: &str,
-    workload: Workload,
+    (workload, cores): (Workload, Option<u32>),
 ) -> Configuration {
+    let usual_cores = machine.bays.len().min(MOST_CORES) as u32;
     let count = machine.bays.len();
     let (level, stack) = match count {
         1 => (Level::Single, "none"),
@@ -202,7 +206,7 @@ fn configuration(
             host: "linux-6.12".to_owned(),
             stack: stack.to_owned(),
             chunk_kib: None,
-            engine_cores: (count > 1).then_some(count.min(MOST_CORES) as u32),
+            engine_cores: (count > 1).then_some(cores.unwrap_or(usual_cores)),
             export: None,
             condition: None,
             rebuild_mb_s: None,

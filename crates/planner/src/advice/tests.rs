@@ -137,7 +137,8 @@ fn a_machine_without_a_fault_gets_no_advice() {
 
 #[test]
 fn links_that_are_not_shown_are_no_fault() {
-    let machine = sample("virtual_machine", &["nvme0", "nvme1"]);
+    let mut machine = sample("virtual_machine", &["nvme0", "nvme1"]);
+    machine.drives[0].queues = None;
     assert_eq!(advice(&machine, "samsung-980-pro-1tb"), Vec::new());
 }
 
@@ -167,6 +168,63 @@ fn what_a_switch_costs_is_not_laid_to_the_socket() {
     assert!(switch.gains());
     assert_eq!(socket.about, "nvme6 and nvme7");
     assert!(!socket.gains(), "{socket:?}");
+}
+
+#[test]
+fn fewer_queues_than_cores_are_weighed_and_nothing_else_is() {
+    // A virtual machine of four cores whose volumes have two queues each.
+    let mut machine = sample("virtual_machine", &["nvme0", "nvme1"]);
+    for drive in &mut machine.drives {
+        drive.queues = Some(2);
+    }
+    let all = advice(&machine, "samsung-980-pro-1tb");
+    let [few] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(few.about, "nvme0 and nvme1");
+    assert_eq!(
+        few.what,
+        "nvme0 and nvme1 have 2 queues for 8 processors; if 4 cores submit commands, they share them"
+    );
+    assert_eq!(few.more_drives, 0);
+    for load in &few.loads {
+        assert!(load.gain_percent > -1.0, "{load:?}");
+    }
+    let random = &few.loads[2];
+    assert_eq!(random.load, "random reads of 4 KiB");
+    assert!((0.0..40.0).contains(&random.gain_percent), "{random:?}");
+    // With a queue for each core, and where the kernel shows none, there is nothing to say.
+    for queues in [Some(4), Some(8), None] {
+        for drive in &mut machine.drives {
+            drive.queues = queues;
+        }
+        assert_eq!(advice(&machine, "samsung-980-pro-1tb"), Vec::new());
+    }
+}
+
+#[test]
+fn the_queues_of_the_drive_that_has_fewest_are_named() {
+    let mut machine = sample("virtual_machine", &["nvme0", "nvme1"]);
+    machine.drives[1].queues = Some(8);
+    let all = advice(&machine, "samsung-980-pro-1tb");
+    let [few] = all.as_slice() else {
+        panic!("{all:?}");
+    };
+    assert_eq!(few.about, "nvme0");
+    assert!(
+        few.what.starts_with("nvme0 has 2 queues for 8 processors"),
+        "{}",
+        few.what
+    );
+    machine.drives[1].queues = Some(1);
+    let all = advice(&machine, "samsung-980-pro-1tb");
+    assert!(
+        all[0]
+            .what
+            .starts_with("nvme0 and nvme1 have as few as 1 queue for 8 processors"),
+        "{}",
+        all[0].what
+    );
 }
 
 #[test]
