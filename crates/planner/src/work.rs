@@ -1,7 +1,7 @@
 //! Many predictions at once: remembered answers are taken from disk, the rest is computed.
 
 use crate::predict::Virtual;
-use crate::predict::many::{Answered, Wanted, answer_all, work};
+use crate::predict::many::{self, Answered, Order, Wanted, longest_first, work};
 use crate::remembered::{Kept, Remembered};
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -75,14 +75,28 @@ impl Work {
         wanted: &Wanted,
         watch: &dyn Watch,
     ) -> (Answered, Option<f64>) {
+        let none = Answered::new();
+        self.answer_until(predictor, &longest_first(wanted), none, watch, &|_| false)
+    }
+
+    /// The same one after the other until it `is_enough`, given all answers so far, which are `answered` at first: see
+    /// [`many::answer_until`].
+    pub fn answer_until(
+        self,
+        predictor: &Virtual,
+        order: &Order<'_>,
+        mut answered: Answered,
+        watch: &dyn Watch,
+        is_enough: &(dyn Fn(&Answered) -> bool + Sync),
+    ) -> (Answered, Option<f64>) {
         let remembered = if self.remember {
             Remembered::open()
         } else {
             Remembered::default()
         };
-        let (mut answered, mut missing) = (Answered::new(), Wanted::new());
+        let mut missing = Vec::new();
         let mut spent_s = Some(0.0);
-        for (configuration, metrics) in wanted {
+        for &(configuration, metrics) in order {
             let question = predictor.question(configuration, metrics);
             let recalled = remembered.recall(&question);
             if let Err(damaged) = &recalled {
@@ -92,11 +106,11 @@ impl Work {
                 answered.insert(configuration.clone(), Ok(kept.answer));
                 spent_s = sum(spent_s, kept.user_cpu_seconds);
             } else {
-                missing.insert(configuration.clone(), metrics.clone());
+                missing.push((configuration, metrics));
             }
         }
-        let (computed, more_s) = self.compute(predictor, &missing, &remembered, watch);
-        answered.extend(computed);
+        let (answered, more_s) =
+            self.compute(predictor, &missing, answered, &remembered, watch, is_enough);
         (answered, sum(spent_s, more_s))
     }
 
@@ -110,21 +124,26 @@ impl Work {
     fn compute(
         self,
         predictor: &Virtual,
-        wanted: &Wanted,
+        order: &Order<'_>,
+        answered: Answered,
         remembered: &Remembered,
         watch: &dyn Watch,
+        is_enough: &(dyn Fn(&Answered) -> bool + Sync),
     ) -> (Answered, Option<f64>) {
-        let all = wanted.keys().map(work).sum();
+        let all = order
+            .iter()
+            .map(|(configuration, _)| work(configuration))
+            .sum();
         watch.begin(all);
         let all_spent_s = Mutex::new(Some(0.0));
-        let answered = answer_all(
+        let answered = many::answer_until(
             predictor,
-            wanted,
+            order,
+            answered,
             self.threads(),
-            |configuration, answer, done| {
+            |configuration, metrics, answer, done| {
                 let user_cpu_seconds = spent_s();
                 if let Ok(answer) = answer {
-                    let metrics = &wanted[configuration];
                     let kept = Kept {
                         answer: answer.clone(),
                         user_cpu_seconds,
@@ -136,6 +155,7 @@ impl Work {
                 drop(all_s);
                 watch.done(done);
             },
+            is_enough,
         );
         watch.end();
         let all_s = all_spent_s.into_inner();

@@ -72,7 +72,7 @@ pub fn of_runs(jobs: usize) -> Result<u128> {
         Metric::Latency(Statistic::P99),
     ]);
     let wanted = points.into_values().map(|point| (point, metrics.clone()));
-    let answered = answer_all(&predictor, &wanted.collect::<Wanted>(), jobs, |_, _, _| {});
+    let answered = answer_all(&predictor, &wanted.collect::<Wanted>(), jobs);
     let mut all = String::new();
     for (configuration, answer) in answered {
         let answer = answer.map_err(|missing| anyhow::anyhow!(missing.reason));

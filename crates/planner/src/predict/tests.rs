@@ -1,6 +1,6 @@
 //! How figures follow from a configuration, and that they depend on nothing but the configuration.
 
-use super::many::{Wanted, answer_all};
+use super::many::{Answered, Wanted, answer_all, answer_until};
 use super::*;
 use lab::claims::book::{FILES, frozen, load};
 use lab::schema::configuration::read_configurations;
@@ -222,7 +222,7 @@ fn any_number_of_threads_gives_the_same() {
         wanted.insert(point(ALONE, "steady", &load), metrics);
     }
     let [one, three] = [1, 3].map(|jobs| {
-        let answers = answer_all(&quick(), &wanted, jobs, |_, _, _| {});
+        let answers = answer_all(&quick(), &wanted, jobs);
         answers
             .into_values()
             .map(|answer| answer.expect("modelled").prediction)
@@ -230,6 +230,32 @@ fn any_number_of_threads_gives_the_same() {
     });
     assert_eq!(one, three);
     assert!(one.iter().all(|prediction| prediction.metrics.len() == 3));
+}
+
+#[test]
+fn what_comes_before_an_answer_is_answered_and_no_more_is_begun_than_is_enough() {
+    let metrics = BTreeSet::from([Metric::Iops]);
+    let points: Vec<_> = [5_000, 6_000, 7_000, 8_000, 9_000]
+        .iter()
+        .map(|demand| format!("op = \"randread\", threads = 2, qd = 8, demand_iops = {demand}"))
+        .map(|load| point(ALONE, "steady", &load))
+        .collect();
+    let order: Vec<_> = points.iter().map(|point| (point, &metrics)).collect();
+    let answered = |known: Answered, jobs: usize| {
+        let finished = |_: &_, _: &_, _: &_, _: u64| {};
+        let is_enough = |answered: &Answered| answered.contains_key(&points[1]);
+        answer_until(&quick(), &order, known, jobs, finished, is_enough)
+    };
+    let by_one = answered(Answered::new(), 1);
+    assert_eq!(by_one.len(), 2);
+    let by_two = answered(Answered::new(), 2);
+    for point in &points[..2] {
+        let [one, two] = [&by_one, &by_two].map(|all| all[point].as_ref().expect("modelled"));
+        assert_eq!(one, two);
+    }
+    assert!(by_two.len() <= 4, "{by_two:?}");
+    // What is known at first may be enough.
+    assert_eq!(answered(by_one, 2).len(), 2);
 }
 
 /// The claims with all published values exchanged: each interval, text and nominal value is that of another row.
@@ -281,7 +307,7 @@ fn published_values_do_not_reach_a_prediction() {
                 BTreeSet::from([Metric::Iops, Metric::Watts]),
             );
         }
-        let answered = answer_all(&quick(), &wanted, 2, |_, _, _| {});
+        let answered = answer_all(&quick(), &wanted, 2);
         let shown = answered.values().map(|answer| {
             let answer = answer.as_ref();
             format!("{:?}", answer.map(|answer| &answer.prediction))
