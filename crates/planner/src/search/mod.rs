@@ -21,6 +21,7 @@ pub mod wanted;
 
 pub use judge::Margin;
 
+use crate::plan::ideal::narrowest_bytes_per_s;
 use crate::plan::size::Sizer;
 use crate::predict::library::Library;
 use crate::predict::limits::Depth;
@@ -353,22 +354,23 @@ impl Search<'_> {
     }
 }
 
-/// Whether all bays are on one socket and have the same link and the same way to it.
+/// Whether all bays are on one socket and have the same link and the same way to it, and more drives never move less together. They may
+/// if shared links have different numbers of bays: the drives that are added then crowd behind one of these links.
 fn has_like_bays(graph: &Graph) -> bool {
+    let speeds = |&at: &usize| {
+        let link = &graph.links[at];
+        (link.to_host_bytes_per_s, link.to_drive_bytes_per_s)
+    };
     let way = |bay: &Bay| {
         let link = (bay.lanes, bay.generation);
-        (
-            bay.socket,
-            link,
-            bay.latency_ns,
-            bay.interrupt_ns,
-            bay.links.len(),
-        )
+        let shared: Vec<_> = bay.links.iter().map(speeds).collect();
+        (bay.socket, link, bay.latency_ns, bay.interrupt_ns, shared)
     };
-    graph
-        .bays
-        .windows(2)
-        .all(|pair| way(&pair[0]) == way(&pair[1]))
+    let mut pairs = graph.bays.windows(2);
+    let are_alike = pairs.all(|pair| way(&pair[0]) == way(&pair[1]));
+    let counts = 1..=graph.bays.len();
+    let moved_bytes_per_s = counts.map(|drives| narrowest_bytes_per_s(graph, drives));
+    are_alike && moved_bytes_per_s.is_sorted()
 }
 
 /// Notes of a run and of its slots, for the reader.

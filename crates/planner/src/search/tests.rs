@@ -171,6 +171,17 @@ fn the_search_finds_what_brute_force_finds() {
 }
 
 #[test]
+fn bays_are_not_alike_where_more_drives_may_move_less() {
+    let library = Library::default();
+    let platform = library.platform(&"epyc-9554p-24".to_owned().into());
+    let mut graph = platform.expect("it is there").clone();
+    assert!(has_like_bays(&graph));
+    // Of the four bays of the first port two are gone: four drives have half of them behind each of two ports, and five have three.
+    graph.bays.drain(..2);
+    assert!(!has_like_bays(&graph));
+}
+
+#[test]
 fn nothing_that_is_ruled_out_without_a_run_would_have_held() {
     let text = "300k reads 4k, 1 TB usable";
     let [bounded, all] =
