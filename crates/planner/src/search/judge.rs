@@ -5,19 +5,17 @@
 //! are judged by their run ([`of_run`]).
 
 use super::Question;
-use super::bound::bound;
+use super::bound::{BOUND_SLACK, bound, written_at_least};
 use super::wanted::Wanted;
 use crate::predict::Answer;
 use crate::predict::library::Library;
-use crate::sizing::endurance::{amplification_at_least, endurance};
+use crate::sizing::endurance::endurance;
 use crate::sizing::{Load, Sizing};
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::{Metric, Statistic};
 use serde::{Deserialize, Serialize};
 use words::number;
 
-/// Above the bound by this factor, an array is run all the same: runs count whole requests of a short window.
-const BOUND_SLACK: f64 = 1.05;
 /// The share of the demanded rate from which a rate counts as met, as the metric `demand_met` has it.
 const MET: f64 = 0.99;
 
@@ -119,7 +117,8 @@ fn of_capacity(wanted: &Wanted, held: u64) -> Option<Margin> {
     })
 }
 
-/// The endurance if RAID software wrote as little as its level allows, at the least rate that counts as met.
+/// The endurance if RAID software wrote as little as its level allows, at the least rate that counts as met. If that is missed by a
+/// little, an array is run all the same.
 fn endurance_at_most(
     question: &Question,
     configuration: &Configuration,
@@ -134,12 +133,12 @@ fn endurance_at_most(
         iops: wanted.iops as f64,
         drives_watts: 0.0,
         written_bytes_per_s: MET * wanted.iops as f64 * f64::from(wanted.bs.bytes()) * writes,
-        amplification: Some(amplification_at_least(setup.level, setup.count)),
+        amplification: Some(written_at_least(configuration)),
         written_drives: setup.count,
         rebuild_bytes_per_s: None,
     };
     let at_most = endurance(&drive, &load)?.years;
-    Some(Margin {
+    (at_most * BOUND_SLACK < lifetime.years).then(|| Margin {
         key: "years".to_owned(),
         wanted: lifetime.text.clone(),
         times: at_most / lifetime.years,
@@ -147,7 +146,7 @@ fn endurance_at_most(
     })
 }
 
-/// The rate that is certainly not exceeded: see [`super::bound`]. Above it by a little, an array is run all the same.
+/// The rate that is certainly not exceeded: see [`super::bound`]. If it is missed by a little, an array is run all the same.
 fn rate_at_most(
     question: &Question,
     configuration: &Configuration,

@@ -1,4 +1,5 @@
 use super::ask::Asked;
+use super::bound::{BOUND_SLACK, bound, written_at_least};
 use super::candidate::Candidate;
 use super::draws::DRAWS_WITHOUT;
 use super::*;
@@ -179,6 +180,63 @@ fn bays_are_not_alike_where_more_drives_may_move_less() {
     // Of the four bays of the first port two are gone: four drives have half of them behind each of two ports, and five have three.
     graph.bays.drain(..2);
     assert!(!has_like_bays(&graph));
+}
+
+#[test]
+fn no_run_exceeds_its_bounds() {
+    let library = || {
+        let mut library = Library::default();
+        for drive in ["p4510-1tb", "p4800x-750gb"] {
+            add_drive(&mut library, Path::new(""), &drive.to_owned().into()).expect("it is there");
+        }
+        library
+    };
+    let predictor = Virtual {
+        quick: true,
+        library: library(),
+        ..Virtual::default()
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("prices.toml");
+    std::fs::write(&file, PRICES).expect("it is written");
+    for (text, level, count) in [
+        ("1k writes 4k", Level::Raid5, 3),
+        ("1k writes 4k", Level::Raid5, 8),
+        ("1k writes 128k", Level::Raid5, 4),
+        ("1k 70/30 8k", Level::Raid5, 3),
+        ("1k 70/30 8k", Level::Raid10, 4),
+    ] {
+        let mut asked = asked(text, &file);
+        asked.platform = "epyc-9554p-24".to_owned();
+        // So that drives are the limit.
+        asked.engine_cores = Some(8);
+        let (question, _) = asked.question(&mut library()).expect("it is possible");
+        for drive in 0..2 {
+            let candidate = Candidate {
+                price: 1.0,
+                count,
+                drive,
+                level,
+            };
+            let configuration = question.configuration(&candidate, None, false);
+            let what = format!("{text} {:?}", configuration.setup);
+            let metrics = BTreeSet::from([Metric::Iops]);
+            let answer = predictor
+                .answer(&configuration, &metrics)
+                .expect("it is modelled");
+            let most = bound(&configuration, &predictor.library).expect("it has one");
+            let iops = answer.summary[&Metric::Iops].value;
+            assert!(
+                iops <= most.iops * BOUND_SLACK,
+                "{what}: {iops} {}",
+                most.iops
+            );
+            let written = answer.written_per_written.expect("it writes");
+            let least = written_at_least(&configuration);
+            assert!(written * BOUND_SLACK >= least, "{what}: {written} {least}");
+            assert!(written <= least * 1.6, "{what}: {written} {least}");
+        }
+    }
 }
 
 #[test]

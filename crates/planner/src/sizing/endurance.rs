@@ -45,13 +45,18 @@ pub fn endurance(drive: &DriveFigures, load: &Load) -> Option<Endurance> {
 }
 
 /// At least what drives are told to write for each byte that clients write: copies, or parity of whole stripes.
+///
+/// If `is_small`, requests are at random and each lies within a chunk. In a RAID 5 the drives are then told to write data, parity and
+/// partial parity of the log. The log's headers are not counted, because writes that come together share one. Such writes very rarely
+/// meet in a stripe and share parity too; for these, the caller leaves room.
 #[must_use]
-pub fn amplification_at_least(level: Level, drives: u32) -> f64 {
+pub fn amplification_at_least(level: Level, drives: u32, is_small: bool) -> f64 {
     let n = f64::from(drives);
     match level {
         Level::Single | Level::Raid0 => 1.0,
         Level::Raid1 => n,
         Level::Raid10 => 2.0,
+        Level::Raid5 if is_small => 3.0,
         Level::Raid5 => n / (n - 1.0),
     }
 }
