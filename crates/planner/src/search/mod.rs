@@ -15,6 +15,7 @@ pub mod ask;
 mod bound;
 mod candidate;
 mod draws;
+mod holding;
 mod judge;
 pub mod report;
 pub mod wanted;
@@ -24,14 +25,13 @@ pub use judge::Margin;
 use crate::plan::ideal::narrowest_bytes_per_s;
 use crate::plan::size::Sizer;
 use crate::predict::library::Library;
-use crate::predict::limits::Depth;
 use crate::predict::many::{Answered, Wanted as ToRun};
 use crate::predict::{Answer, Virtual};
-use crate::slots::settings;
 use crate::work::{Watch, Work};
 use anyhow::{Result, anyhow};
 use candidate::{Candidate, Cheapest};
 use draws::TooFew;
+use holding::notes;
 use judge::{impossible, least, of_run, without_run};
 use lab::schema::SCHEMA;
 use lab::schema::configuration::{Configuration, State};
@@ -332,26 +332,6 @@ impl Search<'_> {
             .map_err(|missing| anyhow!(missing.reason.clone()))?;
         Ok(answer.clone())
     }
-
-    /// What an array does if clients ask for as much as it can do, and what limits it.
-    fn most(&self, configuration: &Configuration) -> Result<(f64, String)> {
-        let mut free = configuration.clone();
-        free.workload.demand_iops = None;
-        let predictor = Virtual {
-            limits: Depth::First,
-            ..self.predictor.clone()
-        };
-        let to_run = ToRun::from([(free.clone(), self.metrics.clone())]);
-        let (mut answered, _) = self.work.answer(&predictor, &to_run, self.watch);
-        let answer = answered.remove(&free).expect("it has been run");
-        let answer = answer.map_err(|missing| anyhow!(missing.reason))?;
-        let iops = answer
-            .summary
-            .get(&Metric::Iops)
-            .map_or(0.0, |value| value.value);
-        let limit = answer.limits.map(|limits| limits.first.name);
-        Ok((iops, limit.unwrap_or_else(|| "unknown".to_owned())))
-    }
 }
 
 /// Whether all bays are on one socket and have the same link and the same way to it, and more drives never move less together. They may
@@ -371,13 +351,6 @@ fn has_like_bays(graph: &Graph) -> bool {
     let counts = 1..=graph.bays.len();
     let moved_bytes_per_s = counts.map(|drives| narrowest_bytes_per_s(graph, drives));
     are_alike && moved_bytes_per_s.is_sorted()
-}
-
-/// Notes of a run and of its slots, for the reader.
-fn notes(configuration: &Configuration, answer: &Answer, library: &Library) -> Vec<String> {
-    let mut notes = answer.notes.clone();
-    notes.extend(settings(&configuration.setup, library));
-    notes
 }
 
 #[cfg(test)]
