@@ -4,8 +4,8 @@
 //! cheapest on (`candidate`). Of each drive and level, the number of drives grows until one holds; then that drive and level is
 //! done, since more of the same cost more. An array whose capacity, endurance or certain rate (`bound`) is too little is not run
 //! (`judge`). The others are run under the demanded load, several at a time. If its drive is known from a data sheet only, an array
-//! holds if it does in as many draws as a plan's range covers (`draws`). The search ends with [`MOST_FOUND`] arrays; [`report`] has
-//! them, with what was too little of the cheaper ones.
+//! holds if it does in as many draws as a plan's range covers (`draws`). The search ends with [`MOST_FOUND`] arrays; what they do
+//! at most is run at the end (`holding`). [`report`] has them, with what was too little of the cheaper ones.
 //!
 //! The result is the same as if every array had been run: a test compares both. One step takes something for granted: that drives
 //! in bays that are all alike do not serve requests at random worse if there are more of them. If even the most that fit do not
@@ -31,7 +31,7 @@ use crate::work::{Watch, Work};
 use anyhow::{Result, anyhow};
 use candidate::{Candidate, Cheapest};
 use draws::TooFew;
-use holding::notes;
+use holding::Holding;
 use judge::{impossible, least, of_run, without_run};
 use lab::schema::SCHEMA;
 use lab::schema::configuration::{Configuration, State};
@@ -39,7 +39,7 @@ use lab::schema::metric::Metric;
 use lab::schema::setup::{Export, Level};
 use lab::workload::Workload;
 use models::platform::{Bay, Graph};
-use report::{Bought, Failed, Found, SearchReport};
+use report::{Bought, Failed, SearchReport};
 use std::collections::{BTreeMap, BTreeSet};
 use wanted::Wanted;
 
@@ -83,7 +83,7 @@ pub struct Question {
 
 /// An array that has been judged.
 enum Judged {
-    Holds(Box<Found>),
+    Holds(Box<Holding>),
     Fails(Failed, Shown),
 }
 
@@ -162,7 +162,7 @@ pub fn search(
 impl Search<'_> {
     fn run(&mut self, left_out: Vec<String>) -> Result<SearchReport> {
         let mut queue = self.question.first(&self.prices, self.bays);
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<Holding> = Vec::new();
         let mut failed: BTreeMap<(usize, Level), Failed> = BTreeMap::new();
         let mut nearest: Option<Failed> = None;
         let mut considered = 0;
@@ -170,7 +170,7 @@ impl Search<'_> {
             && let Some(cheapest) = queue.pop()
         {
             considered += 1;
-            match self.judged(&cheapest, &queue)? {
+            match self.judged(&cheapest, &queue) {
                 Judged::Holds(one) => {
                     failed.remove(&(cheapest.drive, cheapest.level));
                     found.push(*one);
@@ -197,7 +197,7 @@ impl Search<'_> {
             platform: self.question.platform.clone(),
             currency: self.question.sizer.currency().to_owned(),
             nearest: nearest.filter(|_| found.is_empty()),
-            found,
+            found: self.finished(found)?,
             failed,
             left_out,
             considered,
@@ -217,16 +217,16 @@ impl Search<'_> {
     }
 
     /// Judges a candidate with each chunk, until it holds with one. If it does not, the chunk with which most is there counts.
-    fn judged(&mut self, candidate: &Candidate, queue: &Cheapest) -> Result<Judged> {
+    fn judged(&mut self, candidate: &Candidate, queue: &Cheapest) -> Judged {
         let mut nearest: Option<(Failed, Shown)> = None;
         for chunk_kib in self.question.chunks(candidate.level) {
             let bought = self.bought(candidate, chunk_kib);
             let configuration = self.question.configuration(candidate, chunk_kib, true);
             let (margin, shown) = match self.bound(&configuration) {
                 Some(margin) => (margin, Shown::WithoutRun),
-                None => match self.judged_by_run(&configuration, bought.clone(), queue)? {
-                    Judged::Holds(found) => return Ok(Judged::Holds(found)),
-                    Judged::Fails(failed, shown) => (failed.margin, shown),
+                None => match self.judged_by_run(&configuration, candidate, queue) {
+                    Ok(holding) => return Judged::Holds(Box::new(holding)),
+                    Err(fails) => fails,
                 },
             };
             let is_nearer = |known: &(Failed, Shown)| margin.times > known.0.margin.times;
@@ -235,7 +235,7 @@ impl Search<'_> {
             }
         }
         let (failed, shown) = nearest.expect("each level has a chunk");
-        Ok(Judged::Fails(failed, shown))
+        Judged::Fails(failed, shown)
     }
 
     /// What is too little without a run.
@@ -246,52 +246,40 @@ impl Search<'_> {
         without_run(self.question, configuration, &self.predictor.library)
     }
 
+    /// Judges an array by its runs. If it does not hold, what is too little, and what has shown it.
     fn judged_by_run(
         &mut self,
         configuration: &Configuration,
-        bought: Bought,
+        candidate: &Candidate,
         queue: &Cheapest,
-    ) -> Result<Judged> {
+    ) -> Result<Holding, (Margin, Shown)> {
         // What is run ahead of its turn is not counted, so that the number does not depend on the threads.
         self.simulated += 1;
-        let price_of = bought.drive.clone();
         self.answer_with_next(configuration, queue);
         let sizer = &self.question.sizer;
-        let prices = sizer.prices_of(&price_of, &configuration.setup);
+        let drive = &self.question.drives[candidate.drive];
+        let prices = sizer.prices_of(drive, &configuration.setup);
         let library = &self.predictor.library;
         let sized = self.answer(configuration).and_then(|answer| {
             let sizing = sizer.sized(configuration, &answer, prices.as_ref(), library)?;
             Ok((answer, sizing))
         });
-        let (answer, sizing) = match sized {
-            Ok(both) => both,
-            Err(why) => {
-                let margin = impossible(&format!("{why:#}"));
-                return Ok(Judged::Fails(Failed { bought, margin }, Shown::WithoutRun));
-            }
-        };
+        let (answer, sizing) =
+            sized.map_err(|why| (impossible(&format!("{why:#}")), Shown::WithoutRun))?;
         let margins = of_run(&self.question.wanted, &answer, &sizing, None);
         if let Some(margin) = least(&margins).filter(|margin| !margin.holds()) {
-            let margin = margin.clone();
-            return Ok(Judged::Fails(Failed { bought, margin }, Shown::Usual));
+            return Err((margin.clone(), Shown::Usual));
         }
-        let draws = match self.in_draws(configuration, &price_of) {
-            Ok(draws) => draws,
-            Err(TooFew { decides, failing }) => {
-                let (margin, shown) = (decides, Shown::Draws(failing));
-                return Ok(Judged::Fails(Failed { bought, margin }, shown));
-            }
-        };
-        let (most_iops, limited_by) = self.most(configuration)?;
-        Ok(Judged::Holds(Box::new(Found {
-            bought,
-            margins: of_run(&self.question.wanted, &answer, &sizing, Some(most_iops)),
+        let draws = self
+            .in_draws(configuration, drive)
+            .map_err(|TooFew { decides, failing }| (decides, Shown::Draws(failing)))?;
+        Ok(Holding {
+            bought: self.bought(candidate, configuration.setup.chunk_kib),
+            configuration: configuration.clone(),
+            answer,
             sizing,
-            notes: notes(configuration, &answer, &self.predictor.library),
-            metrics: answer.summary,
-            limited_by,
             draws,
-        })))
+        })
     }
 
     /// Runs a configuration, and with it those of the next candidates that have to be run, one for each further thread.

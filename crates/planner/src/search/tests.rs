@@ -2,6 +2,7 @@ use super::ask::Asked;
 use super::bound::{BOUND_SLACK, bound, written_at_least};
 use super::candidate::Candidate;
 use super::draws::DRAWS_WITHOUT;
+use super::report::Found;
 use super::*;
 use crate::files::add_drive;
 use crate::plan::bands::drawn;
