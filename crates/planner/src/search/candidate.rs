@@ -9,6 +9,9 @@ use std::collections::BinaryHeap;
 /// Chunk sizes that are tried in this order, unless one is asked for: the default first.
 const CHUNKS_KIB: [u32; 4] = [128, 64, 32, 16];
 
+/// A drive, by its place among the question's, and a level.
+pub(super) type Kind = (usize, Level);
+
 /// Drives of one kind at one level; their number grows until the array holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Candidate {
@@ -19,6 +22,18 @@ pub(super) struct Candidate {
     /// The drive, by its place among the question's.
     pub drive: usize,
     pub level: Level,
+}
+
+impl Candidate {
+    /// Drives by which arrays of this level grow.
+    pub(super) fn step(&self) -> u32 {
+        if self.level == Level::Raid10 { 2 } else { 1 }
+    }
+
+    /// Its drive and level.
+    pub(super) fn kind(&self) -> Kind {
+        (self.drive, self.level)
+    }
 }
 
 impl Eq for Candidate {}
@@ -60,8 +75,7 @@ impl Question {
         if self.count.is_some() {
             return None;
         }
-        let step = if of.level == Level::Raid10 { 2 } else { 1 };
-        self.candidate(of.drive, price, of.level, of.count + step, bays)
+        self.candidate(of.drive, price, of.level, of.count + of.step(), bays)
     }
 
     fn candidate(

@@ -1,13 +1,16 @@
 //! Arrays whose drive is known from a data sheet only: they hold if they do in enough of the draws. And drives of which no number can
 //! hold.
+//!
+//! Draws are run in an order in which those come first that had least before. As soon as too many do not hold, no further is begun, and
+//! those behind the one that decides are not looked at, whether or not they have been run: so the result does not depend on the threads.
 
-use super::candidate::Candidate;
-use super::judge::{Margin, impossible, least, of_run};
+use super::candidate::{Candidate, Kind};
+use super::judge::{Judge, Margin, least};
 use super::{Search, Shown};
 use crate::plan::bands::drawn;
+use crate::predict::many::Answered;
 use catalogue::draw::DRAWS;
 use lab::schema::configuration::Configuration;
-use lab::schema::setup::Level;
 
 /// Draws in which an array need not hold, as a plan's range leaves out the least and the largest.
 pub(super) const DRAWS_WITHOUT: usize = 2;
@@ -25,39 +28,36 @@ impl Search<'_> {
     pub(super) fn in_draws(
         &mut self,
         configuration: &Configuration,
-        drive: &str,
+        candidate: &Candidate,
     ) -> Result<Option<(usize, usize)>, TooFew> {
         let draws = drawn(configuration, &self.predictor.library);
         if draws.is_empty() {
             return Ok(None);
         }
         assert_eq!(draws.len(), DRAWS as usize, "each sheet is drawn as often");
-        let mut margins: Vec<Option<Margin>> = draws.iter().map(|draw| self.bound(draw)).collect();
-        let mut order = self.worst_first(drive, configuration.setup.level);
-        order.retain(|&draw| margins[draw].is_none());
-        for some in order.chunks(DRAWS_WITHOUT + 1) {
-            if failing(&margins) > DRAWS_WITHOUT {
-                break;
-            }
-            self.run_all(some.iter().map(|&draw| draws[draw].clone()).collect());
-            for &draw in some {
-                margins[draw] = Some(self.worst(&draws[draw], drive));
-            }
-        }
-        self.remember_worst(drive, configuration.setup.level, &margins);
-        let fails = failing(&margins);
+        let mut order = self.worst_first(candidate.kind());
+        // Draws that need no run come first.
+        order.sort_by_key(|&draw| self.judge().bound(&draws[draw]).is_none());
+        let in_order: Vec<&Configuration> = order.iter().map(|&draw| &draws[draw]).collect();
+        let to_run = in_order
+            .iter()
+            .filter(|draw| self.judge().bound(draw).is_none());
+        let to_run: Vec<Configuration> = to_run.map(|&draw| draw.clone()).collect();
+        self.run_until(&to_run, &|judge, answered| {
+            failing(&judged_draws(judge, &in_order, answered)) > DRAWS_WITHOUT
+        });
+        let mut judged = judged_draws(self.judge(), &in_order, &self.answered);
+        self.remember_worst(candidate.kind(), &order, &judged);
+        let fails = failing(&judged);
         if fails <= DRAWS_WITHOUT {
+            assert_eq!(judged.len(), draws.len(), "all have been judged");
             return Ok(Some((draws.len() - fails, draws.len())));
         }
-        let fails = |draw: &usize| {
-            margins[*draw]
-                .as_ref()
-                .is_some_and(|margin| !margin.holds())
-        };
-        let failing: Vec<usize> = (0..draws.len()).filter(fails).collect();
-        let mut known: Vec<Margin> = margins.into_iter().flatten().collect();
-        known.sort_by(|one, other| one.times.total_cmp(&other.times));
-        let mut decides = known.swap_remove(DRAWS_WITHOUT);
+        let failing = order.iter().zip(&judged);
+        let failing = failing.filter(|(_, one)| !one.least.holds());
+        let failing: Vec<usize> = failing.map(|(&draw, _)| draw).collect();
+        judged.sort_by(|one, other| one.least.times.total_cmp(&other.least.times));
+        let mut decides = judged.swap_remove(DRAWS_WITHOUT).least;
         decides.found += " in one of the drives that the sheet may describe";
         Err(TooFew { decides, failing })
     }
@@ -76,68 +76,90 @@ impl Search<'_> {
             || !question.is_random()
             || largest.count <= candidate.count
             || matches!(shown, Shown::WithoutRun)
-            || !self.tried.insert((candidate.drive, candidate.level))
+            || !self.tried.insert(candidate.kind())
         {
             return false;
         }
         let configuration = question.configuration(&largest, chunk_kib, true);
-        let drive = &question.drives[candidate.drive];
-        match shown {
-            Shown::WithoutRun => false,
-            Shown::Usual => {
-                self.run_all(vec![configuration.clone()]);
-                !self.worst(&configuration, drive).holds()
-            }
+        let (to_run, need_not_hold) = match shown {
+            Shown::WithoutRun => return false,
+            Shown::Usual => (vec![configuration], 0),
             Shown::Draws(failing) => {
                 let draws = drawn(&configuration, &self.predictor.library);
-                let draws: Vec<Configuration> =
-                    failing.iter().map(|&at| draws[at].clone()).collect();
-                self.run_all(draws.clone());
-                let fails = |draw: &&Configuration| !self.worst(draw, drive).holds();
-                draws.iter().filter(fails).count() > DRAWS_WITHOUT
+                let draws = failing.iter().map(|&at| draws[at].clone());
+                (draws.collect(), DRAWS_WITHOUT)
             }
-        }
-    }
-
-    /// The draws in the order in which they are run: those that had least when an array of this drive and level was last judged come
-    /// first, because they will fail again.
-    fn worst_first(&self, drive: &str, level: Level) -> Vec<usize> {
-        let known = self.worst_draws.get(&(drive.to_owned(), level));
-        known
-            .cloned()
-            .unwrap_or_else(|| (0..DRAWS as usize).collect())
-    }
-
-    fn remember_worst(&mut self, drive: &str, level: Level, margins: &[Option<Margin>]) {
-        let mut order = self.worst_first(drive, level);
-        // A draw that was not run had not failed before those that were.
-        let times = |draw: &usize| {
-            margins[*draw]
-                .as_ref()
-                .map_or(f64::INFINITY, |margin| margin.times)
         };
-        order.sort_by(|one, other| times(one).total_cmp(&times(other)));
-        self.worst_draws.insert((drive.to_owned(), level), order);
+        self.run_until(&to_run, &|_, _| false);
+        let fails = |one: &&Configuration| {
+            let margins = self.judge().by_run(one, &self.answered);
+            let margins = margins.expect("it has been run");
+            !least(&margins).expect("a rate is asked for").holds()
+        };
+        to_run.iter().filter(fails).count() > need_not_hold
     }
 
-    /// What there is least of in a draw that has been run.
-    fn worst(&self, draw: &Configuration, drive: &str) -> Margin {
-        let sizer = &self.question.sizer;
-        let prices = sizer.prices_of(drive, &draw.setup);
-        let library = &self.predictor.library;
-        let margins = self.answer(draw).and_then(|answer| {
-            let sizing = sizer.sized(draw, &answer, prices.as_ref(), library)?;
-            Ok(of_run(&self.question.wanted, &answer, &sizing, None))
+    /// The draws in the order in which they are run: those that had least when an array was last judged come first, because they will
+    /// probably fail again. That is the last array of this drive and level, otherwise of this level, otherwise of any: all drives use
+    /// the same draws.
+    fn worst_first(&self, kind: Kind) -> Vec<usize> {
+        let is_of_level = |(other, _): &&(Kind, Vec<usize>)| other.1 == kind.1;
+        let latest = || self.worst_draws.iter().rev();
+        let known = latest()
+            .find(|(other, _)| *other == kind)
+            .or_else(|| latest().find(is_of_level))
+            .or_else(|| latest().next());
+        known.map_or_else(|| (0..DRAWS as usize).collect(), |(_, order)| order.clone())
+    }
+
+    /// Remembers the order of the draws by what they had. `judged` are the first draws of `order`.
+    fn remember_worst(&mut self, kind: Kind, order: &[usize], judged: &[JudgedDraw]) {
+        let mut worst: Vec<(usize, &JudgedDraw)> = order.iter().copied().zip(judged).collect();
+        worst.sort_by(|(_, one), (_, other)| {
+            let by_least = one.least.times.total_cmp(&other.least.times);
+            by_least.then(one.of_all.total_cmp(&other.of_all))
         });
-        match margins {
-            Ok(margins) => least(&margins).expect("a rate is asked for").clone(),
-            Err(why) => impossible(&format!("{why:#}")),
-        }
+        // A draw that was not judged had not failed before those that were.
+        let worst = worst.into_iter().map(|(draw, _)| draw);
+        let worst = worst.chain(order[judged.len()..].iter().copied()).collect();
+        self.worst_draws.retain(|(other, _)| *other != kind);
+        self.worst_draws.push((kind, worst));
     }
 }
 
-/// How many of the draws that have been judged do not hold.
-fn failing(margins: &[Option<Margin>]) -> usize {
-    let known = margins.iter().flatten();
-    known.filter(|margin| !margin.holds()).count()
+/// A draw that has been judged.
+struct JudgedDraw {
+    /// What there is least of.
+    least: Margin,
+    /// How much there is of everything together: the product of its margins. It tells draws apart that have least of the same, like a
+    /// capacity.
+    of_all: f64,
+}
+
+/// The draws of `order` up to the one that decides that the array does not hold, or to the first that has not been run.
+fn judged_draws(
+    judge: Judge<'_>,
+    order: &[&Configuration],
+    answered: &Answered,
+) -> Vec<JudgedDraw> {
+    let mut all = Vec::new();
+    for draw in order {
+        if failing(&all) > DRAWS_WITHOUT {
+            break;
+        }
+        let bound = judge.bound(draw).map(|margin| vec![margin]);
+        let Some(margins) = bound.or_else(|| judge.by_run(draw, answered)) else {
+            break;
+        };
+        all.push(JudgedDraw {
+            least: least(&margins).expect("a rate is asked for").clone(),
+            of_all: margins.iter().map(|margin| margin.times).product(),
+        });
+    }
+    all
+}
+
+/// How many of these do not hold.
+fn failing(judged: &[JudgedDraw]) -> usize {
+    judged.iter().filter(|one| !one.least.holds()).count()
 }

@@ -9,8 +9,10 @@ use super::bound::{BOUND_SLACK, bound, written_at_least};
 use super::wanted::Wanted;
 use crate::predict::Answer;
 use crate::predict::library::Library;
+use crate::predict::many::Answered;
 use crate::sizing::endurance::endurance;
 use crate::sizing::{Load, Sizing};
+use anyhow::Result;
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::{Metric, Statistic};
 use serde::{Deserialize, Serialize};
@@ -37,6 +39,43 @@ impl Margin {
     #[must_use]
     pub fn holds(&self) -> bool {
         self.times >= 1.0
+    }
+}
+
+/// Judges arrays by what is known of them.
+#[derive(Clone, Copy)]
+pub(super) struct Judge<'a> {
+    pub question: &'a Question,
+    pub library: &'a Library,
+}
+
+impl Judge<'_> {
+    /// What is too little without a run.
+    pub(super) fn bound(&self, configuration: &Configuration) -> Option<Margin> {
+        if self.question.run_all {
+            return None;
+        }
+        without_run(self.question, configuration, self.library)
+    }
+
+    /// The margins of an array that has been run; `None` if it has not.
+    pub(super) fn by_run(
+        &self,
+        configuration: &Configuration,
+        answered: &Answered,
+    ) -> Option<Vec<Margin>> {
+        let margins = match answered.get(configuration)? {
+            Ok(answer) => self
+                .sized(configuration, answer)
+                .map(|sizing| of_run(&self.question.wanted, answer, &sizing, None)),
+            Err(missing) => Ok(vec![impossible(&missing.reason)]),
+        };
+        Some(margins.unwrap_or_else(|why| vec![impossible(&format!("{why:#}"))]))
+    }
+
+    fn sized(&self, configuration: &Configuration, answer: &Answer) -> Result<Sizing> {
+        let sizer = &self.question.sizer;
+        sizer.sized(configuration, answer, None, self.library)
     }
 }
 
@@ -78,7 +117,7 @@ pub(super) fn impossible(reason: &str) -> Margin {
 }
 
 /// What there is least of without any run, if it is too little: capacity, endurance, or the rate.
-pub(super) fn without_run(
+fn without_run(
     question: &Question,
     configuration: &Configuration,
     library: &Library,

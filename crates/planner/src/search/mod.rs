@@ -25,14 +25,14 @@ pub use judge::Margin;
 use crate::plan::ideal::narrowest_bytes_per_s;
 use crate::plan::size::Sizer;
 use crate::predict::library::Library;
-use crate::predict::many::{Answered, Wanted as ToRun};
+use crate::predict::many::Answered;
 use crate::predict::{Answer, Virtual};
 use crate::work::{Watch, Work};
 use anyhow::{Result, anyhow};
-use candidate::{Candidate, Cheapest};
+use candidate::{Candidate, Cheapest, Kind};
 use draws::TooFew;
 use holding::Holding;
-use judge::{impossible, least, of_run, without_run};
+use judge::{Judge, impossible, least, of_run};
 use lab::schema::SCHEMA;
 use lab::schema::configuration::{Configuration, State};
 use lab::schema::metric::Metric;
@@ -110,10 +110,10 @@ struct Search<'a> {
     prices: Vec<f64>,
     /// Answers so far.
     answered: Answered,
-    /// Of each drive and level, its draws: those with least first.
-    worst_draws: BTreeMap<(String, Level), Vec<usize>>,
+    /// Of drives and levels, their draws: those with least first. The one that was judged last is the last.
+    worst_draws: Vec<(Kind, Vec<usize>)>,
     /// Drives and levels of which the largest array has been tried.
-    tried: BTreeSet<(usize, Level)>,
+    tried: BTreeSet<Kind>,
     simulated: u64,
 }
 
@@ -152,7 +152,7 @@ pub fn search(
             ..Virtual::default()
         },
         answered: Answered::new(),
-        worst_draws: BTreeMap::new(),
+        worst_draws: Vec::new(),
         tried: BTreeSet::new(),
         simulated: 0,
     };
@@ -163,7 +163,7 @@ impl Search<'_> {
     fn run(&mut self, left_out: Vec<String>) -> Result<SearchReport> {
         let mut queue = self.question.first(&self.prices, self.bays);
         let mut found: Vec<Holding> = Vec::new();
-        let mut failed: BTreeMap<(usize, Level), Failed> = BTreeMap::new();
+        let mut failed: BTreeMap<Kind, Failed> = BTreeMap::new();
         let mut nearest: Option<Failed> = None;
         let mut considered = 0;
         while found.len() < MOST_FOUND
@@ -172,7 +172,7 @@ impl Search<'_> {
             considered += 1;
             match self.judged(&cheapest, &queue) {
                 Judged::Holds(one) => {
-                    failed.remove(&(cheapest.drive, cheapest.level));
+                    failed.remove(&cheapest.kind());
                     found.push(*one);
                 }
                 Judged::Fails(one, shown) => {
@@ -180,7 +180,7 @@ impl Search<'_> {
                     if nearest.as_ref().is_none_or(is_nearer) {
                         nearest = Some(one.clone());
                     }
-                    failed.insert((cheapest.drive, cheapest.level), one);
+                    failed.insert(cheapest.kind(), one);
                     if !self.is_hopeless(&cheapest, &shown) {
                         let price = self.prices[cheapest.drive];
                         queue.extend(self.question.next(&cheapest, price, self.bays));
@@ -222,7 +222,7 @@ impl Search<'_> {
         for chunk_kib in self.question.chunks(candidate.level) {
             let bought = self.bought(candidate, chunk_kib);
             let configuration = self.question.configuration(candidate, chunk_kib, true);
-            let (margin, shown) = match self.bound(&configuration) {
+            let (margin, shown) = match self.judge().bound(&configuration) {
                 Some(margin) => (margin, Shown::WithoutRun),
                 None => match self.judged_by_run(&configuration, candidate, queue) {
                     Ok(holding) => return Judged::Holds(Box::new(holding)),
@@ -238,12 +238,11 @@ impl Search<'_> {
         Judged::Fails(failed, shown)
     }
 
-    /// What is too little without a run.
-    fn bound(&self, configuration: &Configuration) -> Option<Margin> {
-        if self.question.run_all {
-            return None;
+    fn judge(&self) -> Judge<'_> {
+        Judge {
+            question: self.question,
+            library: &self.predictor.library,
         }
-        without_run(self.question, configuration, &self.predictor.library)
     }
 
     /// Judges an array by its runs. If it does not hold, what is too little, and what has shown it.
@@ -271,7 +270,7 @@ impl Search<'_> {
             return Err((margin.clone(), Shown::Usual));
         }
         let draws = self
-            .in_draws(configuration, drive)
+            .in_draws(configuration, candidate)
             .map_err(|TooFew { decides, failing }| (decides, Shown::Draws(failing)))?;
         Ok(Holding {
             bought: self.bought(candidate, configuration.setup.chunk_kib),
@@ -297,20 +296,31 @@ impl Search<'_> {
             }
             let chunk_kib = self.question.chunks(candidate.level)[0];
             let other = self.question.configuration(candidate, chunk_kib, true);
-            if self.bound(&other).is_none() && !self.answered.contains_key(&other) {
+            if self.judge().bound(&other).is_none() && !self.answered.contains_key(&other) {
                 to_run.push(other);
             }
         }
-        self.run_all(to_run);
+        self.run_until(&to_run, &|_, _| false);
     }
 
-    fn run_all(&mut self, configurations: Vec<Configuration>) {
-        let to_run = configurations
-            .into_iter()
-            .map(|one| (one, self.metrics.clone()));
-        let to_run: ToRun = to_run.collect();
-        let (answered, _) = self.work.answer(&self.predictor, &to_run, self.watch);
-        self.answered.extend(answered);
+    /// Runs configurations that have no answer yet, one after the other until it `is_enough`, given all answers so far.
+    fn run_until(
+        &mut self,
+        configurations: &[Configuration],
+        is_enough: &(dyn Fn(Judge<'_>, &Answered) -> bool + Sync),
+    ) {
+        let known = std::mem::take(&mut self.answered);
+        let missing = configurations
+            .iter()
+            .filter(|one| !known.contains_key(*one));
+        let order: Vec<_> = missing.map(|one| (one, &self.metrics)).collect();
+        let judge = self.judge();
+        let (answered, _) =
+            self.work
+                .answer_until(&self.predictor, &order, known, self.watch, &|answered| {
+                    is_enough(judge, answered)
+                });
+        self.answered = answered;
     }
 
     fn answer(&self, configuration: &Configuration) -> Result<Answer> {

@@ -52,6 +52,16 @@ fn asked(text: &str, prices: &Path) -> Asked {
 
 /// Runs `change`d search; with `run_all`, nothing is ruled out by the calculator.
 fn found(text: &str, prices: &str, run_all: bool, change: impl Fn(&mut Asked)) -> SearchReport {
+    found_by(WORK, text, prices, run_all, change)
+}
+
+fn found_by(
+    work: Work,
+    text: &str,
+    prices: &str,
+    run_all: bool,
+    change: impl Fn(&mut Asked),
+) -> SearchReport {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("prices.toml");
     std::fs::write(&file, prices).expect("it is written");
@@ -61,7 +71,7 @@ fn found(text: &str, prices: &str, run_all: bool, change: impl Fn(&mut Asked)) -
     let question = asked.question(&mut library);
     let (mut question, left_out) = question.unwrap_or_else(|error| panic!("{error:#}"));
     question.run_all = run_all;
-    let report = search(&question, library, WORK, &Quiet, left_out);
+    let report = search(&question, library, work, &Quiet, left_out);
     report.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
@@ -238,6 +248,26 @@ fn no_run_exceeds_its_bounds() {
             assert!(written <= least * 1.6, "{what}: {written} {least}");
         }
     }
+}
+
+#[test]
+fn the_report_does_not_depend_on_the_threads() {
+    let prices = "schema = 1\ncurrency = \"EUR\"\n[drive]\nsamsung-980-pro-1tb = 90\n";
+    let [one, eight] = [1, 8].map(|jobs| {
+        let work = Work {
+            jobs: Some(jobs),
+            ..WORK
+        };
+        // The usual drive holds. The sixth draw decides that too few do; of those behind it, which only several threads have begun by
+        // then, some have less.
+        let report = found_by(work, "5k 70/30 8k, p99 < 125us", prices, false, |asked| {
+            asked.levels = vec![Level::Raid1];
+        });
+        let margin = &report.failed[0].margin;
+        assert!(margin.found.contains("in one of the drives"), "{margin:?}");
+        serde_json::to_string(&report).expect("it has a form")
+    });
+    assert_eq!(one, eight);
 }
 
 #[test]
