@@ -1,12 +1,11 @@
-//! Arrays whose drive is known from a data sheet only: they hold if they do in enough of the draws. And drives of which no number can
-//! hold.
+//! Arrays whose drive is known from a data sheet only: they hold if they do in enough of the draws.
 //!
 //! Draws are run in an order in which those come first that had least before. As soon as too many do not hold, no further is begun, and
 //! those behind the one that decides are not looked at, whether or not they have been run: so the result does not depend on the threads.
 
+use super::Search;
 use super::candidate::{Candidate, Kind};
 use super::judge::{Judge, Margin, least};
-use super::{Search, Shown};
 use crate::plan::bands::drawn;
 use crate::predict::many::Answered;
 use catalogue::draw::DRAWS;
@@ -60,43 +59,6 @@ impl Search<'_> {
         let mut decides = judged.swap_remove(DRAWS_WITHOUT).least;
         decides.found += " in one of the drives that the sheet may describe";
         Err(TooFew { decides, failing })
-    }
-
-    /// Whether no number of these drives can hold, because the most that fit do not: tried once for each drive and level. It is so of
-    /// requests at random, which each drive more takes a share of, if the bays are alike. Requests in order may be served worse by
-    /// more drives, and so may requests to drives on another socket.
-    pub(super) fn is_hopeless(&mut self, candidate: &Candidate, shown: &Shown) -> bool {
-        let question = self.question;
-        let [chunk_kib] = question.chunks(candidate.level)[..] else {
-            return false;
-        };
-        let largest = question.largest(candidate, self.bays);
-        if question.run_all
-            || !self.has_like_bays
-            || !question.is_random()
-            || largest.count <= candidate.count
-            || matches!(shown, Shown::WithoutRun)
-            || !self.tried.insert(candidate.kind())
-        {
-            return false;
-        }
-        let configuration = question.configuration(&largest, chunk_kib, true);
-        let (to_run, need_not_hold) = match shown {
-            Shown::WithoutRun => return false,
-            Shown::Usual => (vec![configuration], 0),
-            Shown::Draws(failing) => {
-                let draws = drawn(&configuration, &self.predictor.library);
-                let draws = failing.iter().map(|&at| draws[at].clone());
-                (draws.collect(), DRAWS_WITHOUT)
-            }
-        };
-        self.run_until(&to_run, &|_, _| false);
-        let fails = |one: &&Configuration| {
-            let margins = self.judge().by_run(one, &self.answered);
-            let margins = margins.expect("it has been run");
-            !least(&margins).expect("a rate is asked for").holds()
-        };
-        to_run.iter().filter(fails).count() > need_not_hold
     }
 
     /// The draws in the order in which they are run: those that had least when an array was last judged come first, because they will

@@ -6,20 +6,27 @@
 
 use super::Question;
 use super::bound::{BOUND_SLACK, bound, written_at_least};
-use super::wanted::Wanted;
+use super::wanted::{LatencyLimit, Lifetime, Wanted};
 use crate::predict::Answer;
 use crate::predict::library::Library;
 use crate::predict::many::Answered;
-use crate::sizing::endurance::endurance;
+use crate::sizing::endurance::{Endurance, endurance};
 use crate::sizing::{Load, Sizing};
 use anyhow::Result;
 use lab::schema::configuration::Configuration;
 use lab::schema::metric::{Metric, Statistic};
+use lab::schema::results::Value;
 use serde::{Deserialize, Serialize};
 use words::number;
 
 /// The share of the demanded rate from which a rate counts as met, as the metric `demand_met` has it.
 const MET: f64 = 0.99;
+
+/// What is missed by more than this share, beyond the interval of its figure, is missed [clearly](lacks_clearly). Figures of arrays that
+/// differ by a drive differ by about as much by chance.
+const NEAR: f64 = 0.01;
+/// The key of the margin of an array that cannot be built or run.
+const POSSIBLE: &str = "possible";
 
 /// How much there is of something that is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +46,11 @@ impl Margin {
     #[must_use]
     pub fn holds(&self) -> bool {
         self.times >= 1.0
+    }
+
+    /// Whether it is about an array that can be built and run.
+    pub(super) fn is_of_possible(&self) -> bool {
+        self.key != POSSIBLE
     }
 }
 
@@ -71,6 +83,17 @@ impl Judge<'_> {
             Err(missing) => Ok(vec![impossible(&missing.reason)]),
         };
         Some(margins.unwrap_or_else(|why| vec![impossible(&format!("{why:#}"))]))
+    }
+
+    /// Whether an array that has been run clearly lacks something: see [`lacks_clearly`].
+    pub(super) fn lacks_clearly(&self, configuration: &Configuration, answered: &Answered) -> bool {
+        let Some(Ok(answer)) = answered.get(configuration) else {
+            return false;
+        };
+        let sizing = self.sized(configuration, answer);
+        sizing.is_ok_and(|sizing| {
+            lacks_clearly(&self.question.wanted, answer, sizing.endurance.as_ref())
+        })
     }
 
     fn sized(&self, configuration: &Configuration, answer: &Answer) -> Result<Sizing> {
@@ -109,7 +132,7 @@ fn terabytes(bytes: u64, wanted: u64) -> String {
 /// What an array does not have that cannot be built or run.
 pub(super) fn impossible(reason: &str) -> Margin {
     Margin {
-        key: "possible".to_owned(),
+        key: POSSIBLE.to_owned(),
         wanted: "an array that can be built".to_owned(),
         times: 0.0,
         found: reason.to_owned(),
@@ -256,4 +279,83 @@ pub(super) fn of_run(
         });
     }
     margins
+}
+
+/// Whether something is too little by more than chance: by more than [`NEAR`] at the kind end of its figure's interval. A latency that
+/// cannot be told of so few requests is not.
+fn lacks_clearly(wanted: &Wanted, answer: &Answer, endurance: Option<&Endurance>) -> bool {
+    let figure = |metric| answer.summary.get(&metric);
+    let most = |value: &Value| value.interval.map_or(value.value, |interval| interval.high);
+    let least = |value: &Value| value.interval.map_or(value.value, |interval| interval.low);
+    let served_most = figure(Metric::Iops).map_or(0.0, most);
+    let is_slow = |limit: &LatencyLimit| {
+        let value = figure(Metric::Latency(limit.statistic));
+        value.is_some_and(|value| least(value) > limit.below_us * (1.0 + NEAR))
+    };
+    let is_worn = |lifetime: &Lifetime, endurance: &Endurance| {
+        endurance.years < lifetime.years * (1.0 - NEAR)
+    };
+    let worn = wanted.lifetime.as_ref().zip(endurance);
+    served_most < (MET - NEAR) * wanted.iops as f64
+        || wanted.latencies.iter().any(is_slow)
+        || worn.is_some_and(|(lifetime, endurance)| is_worn(lifetime, endurance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::schema::metric::Metric::{Iops, Latency};
+    use lab::statistics::interval::Interval;
+
+    /// An answer with these figures: a rate, and a latency with its interval.
+    fn answer(iops: f64, p99_us: f64, interval: Option<Interval>) -> Answer {
+        let text = r#"{"prediction": {"metrics": {}, "limited_by": null}, "summary": {}, "seeds": [], "notes": [],
+            "digest": 0, "commands": 0, "cores": null, "size_bytes": 0, "rebuild": null, "read_per_written": null,
+            "written_per_written": null, "limits": null}"#;
+        let mut answer: Answer = serde_json::from_str(text).expect("it has the form");
+        let latency = Latency(Statistic::P99);
+        let p99 = Value {
+            interval,
+            ..Value::new(latency, p99_us)
+        };
+        answer.summary.insert(Iops, Value::new(Iops, iops));
+        answer.summary.insert(latency, p99);
+        answer
+    }
+
+    #[test]
+    fn what_chance_may_explain_is_not_clear() {
+        let wanted = Wanted::parse("10k reads 4k, p99 < 100us").expect("it is of the form");
+        let clear = |answer: &Answer| lacks_clearly(&wanted, answer, None);
+        assert!(!clear(&answer(10_000.0, 99.0, None)));
+        assert!(!clear(&answer(10_000.0, 100.9, None)));
+        assert!(clear(&answer(10_000.0, 101.1, None)));
+        let wide = Some(Interval::new(100.5, 110.0));
+        assert!(!clear(&answer(10_000.0, 105.0, wide)));
+        let narrow = Some(Interval::new(101.5, 110.0));
+        assert!(clear(&answer(10_000.0, 105.0, narrow)));
+        // A rate is met from 99 % on.
+        assert!(!clear(&answer(9_850.0, 99.0, None)));
+        assert!(clear(&answer(9_790.0, 99.0, None)));
+        // A latency that cannot be told is not clearly too long.
+        let mut silent = answer(10_000.0, 99.0, None);
+        silent.summary.remove(&Latency(Statistic::P99));
+        assert!(!clear(&silent));
+    }
+
+    #[test]
+    fn endurance_that_is_short_by_a_little_is_not_clear() {
+        let wanted = Wanted::parse("10k writes 4k, two years").expect("it is of the form");
+        let met = answer(10_000.0, 1.0, None);
+        let clear = |years: f64| {
+            let endurance = Endurance {
+                amplification: 2.0,
+                drive_writes_per_day: 1.0,
+                years,
+            };
+            lacks_clearly(&wanted, &met, Some(&endurance))
+        };
+        assert!(!clear(1.99));
+        assert!(clear(1.97));
+    }
 }

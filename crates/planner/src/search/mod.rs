@@ -4,16 +4,16 @@
 //! cheapest on (`candidate`). Of each drive and level, the number of drives grows until one holds; then that drive and level is
 //! done, since more of the same cost more. An array whose capacity, endurance or certain rate (`bound`) is too little is not run
 //! (`judge`). The others are run under the demanded load, several at a time. If its drive is known from a data sheet only, an array
-//! holds if it does in as many draws as a plan's range covers (`draws`). The search ends with [`MOST_FOUND`] arrays; what they do
-//! at most is run at the end (`holding`). [`report`] has them, with what was too little of the cheaper ones.
+//! holds if it does in as many draws as a plan's range covers (`draws`). Where a larger number of drives shows that smaller ones
+//! cannot hold, these are passed over (`counts`, which says what that takes for granted). The search ends with [`MOST_FOUND`] arrays;
+//! what they do at most is run at the end (`holding`). [`report`] has them, with what was too little of the cheaper ones.
 //!
-//! The result is the same as if every array had been run: a test compares both. One step takes something for granted: that drives
-//! in bays that are all alike do not serve requests at random worse if there are more of them. If even the most that fit do not
-//! hold, that drive and level is given up.
+//! The result is the same as if every array had been run: tests compare both.
 
 pub mod ask;
 mod bound;
 mod candidate;
+mod counts;
 mod draws;
 mod holding;
 mod judge;
@@ -30,6 +30,7 @@ use crate::predict::{Answer, Virtual};
 use crate::work::{Watch, Work};
 use anyhow::{Result, anyhow};
 use candidate::{Candidate, Cheapest, Kind};
+use counts::Lack;
 use draws::TooFew;
 use holding::Holding;
 use judge::{Judge, impossible, least, of_run};
@@ -112,9 +113,10 @@ struct Search<'a> {
     answered: Answered,
     /// Of drives and levels, their draws: those with least first. The one that was judged last is the last.
     worst_draws: Vec<(Kind, Vec<usize>)>,
-    /// Drives and levels of which the largest array has been tried.
-    tried: BTreeSet<Kind>,
-    simulated: u64,
+    /// What drives and levels have too little of.
+    lacks: BTreeMap<Kind, Lack>,
+    /// The arrays that were looked at, by their numbers of drives, and whether they were run.
+    looked_at: BTreeMap<(Kind, u32), bool>,
 }
 
 /// Searches.
@@ -153,8 +155,8 @@ pub fn search(
         },
         answered: Answered::new(),
         worst_draws: Vec::new(),
-        tried: BTreeSet::new(),
-        simulated: 0,
+        lacks: BTreeMap::new(),
+        looked_at: BTreeMap::new(),
     };
     search.run(left_out)
 }
@@ -165,11 +167,13 @@ impl Search<'_> {
         let mut found: Vec<Holding> = Vec::new();
         let mut failed: BTreeMap<Kind, Failed> = BTreeMap::new();
         let mut nearest: Option<Failed> = None;
-        let mut considered = 0;
         while found.len() < MOST_FOUND
             && let Some(cheapest) = queue.pop()
         {
-            considered += 1;
+            if let Some(smallest) = self.narrowed(&cheapest, &queue) {
+                queue.push(smallest);
+                continue;
+            }
             match self.judged(&cheapest, &queue) {
                 Judged::Holds(one) => {
                     failed.remove(&cheapest.kind());
@@ -181,10 +185,7 @@ impl Search<'_> {
                         nearest = Some(one.clone());
                     }
                     failed.insert(cheapest.kind(), one);
-                    if !self.is_hopeless(&cheapest, &shown) {
-                        let price = self.prices[cheapest.drive];
-                        queue.extend(self.question.next(&cheapest, price, self.bays));
-                    }
+                    queue.extend(self.after(&cheapest, shown, &queue));
                 }
             }
         }
@@ -200,8 +201,8 @@ impl Search<'_> {
             found: self.finished(found)?,
             failed,
             left_out,
-            considered,
-            simulated: self.simulated,
+            considered: self.looked_at.len() as u64,
+            simulated: self.looked_at.values().filter(|is_run| **is_run).count() as u64,
         })
     }
 
@@ -222,7 +223,9 @@ impl Search<'_> {
         for chunk_kib in self.question.chunks(candidate.level) {
             let bought = self.bought(candidate, chunk_kib);
             let configuration = self.question.configuration(candidate, chunk_kib, true);
-            let (margin, shown) = match self.judge().bound(&configuration) {
+            let bound = self.judge().bound(&configuration);
+            self.look_at(candidate, bound.is_none());
+            let (margin, shown) = match bound {
                 Some(margin) => (margin, Shown::WithoutRun),
                 None => match self.judged_by_run(&configuration, candidate, queue) {
                     Ok(holding) => return Judged::Holds(Box::new(holding)),
@@ -245,6 +248,13 @@ impl Search<'_> {
         }
     }
 
+    /// Counts an array that is looked at. What is run ahead of its turn is not counted, so that the number does not depend on the
+    /// threads.
+    fn look_at(&mut self, candidate: &Candidate, is_run: bool) {
+        let array = (candidate.kind(), candidate.count);
+        *self.looked_at.entry(array).or_default() |= is_run;
+    }
+
     /// Judges an array by its runs. If it does not hold, what is too little, and what has shown it.
     fn judged_by_run(
         &mut self,
@@ -252,8 +262,6 @@ impl Search<'_> {
         candidate: &Candidate,
         queue: &Cheapest,
     ) -> Result<Holding, (Margin, Shown)> {
-        // What is run ahead of its turn is not counted, so that the number does not depend on the threads.
-        self.simulated += 1;
         self.answer_with_next(configuration, queue);
         let sizer = &self.question.sizer;
         let drive = &self.question.drives[candidate.drive];
@@ -281,7 +289,7 @@ impl Search<'_> {
         })
     }
 
-    /// Runs a configuration, and with it those of the next candidates that have to be run, one for each further thread.
+    /// Runs a configuration, and with it what the next candidates probably have to run, one for each further thread.
     fn answer_with_next(&mut self, configuration: &Configuration, queue: &Cheapest) {
         if self.answered.contains_key(configuration) {
             return;
@@ -294,9 +302,8 @@ impl Search<'_> {
             if to_run.len() >= threads {
                 break;
             }
-            let chunk_kib = self.question.chunks(candidate.level)[0];
-            let other = self.question.configuration(candidate, chunk_kib, true);
-            if self.judge().bound(&other).is_none() && !self.answered.contains_key(&other) {
+            let other = self.probable(candidate);
+            if self.judge().bound(&other).is_none() && !to_run.contains(&other) {
                 to_run.push(other);
             }
         }

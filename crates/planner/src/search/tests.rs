@@ -91,15 +91,20 @@ fn in_short(report: &SearchReport) -> Vec<(String, Level, u32, f64)> {
         .collect()
 }
 
-/// Every array, each run on its own and judged by its margins: the fewest drives of each drive and level that hold, the cheapest first.
-fn by_brute_force(text: &str, prices: &str) -> Vec<(String, Level, u32, f64)> {
+/// Every array of a machine with so many bays, each run on its own and judged by its margins: the fewest drives of each drive and level
+/// that hold, the cheapest first.
+fn by_brute_force(
+    text: &str,
+    prices: &str,
+    (platform, bays): (&str, u32),
+) -> Vec<(String, Level, u32, f64)> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("prices.toml");
     std::fs::write(&file, prices).expect("it is written");
     let mut library = Library::default();
-    let (question, _) = asked(text, &file)
-        .question(&mut library)
-        .expect("it is possible");
+    let mut asked = asked(text, &file);
+    asked.platform = platform.to_owned();
+    let (question, _) = asked.question(&mut library).expect("it is possible");
     let limits = question.wanted.latencies.iter();
     let limits = limits.map(|limit| Metric::Latency(limit.statistic));
     let metrics: BTreeSet<Metric> = [Metric::Iops, Metric::BytesPerSecond, Metric::Watts]
@@ -136,15 +141,15 @@ fn by_brute_force(text: &str, prices: &str) -> Vec<(String, Level, u32, f64)> {
     for (drive, name) in question.drives.iter().enumerate() {
         let price = question.sizer.price(name).expect("it has one");
         for level in [Level::Raid1, Level::Raid5, Level::Raid10] {
-            let counts: &[u32] = match level {
-                Level::Raid1 => &[2],
-                Level::Raid5 => &[3, 4],
-                _ => &[4],
+            let counts: Vec<u32> = match level {
+                Level::Raid1 => vec![2],
+                Level::Raid5 => (3..=bays).collect(),
+                _ => (4..=bays).step_by(2).collect(),
             };
-            let fewest = counts.iter().find(|count| {
+            let fewest = counts.into_iter().find(|&count| {
                 let candidate = Candidate {
                     price,
-                    count: **count,
+                    count,
                     drive,
                     level,
                 };
@@ -155,8 +160,8 @@ fn by_brute_force(text: &str, prices: &str) -> Vec<(String, Level, u32, f64)> {
                 let mut chunks = chunks.iter();
                 chunks.any(|chunk| holds(&question.configuration(&candidate, *chunk, true)))
             });
-            let price = |count: &u32| price * f64::from(*count) + 5000.0;
-            all.extend(fewest.map(|count| (name.clone(), level, *count, price(count))));
+            let price = |count: u32| price * f64::from(count) + question.platform_price;
+            all.extend(fewest.map(|count| (name.clone(), level, count, price(count))));
         }
     }
     all.sort_by(|one, other| one.3.total_cmp(&other.3));
@@ -175,10 +180,29 @@ fn the_search_finds_what_brute_force_finds() {
         ("10k writes 4k, p99 < 500us", without_sheets()),
         ("4k writes 256k sequential", without_sheets()),
     ] {
-        let expected = by_brute_force(text, &prices);
+        let expected = by_brute_force(text, &prices, ("s2600wft-6154-x16", 4));
         assert!(!expected.is_empty(), "{text}");
         let report = found(text, &prices, false, |_| {});
         assert_eq!(in_short(&report), expected, "{text}");
+    }
+}
+
+#[test]
+fn numbers_of_drives_that_are_passed_over_would_not_have_held() {
+    let prices = "schema = 1\ncurrency = \"EUR\"\n[drive]\np4510-1tb = 110\np4800x-750gb = 700\n";
+    for (text, most_run) in [
+        // A RAID 5 holds from about eight drives on.
+        ("120k writes 4k, p99 < 4ms", 14),
+        // No number of one of the drives holds.
+        ("5k 70/30 8k, p99 < 120us", 9),
+    ] {
+        let expected = by_brute_force(text, prices, ("epyc-9554p-24", 24));
+        assert!(!expected.is_empty(), "{text}");
+        let report = found(text, prices, false, |asked| {
+            asked.platform = "epyc-9554p-24".to_owned();
+        });
+        assert_eq!(in_short(&report), expected, "{text}");
+        assert!(report.simulated <= most_run, "{text}: {report:?}");
     }
 }
 
