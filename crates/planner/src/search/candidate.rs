@@ -101,15 +101,16 @@ impl Question {
         })
     }
 
-    /// The candidate of the same drive and level with the most drives that fit; its price does not matter.
-    pub(super) fn largest(&self, of: &Candidate, bays: u32) -> Candidate {
+    /// The candidate of the same drive and level with the most drives that fit.
+    pub(super) fn largest(&self, of: &Candidate, price: f64, bays: u32) -> Candidate {
         let room = bays.saturating_sub(self.sizer.spares_of(of.level));
         let count = match of.level {
             Level::Raid1 => of.level.drives_min(),
             Level::Raid10 => room / 2 * 2,
             Level::Single | Level::Raid0 | Level::Raid5 => room,
         };
-        Candidate { count, ..*of }
+        let largest = self.candidate(of.drive, price, of.level, count, bays);
+        largest.expect("fewer drives of the level fit")
     }
 
     /// Whether requests are at random.

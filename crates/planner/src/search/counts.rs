@@ -13,8 +13,9 @@
 
 use super::bound::is_small;
 use super::candidate::{Candidate, Cheapest};
-use super::draws::DRAWS_WITHOUT;
+use super::draws::{DRAWS_WITHOUT, decides};
 use super::judge::Judge;
+use super::report::Failed;
 use super::{Search, Shown};
 use crate::plan::bands::drawn;
 use crate::predict::many::Answered;
@@ -31,20 +32,23 @@ pub(super) struct Lack {
 }
 
 impl Search<'_> {
-    /// The next candidate of a drive and level after `failed`; `None` if no number of these drives can hold.
+    /// The next candidate of a drive and level after `failed`; `None` if there are no more drives.
+    ///
+    /// # Errors
+    /// No number of these drives can hold: what the most that fit lack.
     pub(super) fn after(
         &mut self,
         failed: &Candidate,
         shown: Shown,
         queue: &Cheapest,
-    ) -> Option<Candidate> {
+    ) -> Result<Option<Candidate>, Box<Failed>> {
         self.lacks.remove(&failed.kind());
         let price = self.prices[failed.drive];
-        let next = self.question.next(failed, price, self.bays)?;
-        if self.can_exclude(failed) && !matches!(shown, Shown::WithoutRun) {
-            let largest = self.question.largest(failed, self.bays);
+        let next = self.question.next(failed, price, self.bays);
+        if next.is_some() && self.can_exclude(failed) && !matches!(shown, Shown::WithoutRun) {
+            let largest = self.question.largest(failed, price, self.bays);
             if self.clearly_lacks(&largest, &shown, queue) {
-                return None;
+                return Err(Box::new(self.most_that_fail(&largest, &shown)));
             }
             let lack = Lack {
                 shown,
@@ -53,7 +57,29 @@ impl Search<'_> {
             };
             self.lacks.insert(failed.kind(), lack);
         }
-        Some(next)
+        Ok(next)
+    }
+
+    /// What the most drives that fit lack: they have been tried.
+    fn most_that_fail(&self, largest: &Candidate, shown: &Shown) -> Failed {
+        let chunk_kib = self.question.chunks(largest.level)[0];
+        let usual = self.question.configuration(largest, chunk_kib, true);
+        let of_draws = match shown {
+            Shown::Draws(failing) if self.judge().bound(&usual).is_none() => {
+                let draws = drawn(&usual, &self.predictor.library);
+                failing.iter().map(|&at| draws[at].clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let least_of = |one: &Configuration| self.judge().least_of(one, &self.answered);
+        let margin = match of_draws[..] {
+            [] => least_of(&usual),
+            _ => decides(of_draws.iter().map(least_of).collect()),
+        };
+        Failed {
+            bought: self.bought(largest, chunk_kib),
+            margin,
+        }
     }
 
     /// Tries one number of drives if `candidate` may clearly lack what fewer drives lacked. Returns the candidate that is the smallest

@@ -45,7 +45,7 @@ impl Search<'_> {
         self.run_until(&to_run, &|judge, answered| {
             failing(&judged_draws(judge, &in_order, answered)) > DRAWS_WITHOUT
         });
-        let mut judged = judged_draws(self.judge(), &in_order, &self.answered);
+        let judged = judged_draws(self.judge(), &in_order, &self.answered);
         self.remember_worst(candidate.kind(), &order, &judged);
         let fails = failing(&judged);
         if fails <= DRAWS_WITHOUT {
@@ -55,9 +55,7 @@ impl Search<'_> {
         let failing = order.iter().zip(&judged);
         let failing = failing.filter(|(_, one)| !one.least.holds());
         let failing: Vec<usize> = failing.map(|(&draw, _)| draw).collect();
-        judged.sort_by(|one, other| one.least.times.total_cmp(&other.least.times));
-        let mut decides = judged.swap_remove(DRAWS_WITHOUT).least;
-        decides.found += " in one of the drives that the sheet may describe";
+        let decides = decides(judged.into_iter().map(|one| one.least).collect());
         Err(TooFew { decides, failing })
     }
 
@@ -119,6 +117,14 @@ fn judged_draws(
         });
     }
     all
+}
+
+/// Of margins of draws, too many of which do not hold, the one that decides.
+pub(super) fn decides(mut margins: Vec<Margin>) -> Margin {
+    margins.sort_by(|one, other| one.times.total_cmp(&other.times));
+    let mut decides = margins.swap_remove(DRAWS_WITHOUT);
+    decides.found += " in one of the drives that the sheet may describe";
+    decides
 }
 
 /// How many of these do not hold.

@@ -85,6 +85,18 @@ impl Judge<'_> {
         Some(margins.unwrap_or_else(|why| vec![impossible(&format!("{why:#}"))]))
     }
 
+    /// What there is least of in an array that has been run, or need not be.
+    ///
+    /// # Panics
+    /// If it has not been run.
+    pub(super) fn least_of(&self, configuration: &Configuration, answered: &Answered) -> Margin {
+        self.bound(configuration).unwrap_or_else(|| {
+            let margins = self.by_run(configuration, answered);
+            let margins = margins.expect("it has been run");
+            least(&margins).expect("a rate is asked for").clone()
+        })
+    }
+
     /// Whether an array that has been run clearly lacks something: see [`lacks_clearly`].
     pub(super) fn lacks_clearly(&self, configuration: &Configuration, answered: &Answered) -> bool {
         let Some(Ok(answer)) = answered.get(configuration) else {

@@ -180,12 +180,12 @@ impl Search<'_> {
                     found.push(*one);
                 }
                 Judged::Fails(one, shown) => {
-                    let is_nearer = |known: &Failed| one.margin.times > known.margin.times;
-                    if nearest.as_ref().is_none_or(is_nearer) {
-                        nearest = Some(one.clone());
-                    }
+                    nearest = nearer(nearest, &one);
                     failed.insert(cheapest.kind(), one);
-                    queue.extend(self.after(&cheapest, shown, &queue));
+                    match self.after(&cheapest, shown, &queue) {
+                        Ok(next) => queue.extend(next),
+                        Err(largest) => nearest = nearer(nearest, &largest),
+                    }
                 }
             }
         }
@@ -337,6 +337,13 @@ impl Search<'_> {
             .map_err(|missing| anyhow!(missing.reason.clone()))?;
         Ok(answer.clone())
     }
+}
+
+/// The one of both that is nearer to what is asked; `known` if they are as near.
+fn nearer(known: Option<Failed>, other: &Failed) -> Option<Failed> {
+    known
+        .filter(|known| known.margin.times >= other.margin.times)
+        .or_else(|| Some(other.clone()))
 }
 
 /// Whether all bays are on one socket and have the same link and the same way to it, and more drives never move less together. They may

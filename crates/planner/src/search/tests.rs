@@ -207,6 +207,19 @@ fn numbers_of_drives_that_are_passed_over_would_not_have_held() {
 }
 
 #[test]
+fn the_most_drives_are_the_nearest_of_those_that_are_given_up() {
+    let prices = "schema = 1\ncurrency = \"EUR\"\n[drive]\np4510-1tb = 110\n";
+    let report = found("5k 70/30 8k, p99 < 120us", prices, false, |asked| {
+        asked.platform = "epyc-9554p-24".to_owned();
+        asked.levels = vec![Level::Raid10];
+    });
+    assert!(report.found.is_empty(), "{report:?}");
+    let nearest = report.nearest.expect("there is one");
+    assert_eq!((nearest.bought.count, nearest.bought.price), (24, 2640.0));
+    assert!(!nearest.margin.holds(), "{nearest:?}");
+}
+
+#[test]
 fn bays_are_not_alike_where_more_drives_may_move_less() {
     let library = Library::default();
     let platform = library.platform(&"epyc-9554p-24".to_owned().into());
