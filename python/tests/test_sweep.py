@@ -238,16 +238,20 @@ def test_mistakes_are_told_before_anything_is_computed(changed: dict[str, Any], 
 @pytest.mark.whole
 def test_ten_thousand_points(tmp_path: Path) -> None:
     """Aborted once in the middle, and resumed; the rows of a sample are those of plans."""
+    # Reads at a demanded rate: of all loads, these take the least time to run.
     grid = {
         **SMALL,
-        "drive": ["p4510-1tb", "p4510-2tb", "p4510-4tb", "p4510-8tb", "samsung-960-pro-512gb"],
+        "drive": [
+            *("p4510-1tb", "p4510-2tb", "p4510-4tb", "p4510-8tb", "p3700-1600gb", "960pro-512gb"),
+            *("900p-280gb", "900p-480gb", "p4800x-375gb", "p4800x-750gb"),
+        ],
         "count": range(2, 22),
         "level": [0, 5, 10],
-        "op": ["randread", "randwrite", "read", "write"],
+        "op": ["randread", "read"],
         "bs": ["4k", "16k", "128k"],
-        "qd": [1, 8, 64],
+        "qd": 64,
+        "demand_iops": [1000, 4000, 16000],
     }
-    del grid["threads"]
     store = tmp_path / "sweep.jsonl"
     stopping = threading.Thread(target=interrupt_when_grown, args=(store, 5000))
     stopping.start()
