@@ -3,8 +3,8 @@
 //! The job is that of [`lab::fio::job`], so fio issues the same kinds of requests; what makes its figures doubtful is said as for any
 //! result of fio ([`lab::fio`]).
 
-use super::marks::few;
-use super::outcome::{LoadOutcome, Metrics, mean};
+use super::marks::{few, unsteady};
+use super::outcome::{LoadOutcome, Metrics, mean, steadiness};
 use super::run::Lengths;
 use anyhow::{Context, Result, bail, ensure};
 use lab::fio::file::Version;
@@ -126,9 +126,13 @@ pub(crate) fn outcome(
         effective_queue_depth: points.iter().map(|point| point.effective_queue_depth).sum(),
         generator_iops: None,
         generator_late_p99_us: None,
+        steady_state: steadiness(workload, &rates(&points)),
         invalid: None,
         marks: few(results.len()).into_iter().collect(),
     };
+    outcome
+        .marks
+        .extend(outcome.steady_state.and_then(unsteady));
     for mark in points.iter().flat_map(|point| &point.marks) {
         if !outcome.marks.contains(mark) {
             outcome.marks.push(mark.clone());
@@ -140,6 +144,17 @@ pub(crate) fn outcome(
         outcome.writes = of_kind(Direction::Write);
     }
     Ok(outcome)
+}
+
+/// Requests per second of each run.
+fn rates(points: &[FioPoint]) -> Vec<f64> {
+    let runs = points
+        .iter()
+        .map(|point| point.runs.len())
+        .min()
+        .unwrap_or(0);
+    let of_run = |run: usize| points.iter().map(|point| point.runs[run].iops).sum();
+    (0..runs).map(of_run).collect()
 }
 
 /// The figures of a mix that those of its reads and writes determine; percentiles are not among them.

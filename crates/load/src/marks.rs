@@ -4,6 +4,7 @@ use super::outcome::LoadOutcome;
 use super::run::Run;
 use lab::schema::metric::{Metric, Statistic};
 use lab::statistics::replications::REPLICATIONS_MIN;
+use lab::statistics::steady_state::{RANGE_MAX_PERCENT, SLOPE_MAX_PERCENT, SteadyState};
 use words::number;
 
 /// Share of the generator's own speed from which it is part of what is measured.
@@ -37,6 +38,7 @@ pub(crate) fn marks(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Vec<String> {
             number(late_us)
         ));
     }
+    marks.extend(outcome.steady_state.and_then(unsteady));
     marks.extend(unanswered(outcome, runs));
     if figure(Metric::DemandMet).is_some_and(|met| met < 1.0) {
         marks.push(
@@ -64,4 +66,15 @@ fn unanswered(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Option<String> {
 pub(crate) fn few(runs: usize) -> Option<String> {
     let is_few = runs < REPLICATIONS_MIN;
     is_few.then(|| format!("{runs} of at least {REPLICATIONS_MIN} runs: figures have no intervals"))
+}
+
+/// A drive that was still changing.
+pub(crate) fn unsteady(state: SteadyState) -> Option<String> {
+    (!state.is_attained).then(|| {
+        format!(
+            "runs {} to {} were not in a steady state by SNIA's rule: their rates lie {:.0} % apart ({RANGE_MAX_PERCENT} % allowed), and their line \
+             changes by {:.0} % ({SLOPE_MAX_PERCENT} % allowed)",
+            state.first_round, state.last_round, state.range_percent, state.slope_percent
+        )
+    })
 }

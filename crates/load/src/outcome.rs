@@ -2,10 +2,12 @@
 
 use super::marks::marks;
 use super::run::Run;
+use lab::fio::job::writes;
 use lab::schema::metric::Metric;
 use lab::schema::results::{Value, summary};
 use lab::statistics::histogram::Latencies;
 use lab::statistics::replications::estimate;
+use lab::statistics::steady_state::{SteadyState, steady_state};
 use lab::workload::Workload;
 use lab::workload::meter::Figures;
 use serde::Serialize;
@@ -44,6 +46,9 @@ pub struct LoadOutcome {
     /// 99 % of all requests were issued by our generator at most so much later than they could have been.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator_late_p99_us: Option<f64>,
+    /// Whether the rate of a load that writes has become steady over its runs; `None` with fewer than five.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steady_state: Option<SteadyState>,
     /// Why the figures do not count: a target that does not keep up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
@@ -93,11 +98,17 @@ pub(crate) fn outcome(
         effective_queue_depth: depth,
         generator_iops: Some(generator_iops),
         generator_late_p99_us: Some(late_us(&lateness)),
+        steady_state: steadiness(workload, &all.iter().map(Figures::iops).collect::<Vec<_>>()),
         invalid,
         marks: Vec::new(),
     };
     outcome.marks = marks(&outcome, runs);
     outcome
+}
+
+/// Whether the rates of runs have become steady, of a load that changes the drive.
+pub(crate) fn steadiness(workload: &Workload, rates_iops: &[f64]) -> Option<SteadyState> {
+    steady_state(rates_iops).filter(|_| writes(workload))
 }
 
 /// The mean of a figure over runs, with its interval if there are enough.

@@ -273,3 +273,23 @@ fn fio_runs_closed_loops_and_this_program_demanded_rates() {
         "{refused:#}"
     );
 }
+
+#[test]
+fn loads_that_write_are_judged_by_snias_rule() {
+    let loads = |op: &str| format!("op = \"{op}\"\nbs = \"4k\"\nthreads = 1\nqd = 4");
+    let (writes, reads) = (loads("randwrite"), loads("randread"));
+    let session = session(&[("writes", &writes), ("reads", &reads)], 5);
+    let limited = found("ram:8m,read-iops=2000,write-iops=2000", &session);
+    let judged = limited.outcomes[0].steady_state.expect("it writes");
+    assert_eq!((judged.first_round, judged.last_round), (1, 5));
+    assert!(judged.range_percent >= 0.0);
+    let is_said = limited.outcomes[0]
+        .marks
+        .iter()
+        .any(|mark| mark.contains("SNIA"));
+    assert_eq!(is_said, !judged.is_attained);
+    assert!(
+        limited.outcomes[1].steady_state.is_none(),
+        "reads change nothing"
+    );
+}

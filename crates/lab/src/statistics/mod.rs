@@ -11,6 +11,7 @@
 //!   with fewer than five runs ([`replications`]);
 //! - two sets of runs are compared by ranks ([`rank_sum`]), and of many comparisons only so many are told that few of them are
 //!   chance ([`false_discovery`]);
+//! - rounds of writes are steady by SNIA's two rules, or they are not ([`steady_state`]);
 //! - a verdict is `marginal` when the interval straddles the bound ([`interval`]).
 //!
 //! All intervals are for a confidence of 95 %. Everything is computed by `+ - * /` and square
@@ -23,6 +24,7 @@ pub mod interval;
 pub mod order_statistics;
 pub mod rank_sum;
 pub mod replications;
+pub mod steady_state;
 pub mod student;
 pub mod warm_up;
 
