@@ -14,6 +14,7 @@ use lab::fio::{Direction, FioPoint, RunFigures, points};
 use lab::schema::metric::{Metric, Statistic};
 use lab::workload::Workload;
 use std::io::{ErrorKind, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
 /// fio's version, which is not too old.
@@ -40,32 +41,31 @@ pub(crate) fn version() -> Result<Version> {
     Ok(version)
 }
 
-/// The job of `load` on the block device or file `path`.
+/// The job of `load` on the block device or file that this process has open as `fd`. fio opens that, not a name: a name could lead
+/// to another file by then, and fio understands some names in ways of its own.
 ///
 /// # Errors
 ///
 /// fio cannot do it.
-pub(crate) fn job(
-    path: &str,
-    (name, load): &(String, Workload),
-    lengths: Lengths,
-) -> Result<String> {
+pub(crate) fn job(fd: BorrowedFd<'_>, load: &Workload, lengths: Lengths) -> Result<String> {
+    let path = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
     let load = Workload {
         seconds: Some(lengths.measured.as_secs() as u32),
         skip_seconds: Some(lengths.skipped.as_secs() as u32),
         ..load.clone()
     };
-    text(name, &load, &Target::Path(path.to_owned())).map_err(anyhow::Error::msg)
+    text("load", &load, &Target::Path(path)).map_err(anyhow::Error::msg)
 }
 
-/// Runs fio once; gives its result as text.
+/// Runs fio once; gives its result as text, which has been read once to see that it is one. fio ends with this process, however that ends:
+/// otherwise it would go on writing to a drive that is somebody else's by then.
 ///
 /// # Errors
 ///
 /// fio fails.
 pub(crate) fn run(job: &str) -> Result<String> {
-    let mut fio = Command::new("fio")
-        .args(["--output-format=json+", "-"])
+    let mut fio = Command::new("setpriv")
+        .args(["--pdeathsig", "TERM", "fio", "--output-format=json+", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -73,9 +73,7 @@ pub(crate) fn run(job: &str) -> Result<String> {
         .context("fio cannot be started")?;
     // A job is far shorter than what a pipe holds, and the pipe is closed behind it.
     let mut input = fio.stdin.take().expect("it is piped");
-    input
-        .write_all(job.as_bytes())
-        .context("fio does not take its job")?;
+    let given = input.write_all(job.as_bytes());
     drop(input);
     let said = fio
         .wait_with_output()
@@ -90,7 +88,11 @@ pub(crate) fn run(job: &str) -> Result<String> {
             .to_owned();
         bail!("fio has failed ({}): {reason}", said.status);
     }
-    String::from_utf8(said.stdout).context("fio's result is no text")
+    given.context("fio does not take its job")?;
+    let result = String::from_utf8(said.stdout).context("fio's result is no text")?;
+    let found = points(&[("fio's result".to_owned(), result.clone())])?;
+    ensure!(!found.is_empty(), "fio's result has no requests");
+    Ok(result)
 }
 
 /// Puts the results of a load together.
@@ -113,7 +115,7 @@ pub(crate) fn outcome(
             .map(|point| point.metrics.clone())
             .unwrap_or_default()
     };
-    let first = points.first().context("fio's result has no requests")?;
+    let first = points.first().expect("each result has requests");
     let mut outcome = LoadOutcome {
         name: name.clone(),
         workload: workload.clone(),
@@ -148,20 +150,25 @@ pub(crate) fn outcome(
 
 /// Requests per second of each run.
 fn rates(points: &[FioPoint]) -> Vec<f64> {
-    let runs = points
-        .iter()
-        .map(|point| point.runs.len())
-        .min()
-        .unwrap_or(0);
-    let of_run = |run: usize| points.iter().map(|point| point.runs[run].iops).sum();
-    (0..runs).map(of_run).collect()
+    let of_run = |run: &RunFigures| -> f64 {
+        let parts = points.iter().flat_map(|point| &point.runs);
+        parts
+            .filter(|other| other.file == run.file)
+            .map(|other| other.iops)
+            .sum()
+    };
+    let first = points.first().map(|point| point.runs.iter().map(of_run));
+    first.into_iter().flatten().collect()
 }
 
 /// The figures of a mix that those of its reads and writes determine; percentiles are not among them.
 fn together(reads: &FioPoint, writes: &FioPoint) -> Metrics {
     let of_runs = |figure: fn(&RunFigures, &RunFigures) -> f64| -> Vec<f64> {
-        let runs = reads.runs.iter().zip(&writes.runs);
-        runs.map(|(read, write)| figure(read, write)).collect()
+        let pair = |read: &RunFigures| {
+            let write = writes.runs.iter().find(|write| write.file == read.file)?;
+            Some(figure(read, write))
+        };
+        reads.runs.iter().filter_map(pair).collect()
     };
     let mean_us = |read: &RunFigures, write: &RunFigures| {
         (read.mean_us * read.iops + write.mean_us * write.iops) / (read.iops + write.iops)

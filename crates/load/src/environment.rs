@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use words::and;
 
 const CPUS: &str = "/sys/devices/system/cpu";
-/// From this time to wake on, an idle state shows in the latency of a fast drive: 10 % of the 10 us of an Optane drive.
-const WAKE_MAX_US: u64 = 1;
+/// From this time to wake on, an idle state shows in the latency of any drive: 10 % of the 100 us that flash takes.
+const WAKE_MAX_US: u64 = 10;
 
 /// The conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Environment {
             ("largest_request_kib", "queue/max_sectors_kb"),
             ("requests_of_a_queue", "queue/nr_requests"),
             ("write_cache", "queue/write_cache"),
-            ("polled_queues", "queue/io_poll"),
+            ("io_poll", "queue/io_poll"),
         ] {
             self.set(name, files.text(&format!("{folder}/{file}")));
         }

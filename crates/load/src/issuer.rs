@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// So much before a request is due, the thread stops sleeping.
 const AWAKE_BEFORE: Nanos = Nanos(60_000);
-/// How often the thread looks how many requests are overdue.
+/// How often the thread looks how long requests are overdue.
 const LOOK_EVERY: Nanos = Nanos(10_000_000);
 /// How long requests may take after the end of a run.
 const PATIENCE: Nanos = Nanos(45_000_000_000);
@@ -41,8 +41,8 @@ pub(crate) struct Issued {
     pub backlog: u64,
     /// For how long the oldest request that had not been answered at the end had been outstanding.
     pub oldest_ns: Option<u64>,
-    /// When more requests were overdue than are allowed, and how many.
-    pub overrun: Option<(u64, u64)>,
+    /// When a request was overdue for longer than is allowed.
+    pub overrun_ns: Option<u64>,
 }
 
 /// See the module's prose.
@@ -56,8 +56,8 @@ pub(crate) struct Issuer {
     /// Since when a request may be issued, after the queue was full.
     free_since_ns: u64,
     lateness: Latencies,
-    /// Most requests that may be overdue.
-    overdue_max: u64,
+    /// How long a request may be overdue.
+    overdue_max_ns: u64,
 }
 
 impl Issuer {
@@ -71,7 +71,7 @@ impl Issuer {
         load: &Workload,
         generator: Generator,
         payload: Payload,
-        overdue_max: u64,
+        overdue_max_ns: u64,
     ) -> Result<Issuer> {
         let depth = load.qd.unwrap_or(1);
         let mut world = RingWorld::new(WorldOptions {
@@ -96,7 +96,7 @@ impl Issuer {
             answers: Vec::new(),
             free_since_ns: 0,
             lateness: Latencies::default(),
-            overdue_max,
+            overdue_max_ns,
         })
     }
 
@@ -109,21 +109,22 @@ impl Issuer {
         // Without it, the kernel may wake a thread 50 microseconds later still. If it refuses, the lateness shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut look_at_ns = LOOK_EVERY.0;
-        let mut overrun = None;
-        let end_ns = times.end_ns();
+        let mut overrun_ns = None;
+        let end_ns = times.end_ns;
         loop {
             let now_ns = self.reap(times, &mut slices)?;
-            if now_ns >= end_ns || overrun.is_some() || stop.load(Ordering::Relaxed) {
-                break;
-            }
-            if now_ns >= look_at_ns {
+            if now_ns >= look_at_ns || now_ns >= end_ns {
                 look_at_ns = now_ns + LOOK_EVERY.0;
-                let overdue = self.generator.backlog(now_ns);
-                overrun = (overdue > self.overdue_max).then_some((now_ns, overdue));
+                let due_ns = self.generator.due_ns(0);
+                let overdue_ns = due_ns.map_or(0, |due_ns| now_ns.saturating_sub(due_ns));
+                overrun_ns = (overdue_ns > self.overdue_max_ns).then_some(now_ns);
+            }
+            if now_ns >= end_ns || overrun_ns.is_some() || stop.load(Ordering::Relaxed) {
+                break;
             }
             self.issue(now_ns);
             self.world.submit();
-            self.wait(times, end_ns);
+            self.wait(times, look_at_ns.min(end_ns));
         }
         let at_end_ns = end_ns.min(times.since_start_ns(self.world.now()));
         let backlog = self.generator.backlog(at_end_ns);
@@ -140,7 +141,7 @@ impl Issuer {
             lateness: self.lateness,
             backlog,
             oldest_ns,
-            overrun,
+            overrun_ns,
         })
     }
 
@@ -166,7 +167,8 @@ impl Issuer {
                     Kind::Read => "read",
                     Kind::Write => "write",
                 };
-                bail!("a {what} of {length_bytes} bytes at byte {offset_bytes} failed: {error:?}");
+                let errno = std::io::Error::from_raw_os_error(error.errno);
+                bail!("a {what} of {length_bytes} bytes at byte {offset_bytes} failed: {errno}");
             }
             if self.free.is_empty() {
                 self.free_since_ns = now_ns;
@@ -186,8 +188,10 @@ impl Issuer {
                 .free
                 .pop()
                 .expect("the generator keeps the queue depth");
-            self.lateness
-                .record(now_ns - command.intended_ns.max(self.free_since_ns).min(now_ns));
+            if self.generator.due_ns(0).is_some() {
+                let ready_ns = command.intended_ns.max(self.free_since_ns);
+                self.lateness.record(now_ns.saturating_sub(ready_ns));
+            }
             let kind = match command.kind {
                 Kind::Read => StepKind::Read,
                 Kind::Write => {
@@ -207,9 +211,13 @@ impl Issuer {
         }
     }
 
-    /// Waits for an answer, or until a request is due.
-    fn wait(&mut self, times: &Times, end_ns: u64) {
-        let due_ns = self.generator.wake_ns(0).unwrap_or(end_ns).min(end_ns);
+    /// Waits for an answer, or until a request is due, but not beyond `latest_ns`.
+    fn wait(&mut self, times: &Times, latest_ns: u64) {
+        let due_ns = self
+            .generator
+            .wake_ns(0)
+            .unwrap_or(latest_ns)
+            .min(latest_ns);
         let now_ns = times.since_start_ns(self.world.now());
         let asleep_until_ns = match due_ns.saturating_sub(now_ns) {
             left_ns if left_ns > AWAKE_BEFORE.0 => due_ns - AWAKE_BEFORE.0,

@@ -7,7 +7,7 @@
 //!
 //! In order: [`target`] opens what is measured, and refuses what a load would destroy unasked. [`session`] repeats all loads, each
 //! repetition in a fresh order if they only read. [`run`] carries out one run of one load, on one thread of the machine for each
-//! thread of the load ([`issuer`], over the memory of [`payload`]), or by fio ([`by_fio`]). [`outcome`] puts the runs of a load together, [`environment`]
+//! thread of the load ([`issuer`], over the memory of [`payload`]; they begin together at a [`gate`]), or by fio ([`by_fio`]). [`outcome`] puts the runs of a load together, [`environment`]
 //! says under which conditions they ran, and [`marks`] what makes figures doubtful.
 
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@
 
 mod by_fio;
 pub mod environment;
+mod gate;
 mod issuer;
 mod marks;
 pub mod outcome;

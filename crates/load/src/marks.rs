@@ -12,6 +12,9 @@ const GENERATOR_SHARE_MAX: f64 = 0.5;
 /// Share of the median latency that the generator may be late by.
 const LATE_SHARE_MAX: f64 = 0.1;
 
+/// Share of the queue depth that a closed loop keeps outstanding at least.
+const DEPTH_SHARE_MIN: f64 = 0.9;
+
 /// The marks of a load, as sentences without their full stops.
 pub(crate) fn marks(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Vec<String> {
     let mut marks = Vec::new();
@@ -39,8 +42,11 @@ pub(crate) fn marks(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Vec<String> {
         ));
     }
     marks.extend(outcome.steady_state.and_then(unsteady));
-    marks.extend(unanswered(outcome, runs));
-    if figure(Metric::DemandMet).is_some_and(|met| met < 1.0) {
+    marks.extend(unanswered(runs));
+    marks.extend(shallow(outcome));
+    // With arrivals at random, fewer than usual may have been due; then nothing is left over.
+    let is_behind = figure(Metric::Backlog).is_some_and(|requests| requests >= 1.0);
+    if is_behind && figure(Metric::DemandMet).is_some_and(|met| met < 1.0) {
         marks.push(
             "the demanded rate was not reached, so response latency grows with the length of a run"
                 .to_owned(),
@@ -49,15 +55,28 @@ pub(crate) fn marks(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Vec<String> {
     marks
 }
 
-/// Requests count when they complete, so one that is outstanding for longer than all others have taken is missing.
-fn unanswered(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Option<String> {
-    let oldest_us = runs.iter().filter_map(|(_, run)| run.oldest_ns).max()? as f64 / 1000.0;
-    let greatest = outcome.metrics.get(&Metric::Latency(Statistic::Max));
-    let is_missing = greatest.is_none_or(|greatest| oldest_us > greatest.value);
-    is_missing.then(|| {
+/// Requests count when they complete, so one that is outstanding for longer than all others of its run have taken is missing.
+fn unanswered(runs: &[(u64, Run)]) -> Option<String> {
+    let missing = runs.iter().filter_map(|(_, run)| {
+        let greatest_ns = run.measured.all.service.max_ns().unwrap_or(0);
+        run.oldest_ns.filter(|oldest_ns| *oldest_ns > greatest_ns)
+    });
+    let oldest_us = missing.max()? as f64 / 1000.0;
+    Some(format!(
+        "at the end of a run, a request had been outstanding for {} us, longer than any that was counted in it",
+        number(oldest_us)
+    ))
+}
+
+/// A closed loop that does not keep its requests outstanding measures this program.
+fn shallow(outcome: &LoadOutcome) -> Option<String> {
+    let wanted = outcome.workload.total_depth() as f64;
+    let is_shallow =
+        !outcome.workload.is_open() && outcome.effective_queue_depth < wanted * DEPTH_SHARE_MIN;
+    is_shallow.then(|| {
         format!(
-            "at the end a request had been outstanding for {} us, longer than any that was counted",
-            number(oldest_us)
+            "{} of {wanted} requests were outstanding on average: the processors are busy",
+            number(outcome.effective_queue_depth)
         )
     })
 }
@@ -65,7 +84,7 @@ fn unanswered(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Option<String> {
 /// Too few runs.
 pub(crate) fn few(runs: usize) -> Option<String> {
     let is_few = runs < REPLICATIONS_MIN;
-    is_few.then(|| format!("{runs} of at least {REPLICATIONS_MIN} runs: figures have no intervals"))
+    is_few.then(|| format!("{runs} of at least {REPLICATIONS_MIN} runs: means have no intervals"))
 }
 
 /// A drive that was still changing.

@@ -43,7 +43,7 @@ pub struct LoadOutcome {
     /// Requests per second that our generator reaches on this machine if requests complete at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator_iops: Option<f64>,
-    /// 99 % of all requests were issued by our generator at most so much later than they could have been.
+    /// 99 % of all requests of a demanded rate were issued by our generator at most so much later than they could have been.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator_late_p99_us: Option<f64>,
     /// Whether the rate of a load that writes has become steady over its runs; `None` with fewer than five.
@@ -97,8 +97,12 @@ pub(crate) fn outcome(
         writes: of_kind(|run| run.measured.writes.as_ref()),
         effective_queue_depth: depth,
         generator_iops: Some(generator_iops),
-        generator_late_p99_us: Some(late_us(&lateness)),
-        steady_state: steadiness(workload, &all.iter().map(Figures::iops).collect::<Vec<_>>()),
+        generator_late_p99_us: workload.is_open().then(|| late_us(&lateness)),
+        steady_state: if invalid.is_some() {
+            None
+        } else {
+            steadiness(workload, &all.iter().map(Figures::iops).collect::<Vec<_>>())
+        },
         invalid,
         marks: Vec::new(),
     };
@@ -106,9 +110,10 @@ pub(crate) fn outcome(
     outcome
 }
 
-/// Whether the rates of runs have become steady, of a load that changes the drive.
+/// Whether the rates of runs have become steady, of a load that changes the drive. A demanded rate is the same in every run, so it
+/// shows nothing.
 pub(crate) fn steadiness(workload: &Workload, rates_iops: &[f64]) -> Option<SteadyState> {
-    steady_state(rates_iops).filter(|_| writes(workload))
+    steady_state(rates_iops).filter(|_| writes(workload) && !workload.is_open())
 }
 
 /// The mean of a figure over runs, with its interval if there are enough.

@@ -1,8 +1,9 @@
 //! One run of one load: a thread of the machine for each thread of the load, all in the same window of time.
 
+use super::gate::{Gate, Pass};
 use super::issuer::{Issued, Issuer};
 use super::payload::Payload;
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use drives::drive::Drive;
 use engine::units::Nanos;
 use lab::statistics::histogram::Latencies;
@@ -11,31 +12,29 @@ use lab::workload::generator::Generator;
 use lab::workload::slices::{Measured, Slices};
 use repeatable::random::Stream;
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, OnceLock};
+use std::thread::Builder;
 use std::time::Duration;
 
 /// Most requests that a thread may have outstanding.
 pub(crate) const DEPTH_MAX: u32 = 16_384;
-/// The seconds' worth of demanded requests that may be overdue: as long as ACT lets its load lag (`max-lag-sec`).
-const OVERDUE_MAX_S: u64 = 10;
+/// How long a request may be overdue: as long as ACT lets its load lag (`max-lag-sec`).
+const OVERDUE_MAX: Nanos = Nanos(10 * Nanos::SECOND.0);
 
-/// The window of a run. Times are nanoseconds since its start.
+/// When a run is. Times are nanoseconds since its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     /// When it starts, on the monotonic clock.
     pub start: Nanos,
-    skipped_ns: u64,
-    measured_ns: u64,
+    /// When its window ends.
+    pub end_ns: u64,
 }
 
 impl Times {
-    pub fn end_ns(&self) -> u64 {
-        self.skipped_ns + self.measured_ns
-    }
-
+    /// The time since the start; 0 before it.
     pub fn since_start_ns(&self, now: Nanos) -> u64 {
-        now.since(self.start).0
+        now.0.saturating_sub(self.start.0)
     }
 }
 
@@ -83,68 +82,68 @@ pub(crate) fn run(
         .bs
         .expect("the generator takes no load without a size")
         .bytes();
-    let overdue_max = load.demand_iops.map_or(u64::MAX, |iops| {
-        iops.saturating_mul(OVERDUE_MAX_S) / u64::from(load.threads)
-    });
-    let started = OnceLock::new();
-    let ready = Barrier::new(load.threads as usize);
+    let gate = Gate::new(load.threads);
     let stop = AtomicBool::new(false);
-    let threads = generator.split();
-    let issued: Vec<Result<(Issued, f64)>> = std::thread::scope(|scope| {
-        let one = |(index, generator): (usize, Generator)| {
-            let (started, ready, stop) = (&started, &ready, &stop);
-            let begin = move || {
-                let stream = Stream::new(seed, "payload", index as u64);
-                let issuer = Payload::new(depth, length_bytes, stream).and_then(|payload| {
-                    Issuer::new(drive.clone(), load, generator, payload, overdue_max)
-                });
-                // A thread that cannot take part must not leave the others waiting.
-                stop.fetch_or(issuer.is_err(), Ordering::Relaxed);
-                ready.wait();
-                let issuer = issuer?;
-                let times = *started.get_or_init(|| Times {
-                    start: now(),
-                    skipped_ns: lengths.skipped.as_nanos() as u64,
-                    measured_ns: lengths.measured.as_nanos() as u64,
-                });
-                let slices = Slices::new(load, times.skipped_ns, times.end_ns());
-                let busy_s = processor_s();
-                let issued = issuer.run(&times, slices, stop);
-                let is_over = issued.as_ref().is_err()
-                    || issued.as_ref().is_ok_and(|issued| issued.overrun.is_some());
-                stop.fetch_or(is_over, Ordering::Relaxed);
-                Ok((
-                    issued?,
-                    (processor_s() - busy_s) / (now().since(times.start).0 as f64 / 1e9),
-                ))
+    let skipped_ns = lengths.skipped.as_nanos() as u64;
+    let end_ns = skipped_ns + lengths.measured.as_nanos() as u64;
+    // No two runs write the same content, not even those of one seed.
+    let content = clock(ClockId::Realtime).0;
+    let work =
+        |index: u64, generator: Generator, pass: Pass<'_>| -> Result<Option<(Issued, f64)>> {
+            let payload =
+                Payload::new(depth, length_bytes, Stream::new(content, "payload", index))?;
+            let issuer = Issuer::new(drive.clone(), load, generator, payload, OVERDUE_MAX.0)?;
+            let slices = Slices::new(load, skipped_ns, end_ns);
+            let Some(start) = pass.arrive(now) else {
+                return Ok(None);
             };
-            scope.spawn(begin)
+            let times = Times { start, end_ns };
+            let busy_s = processor_s();
+            let issued = issuer.run(&times, slices, &stop);
+            let is_over = issued
+                .as_ref()
+                .map_or(true, |issued| issued.overrun_ns.is_some());
+            stop.fetch_or(is_over, Ordering::Relaxed);
+            let seconds = now().since(start).0 as f64 / 1e9;
+            Ok(Some((issued?, (processor_s() - busy_s) / seconds)))
         };
-        let threads: Vec<_> = threads.into_iter().enumerate().map(one).collect();
+    let issued: Result<Vec<Option<_>>> = std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (index, generator) in (0..).zip(generator.split()) {
+            let (work, pass) = (&work, gate.pass());
+            let begin = move || work(index, generator, pass);
+            // If it fails, the pass is dropped with the closure, so no other thread waits.
+            let thread = Builder::new().spawn_scoped(scope, begin);
+            threads.push(thread.context("the system starts no more threads; use fewer")?);
+        }
         let ended = threads
             .into_iter()
             .map(|thread| thread.join().expect("a thread of a load does not panic"));
         ended.collect()
     });
-    joined(load, issued.into_iter().collect::<Result<Vec<_>>>()?)
+    let issued: Option<Vec<_>> = issued?.into_iter().collect();
+    Ok(joined(
+        load,
+        issued.expect("a thread gives up only with an error"),
+    ))
 }
 
-fn joined(load: &Workload, threads: Vec<(Issued, f64)>) -> Result<Run> {
+fn joined(load: &Workload, threads: Vec<(Issued, f64)>) -> Run {
     let mut lateness = Latencies::default();
     threads
         .iter()
         .for_each(|(one, _)| lateness.merge(&one.lateness));
-    let overrun = threads.iter().filter_map(|(one, _)| one.overrun).min();
-    let invalid = overrun.map(|(at_ns, overdue)| {
+    let overrun_ns = threads.iter().filter_map(|(one, _)| one.overrun_ns).min();
+    let invalid = overrun_ns.map(|at_ns| {
         format!(
-            "after {:.1} s, {overdue} requests of one thread were overdue, more than {OVERDUE_MAX_S} s of its demand: the target does not keep up with {} \
-             requests per second",
+            "after {:.1} s, a request had been overdue for more than {} s: the target does not keep up with {} requests per second",
             at_ns as f64 / 1e9,
+            OVERDUE_MAX.0 / Nanos::SECOND.0,
             load.demand_iops.unwrap_or(0)
         )
     });
     let backlog = threads.iter().map(|(one, _)| one.backlog).sum();
-    Ok(Run {
+    Run {
         lateness,
         oldest_ns: threads.iter().filter_map(|(one, _)| one.oldest_ns).max(),
         busy_cores: threads.iter().map(|(_, busy)| busy).sum(),
@@ -153,7 +152,7 @@ fn joined(load: &Workload, threads: Vec<(Issued, f64)>) -> Result<Run> {
             backlog,
         ),
         invalid,
-    })
+    }
 }
 
 fn now() -> Nanos {

@@ -141,13 +141,13 @@ impl Session {
     /// A load does not fit the target. Failures of requests are in [`Found::failure`].
     pub fn run(&self, target: &mut Target, mut progress: impl FnMut(Progress)) -> Result<Found> {
         for (name, load) in &self.loads {
-            target.check(load).with_context(|| format!("load {name}"))?;
+            let is_own = !self.by_fio || load.is_open();
+            target
+                .check(load, is_own)
+                .with_context(|| format!("load {name}"))?;
         }
-        if self
-            .loads
-            .iter()
-            .any(|(_, load)| load.read_percent() != Some(0))
-        {
+        // What writes may fill the target before it is read.
+        if !self.writes() {
             target.sample(self.seed)?;
         }
         let jobs: Result<Vec<Job<'_>>> = self
@@ -175,7 +175,7 @@ impl Session {
         let found = if self.by_fio && !load.1.is_open() {
             Runs::Fio {
                 version: by_fio::version()?,
-                job: by_fio::job(target.path()?, load, lengths).with_context(named)?,
+                job: by_fio::job(target.for_fio()?, &load.1, lengths).with_context(named)?,
                 results: Vec::new(),
             }
         } else {

@@ -4,18 +4,21 @@
 //! also takes a target that something else uses, and says so beside its figures. Areas that were never written are answered
 //! without their medium, so blocks are sampled before reads are believed.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use container::busy;
 use container::foreign::{Ends, in_words};
 use container::occupied::held;
 use container::open::for_change;
 use container::probe::parse_spec;
 use container::refusal::refused;
-use drives::drive::{Access, Drive, OpenError};
+use drives::drive::{Access, Drive, IoPath, OpenError};
 use drives::holders::holders;
 use drives::spec::{MemberSpec, Target as Place};
-use lab::workload::Workload;
+use lab::workload::generator::Generator;
+use lab::workload::{Api, Completion, Workload};
+use machine::files::Files;
 use repeatable::random::Stream;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use words::exact_size;
 
@@ -47,10 +50,11 @@ impl Target {
         let spec = parse_spec(name)?;
         let mut marks = Vec::new();
         let drive = match (&spec.target, writes) {
-            (Place::Path(_), true) => to_destroy(name, destroyed)?,
+            (Place::Path(path), true) => to_destroy(name, &path.display().to_string(), destroyed)?,
             (Place::Path(path), false) => {
-                let found = to_read(&spec)?;
-                let users = holders(path);
+                let (found, user) = to_read(&spec)?;
+                let mut users = holders(path);
+                users.extend(user);
                 if !users.is_empty() {
                     let users = users.join(", ");
                     marks.push(format!(
@@ -61,7 +65,7 @@ impl Target {
             }
             _ => busy::open(&spec, Access::Exclusive)?,
         };
-        if drive.fd().is_some() && !drive.direct() {
+        if drive.fd().is_some() && !drive.direct() && drive.notes().is_empty() {
             marks.push(format!(
                 "the file system of {name} has no direct I/O: these are figures of its cache"
             ));
@@ -74,18 +78,21 @@ impl Target {
         })
     }
 
-    /// The path of a block device or file, for fio.
+    /// The open block device or file, for fio.
     ///
     /// # Errors
     ///
     /// The target is something that only this program knows.
-    pub(crate) fn path(&self) -> Result<&str> {
-        ensure!(
-            parse_spec(&self.name)? == MemberSpec::plain(Place::Path(self.name.clone().into())),
-            "fio knows block devices and files only, and {} is another target; leave out --fio",
-            self.name
-        );
-        Ok(&self.name)
+    pub(crate) fn for_fio(&self) -> Result<BorrowedFd<'_>> {
+        let fd = self.drive.fd();
+        let plain = MemberSpec::plain(Place::Path(self.name.clone().into()));
+        let is_plain = parse_spec(&self.name)? == plain;
+        fd.filter(|_| is_plain).with_context(|| {
+            format!(
+                "fio knows block devices and files only, and {} is another target; leave out --fio",
+                self.name
+            )
+        })
     }
 
     /// Bytes that loads use. The last sector of a file is left out: while a file serves as a drive it is never written, because that
@@ -99,8 +106,20 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// Its requests are not whole sectors.
-    pub fn check(&self, load: &Workload) -> Result<()> {
+    /// Its requests are not whole sectors or do not fit, there is no memory for them, or our generator, which is to run it if `is_own`,
+    /// does not submit as it asks.
+    pub fn check(&self, load: &Workload, is_own: bool) -> Result<()> {
+        let generator = Generator::new(load, self.span_bytes(), 0);
+        generator.map_err(|broken| anyhow!("{} {}", broken.key, broken.rule))?;
+        if is_own {
+            let is_usual = load.api.is_none_or(|api| api == Api::Async)
+                && load.completion.is_none_or(|by| by == Completion::Interrupt);
+            ensure!(
+                is_usual,
+                "asks for another api or completion, and requests are submitted through io_uring and completed by interrupt; leave these keys out"
+            );
+            enough_memory(load)?;
+        }
         let sector_bytes = u64::from(self.drive.sector_bytes());
         for (what, size) in [("requests", load.bs), ("an alignment", load.align)] {
             let bytes = size.map_or(sector_bytes, |size| u64::from(size.bytes()));
@@ -143,7 +162,7 @@ impl Target {
 }
 
 /// Opens a target that is for this program alone, and holds nothing that another program would look for.
-fn to_destroy(name: &str, destroyed: Option<&str>) -> Result<Drive> {
+fn to_destroy(name: &str, path: &str, destroyed: Option<&str>) -> Result<Drive> {
     let size_bytes = busy::open(&parse_spec(name)?, Access::ReadOnly)?.size_bytes();
     ensure!(
         size_bytes >= WRITTEN_BYTES_MIN,
@@ -156,25 +175,71 @@ fn to_destroy(name: &str, destroyed: Option<&str>) -> Result<Drive> {
     let held = held(&probed, &Ends::read(&probed)?);
     if !held.is_empty() {
         return Err(refused(format!(
-            "{name} holds {}, which these loads would destroy; if nothing of it is needed, clear it (wipefs --all --backup {name})",
+            "{name} holds {}, which these loads would destroy; if nothing of it is needed, clear it (wipefs --all --backup {path})",
             in_words(&held)
         )));
     }
     match destroyed {
-        Some(destroyed) if destroyed == name => Ok(probed.drive),
+        Some(destroyed) if destroyed == name || destroyed == path => Ok(probed.drive),
         Some(other) => Err(refused(format!(
-            "these loads write to {name}, and \"{other}\" may be destroyed; name the same in both places"
+            "these loads write to {path}, and \"{other}\" was named as what may be destroyed; name {path}"
         ))),
         None => Err(refused(format!(
-            "these loads write to {name}, so what is on it is lost; say that it may be, with --destroy-data {name}"
+            "these loads write to {name}, so what is on it is lost; say that it may be, with --destroy-data {path}"
         ))),
     }
 }
 
-/// Opens a target that others may use too.
-fn to_read(spec: &MemberSpec) -> Result<Drive> {
+/// Opens a target that others may use too, and says who holds it, if somebody does.
+fn to_read(spec: &MemberSpec) -> Result<(Drive, Option<String>)> {
     match busy::open(spec, Access::ExclusiveReadOnly) {
-        Err(OpenError::InUse { .. }) => Ok(busy::open(spec, Access::ReadOnly)?),
-        other => Ok(other?),
+        Err(OpenError::InUse { by, name }) => {
+            let drive = busy::open(spec, Access::ReadOnly)?;
+            ensure!(
+                drive.io_path() != IoPath::Helpers,
+                "{name} is in use by {by}, and its file system offers no direct I/O; release it first"
+            );
+            Ok((drive, Some(by)))
+        }
+        other => Ok((other?, None)),
     }
+}
+
+/// Largest request: the largest block of the memory for requests.
+const REQUEST_BYTES_MAX: u32 = 32 << 20;
+/// Memory of a thread besides its requests: its ring and world, and histograms.
+const THREAD_BYTES: u64 = 16 << 20;
+/// Share of the available memory that a load may take.
+const MEMORY_MAX_PERCENT: u64 = 80;
+
+fn enough_memory(load: &Workload) -> Result<()> {
+    let bytes = load.bs.map_or(0, |bs| bs.bytes());
+    ensure!(
+        bytes <= REQUEST_BYTES_MAX,
+        "has requests of {}, and the largest is {}",
+        exact_size(bytes.into()),
+        exact_size(REQUEST_BYTES_MAX.into())
+    );
+    let of_requests = load.total_depth() * u64::from(bytes.next_power_of_two().max(4096));
+    let needed = of_requests + u64::from(load.threads) * THREAD_BYTES;
+    let Some(available) = available_memory_bytes() else {
+        return Ok(());
+    };
+    ensure!(
+        needed <= available / 100 * MEMORY_MAX_PERCENT,
+        "needs about {} MiB of memory, and {} MiB are available; use fewer threads, a smaller qd or smaller requests",
+        needed >> 20,
+        available >> 20
+    );
+    Ok(())
+}
+
+/// What the kernel says is available; `None` if it does not say.
+fn available_memory_bytes() -> Option<u64> {
+    let info = Files::below("/").text("/proc/meminfo")?;
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
 }

@@ -146,7 +146,7 @@ fn a_target_is_destroyed_only_if_its_name_is_repeated() {
     let name = file.path().to_str().expect("a path");
     for (destroyed, said) in [
         (None, "say that it may be, with --destroy-data"),
-        (Some("other"), "\"other\" may be destroyed"),
+        (Some("other"), "\"other\" was named"),
     ] {
         let refused = Target::open(name, true, destroyed)
             .err()
@@ -196,6 +196,17 @@ fn a_load_that_does_not_fit_is_refused_before_anything_runs() {
             "ram:1m,sector=4096",
             reads("512"),
             "requests of 512 bytes, and ram:1m,sector=4096 has sectors of 4096",
+        ),
+        ("null:1t", reads("64m"), "the largest is 32 MiB"),
+        (
+            "ram:1m",
+            "op = \"randread\"\nbs = \"4k\"\nthreads = 1\nqd = 1\napi = \"sync\"".to_owned(),
+            "leave these keys out",
+        ),
+        (
+            "null:1t",
+            "op = \"randread\"\nbs = \"1m\"\nthreads = 4096\nqd = 1024".to_owned(),
+            "MiB are available",
         ),
         ("ram:1m", reads("4m"), "bs"),
         ("ram:1m", "op = \"act\"\nthreads = 2".to_owned(), "act"),

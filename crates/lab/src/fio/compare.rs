@@ -77,11 +77,9 @@ const FIGURES: [Figure; 2] = [
 /// Compares two sets of points. Figures within `margin` of each other (0.02 for 2 %) may be called the same.
 #[must_use]
 pub fn compare(first: &[FioPoint], second: &[FioPoint], margin: f64) -> Compared {
-    let partner =
-        |point: &FioPoint, among: &[FioPoint]| among.iter().position(|other| is_same(point, other));
     let mut judged: Vec<(Comparison, Interval)> = Vec::new();
     for point in first {
-        let Some(at) = partner(point, second) else {
+        let Some(at) = partner(point, first, second) else {
             continue;
         };
         let compared = FIGURES
@@ -101,7 +99,7 @@ pub fn compare(first: &[FioPoint], second: &[FioPoint], margin: f64) -> Compared
     let alone = |from: &[FioPoint], in_other: &[FioPoint]| -> Vec<(String, Direction)> {
         let alone = from
             .iter()
-            .filter(|point| partner(point, in_other).is_none());
+            .filter(|point| partner(point, from, in_other).is_none());
         alone
             .map(|point| (point.job.clone(), point.direction))
             .collect()
@@ -111,6 +109,22 @@ pub fn compare(first: &[FioPoint], second: &[FioPoint], margin: f64) -> Compared
         comparisons: comparisons.collect(),
         alone: [alone(first, second), alone(second, first)].concat(),
     }
+}
+
+/// The place of the point in `others` that `point`, one of `own`, is compared with: the same job in the same place. If there is none, and
+/// the same job ran in one place only in either set, that one.
+fn partner(point: &FioPoint, own: &[FioPoint], others: &[FioPoint]) -> Option<usize> {
+    let places = |point: &FioPoint| PLACES.map(|name| point.options.get(name).cloned());
+    let alike: Vec<usize> = (0..others.len())
+        .filter(|&at| is_same(point, &others[at]))
+        .collect();
+    let in_same_place = alike
+        .iter()
+        .copied()
+        .find(|&at| places(point) == places(&others[at]));
+    let of_own = own.iter().filter(|other| is_same(point, other)).count();
+    let alone = (alike.len() == 1 && of_own == 1).then(|| alike[0]);
+    in_same_place.or(alone)
 }
 
 fn is_same(one: &FioPoint, other: &FioPoint) -> bool {

@@ -40,16 +40,16 @@ const SKIPPED_SECONDS: u32 = 60;
 /// fio cannot do this load, or does it so that its figures mislead: a sentence without its full stop.
 pub fn text(name: &str, load: &Workload, target: &Target) -> Result<String, String> {
     refuse(load)?;
-    let writes = load.read_percent() != Some(100);
+    refuse_names(name, target)?;
     let mut text = String::new();
-    if writes {
+    if writes(load) {
         let _ = writeln!(
             text,
             "# This job writes to {}: what is there is lost.",
             place(target)
         );
     }
-    let _ = writeln!(text, "[{}]", name.replace([']', '['], "_"));
+    let _ = writeln!(text, "[{name}]");
     for (option, value) in options(load, target)? {
         let _ = writeln!(text, "{option}={value}");
     }
@@ -68,8 +68,36 @@ fn place(target: &Target) -> &str {
     }
 }
 
+/// Refuses names that fio would take for something else: it cuts a value at `#` and `;`, trims it, and replaces `$` and what follows, so
+/// requests would go to another file. In the name of a job anything could be hidden behind the end of its line.
+fn refuse_names(job: &str, target: &Target) -> Result<(), String> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || " ._-".contains(letter);
+    if !job.chars().all(is_plain) || job.trim() != job || job.is_empty() || job == "global" {
+        return Err(format!(
+            "fio cannot have a job called {job:?}; use letters, digits, blanks inside, dots, underscores and hyphens"
+        ));
+    }
+    let place = place(target);
+    if place.trim() != place || place.contains(['#', ';', '$']) || place.contains(char::is_control)
+    {
+        return Err(format!(
+            "fio would take {place:?} for another file, because of a blank at its end or one of # ; $ in it; rename it, or use a link to it"
+        ));
+    }
+    Ok(())
+}
+
+/// Most threads in order: fio places their regions in whole percent of the target.
+const THREADS_IN_ORDER_MAX: u32 = 100;
+
 fn refuse(load: &Workload) -> Result<(), String> {
-    let refused = if load.op == Operation::Act {
+    let is_in_order = matches!(
+        load.op,
+        Operation::Read | Operation::Write | Operation::SeqMix
+    );
+    let refused = if is_in_order && load.threads > THREADS_IN_ORDER_MAX {
+        "fio has regions of whole percents only, so at most 100 threads can go in order"
+    } else if load.op == Operation::Act {
         "fio has no certification test ACT; Aerospike's own program runs it"
     } else if load.demand_iops.is_some() {
         "fio lets everything in flight end before it pauses for a demanded rate, so its latencies under a rate are not those of clients \
@@ -305,5 +333,30 @@ mod tests {
         let act: Workload =
             toml::from_str("op = \"act\"\nthreads = 4\ndemand_iops = 3000").expect("it is a load");
         assert!(of(&act).contains("ACT"));
+    }
+
+    #[test]
+    fn names_that_fio_would_take_for_something_else_are_refused() {
+        let reads = load("randread", "");
+        for place in ["disk#1", "disk;1", "disk$ncpus", "disk ", " disk", "di\nsk"] {
+            let refused = text("load", &reads, &Target::of(place)).unwrap_err();
+            assert!(refused.contains("another file"), "{place:?}: {refused}");
+        }
+        for job in ["a\nexec_prerun=touch x\n;", "global", "a]b", "", " a"] {
+            let refused = text(job, &reads, &Target::of("disk")).unwrap_err();
+            assert!(refused.contains("cannot have a job called"), "{refused}");
+        }
+        assert!(
+            text(
+                "4k reads_8-x.1",
+                &reads,
+                &Target::of("/dev/disk/by-id/nvme-a:1")
+            )
+            .is_ok()
+        );
+        let mut wide = load("read", "");
+        wide.threads = 101;
+        let refused = text("load", &wide, &Target::of("disk")).unwrap_err();
+        assert!(refused.contains("at most 100 threads"), "{refused}");
     }
 }

@@ -20,11 +20,22 @@ pub struct Ratio {
     pub p: f64,
 }
 
-/// Compares two sets of runs. `None` if one is empty, or a value is not above 0.
+/// Most runs of a set: with more, the numbers of arrangements exceed what a float holds.
+pub const RUNS_MAX: usize = 200;
+
+/// Compares two sets of runs, of [`RUNS_MAX`] at most. `None` if one is empty, or a value is not above 0.
+///
+/// # Panics
+///
+/// If a set has more runs.
 #[must_use]
 pub fn ratio(first: &[f64], second: &[f64]) -> Option<Ratio> {
     let are_positive =
         |values: &[f64]| values.iter().all(|value| value.is_finite() && *value > 0.0);
+    assert!(
+        first.len().max(second.len()) <= RUNS_MAX,
+        "the caller refuses more than {RUNS_MAX} runs"
+    );
     if first.is_empty() || second.is_empty() || !are_positive(first) || !are_positive(second) {
         return None;
     }
@@ -64,6 +75,10 @@ fn arrangements(first: usize, second: usize) -> Vec<f64> {
         for at in part..=most {
             counts[at] += counts[at - part];
         }
+    }
+    // The upper half is that of the lower one in reverse. As computed above, small counts at its end would be differences of large ones.
+    for at in 0..counts.len() / 2 {
+        counts[most - at] = counts[at];
     }
     counts
 }
@@ -114,6 +129,8 @@ mod tests {
         let five = arrangements(5, 5);
         assert_eq!(five[..6], [1.0, 1.0, 2.0, 3.0, 5.0, 7.0]);
         assert_eq!(five.iter().sum::<f64>(), 252.0);
+        let most = arrangements(RUNS_MAX, RUNS_MAX);
+        assert!(most.iter().all(|count| count.is_finite() && *count >= 1.0));
         // 40 choose 20.
         assert_eq!(arrangements(20, 20).iter().sum::<f64>(), 137_846_528_820.0);
     }

@@ -177,6 +177,17 @@ impl Generator {
             .then(|| thread.schedule.as_ref().map_or(0, Schedule::next_ns))
     }
 
+    /// The intended start of the first request of `thread` that has not been issued; `None` in a closed loop.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such thread.
+    #[must_use]
+    pub fn due_ns(&self, thread: u32) -> Option<u64> {
+        let thread = &self.threads[thread as usize];
+        thread.schedule.as_ref().map(Schedule::next_ns)
+    }
+
     /// Number of outstanding requests of all threads.
     #[must_use]
     pub fn outstanding(&self) -> u64 {

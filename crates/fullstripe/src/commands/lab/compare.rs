@@ -5,8 +5,9 @@ use crate::terminal::Paper;
 use crate::terminal::fold::fold_within;
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::rows::folded;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use lab::fio::compare::{Compared, Comparison, Verdict, compare};
+use lab::statistics::rank_sum::RUNS_MAX;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,7 +57,19 @@ struct Report {
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     let [first, second] =
         [&args.first, &args.second].map(|path| points_in(std::slice::from_ref(path)));
-    let compared = compare(&first?, &second?, args.margin / 100.0);
+    let (first, second) = (first?, second?);
+    if let Some(point) = first
+        .iter()
+        .chain(&second)
+        .find(|point| point.runs.len() > RUNS_MAX)
+    {
+        bail!(
+            "job {} has {} runs, and at most {RUNS_MAX} are compared; name a folder with fewer",
+            point.job,
+            point.runs.len()
+        );
+    }
+    let compared = compare(&first, &second, args.margin / 100.0);
     if args.json {
         print_json(&Report {
             schema: 1,

@@ -7,7 +7,7 @@ use crate::terminal::Paper;
 use crate::terminal::fold::fold_within;
 use crate::terminal::print::{print_json, print_note, print_text};
 use crate::terminal::rows::folded;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use lab::schema::metric::{Metric, Statistic};
 use load::outcome::{LoadOutcome, Metrics};
 use load::session::{Found, Session};
@@ -88,18 +88,15 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         seed: args.seed,
         by_fio: args.fio,
     };
-    if let Some(output) = &args.output {
-        ensure!(
-            !output.exists(),
-            "{} exists already: give another name with --output, or remove it",
-            output.display()
-        );
-    }
     let destroyed = match (&args.destroy_data, session.writes()) {
         (None, true) => typed(args)?,
         (destroyed, _) => destroyed.clone(),
     };
     let mut target = Target::open(&args.target, session.writes(), destroyed.as_deref())?;
+    // Made before anything runs, so that hours of results are not lost to a name that cannot be written.
+    if let Some(output) = &args.output {
+        write_new(output, "")?;
+    }
     let time = session.time();
     let count = session.loads.len() * args.runs as usize;
     print_note(&format!(
@@ -112,6 +109,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         .run(&mut target, |progress| bar.at(progress.done.as_secs()))
         .with_context(|| args.loads.display().to_string());
     drop(bar);
+    if let (Err(_), Some(output)) = (&found, &args.output) {
+        let _ = std::fs::remove_file(output);
+    }
     let found = found?;
     let report = Report {
         schema: 1,
@@ -121,25 +121,27 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         marks: &found.marks,
         loads: &found.outcomes,
     };
-    if let Some(output) = &args.output {
-        let text =
-            serde_json::to_string_pretty(&report).context("the result has no form as JSON")?;
-        write_new(output, &(text + "\n"))?;
-    }
     if args.json {
         print_json(&report)?;
     } else {
         print_text(&text(&found, Paper::output().columns))?;
     }
+    if let Some(output) = &args.output {
+        let text =
+            serde_json::to_string_pretty(&report).context("the result has no form as JSON")?;
+        let failed = || format!("cannot write {}", output.display());
+        std::fs::write(output, text + "\n").with_context(failed)?;
+    }
     match found.failure {
-        Some(failure) => Err(failure),
+        Some(failure) => Err(failure.context(args.loads.display().to_string())),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
 /// Lets the user type what may be destroyed; `None` without a terminal.
 fn typed(args: &RunArgs) -> Result<Option<String>> {
-    if args.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    let is_kept = args.target.starts_with("ram:") || args.target.starts_with("null:");
+    if is_kept || args.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(None);
     }
     write!(
@@ -168,7 +170,10 @@ fn text(found: &Found, columns: Option<usize>) -> String {
             word(load.demand_iops.map(|iops| number(iops as f64))),
             outcome.runs.to_string(),
         ];
-        let depth = number(outcome.effective_queue_depth);
+        let depth = match outcome.invalid {
+            Some(_) => "-".to_owned(),
+            None => number(outcome.effective_queue_depth),
+        };
         rows.push(row(named, &outcome.metrics, depth));
         for (kind, metrics) in [("reads", &outcome.reads), ("writes", &outcome.writes)] {
             if !metrics.is_empty() {
