@@ -77,7 +77,7 @@ enum Command {
     Platform(commands::platform::PlatformArgs),
     /// Plan an array: predict its performance on a platform, and what limits it
     Plan(commands::plan::PlanArgs),
-    /// Read what fio has measured of drives and arrays, and say how far to trust it
+    /// Run loads on drives, read what fio has measured, and say how far to trust it
     Lab(commands::lab::LabArgs),
     /// Predict the performance of the setups in a file, in virtual time
     Predict(commands::predict::PredictArgs),

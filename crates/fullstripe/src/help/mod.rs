@@ -195,7 +195,7 @@ mod tests {
           doctor       Check whether this machine suits an array, and say what to change
 
         Measure:
-          lab          Read what fio has measured of drives and arrays, and say how far to trust it
+          lab          Run loads on drives, read what fio has measured, and say how far to trust it
 
         Plan:
           plan         Plan an array: predict its performance on a platform, and what limits it
