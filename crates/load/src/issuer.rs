@@ -108,6 +108,9 @@ impl Issuer {
     pub fn run(mut self, times: &Times, mut slices: Slices, stop: &AtomicBool) -> Result<Issued> {
         // Without it, the kernel may wake a thread 50 microseconds later still. If it refuses, the lateness shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        while self.world.now() < times.start {
+            self.world.wait(Some(times.start));
+        }
         let mut look_at_ns = LOOK_EVERY.0;
         let mut overrun_ns = None;
         let end_ns = times.end_ns;

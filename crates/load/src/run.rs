@@ -32,9 +32,9 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// The time since the start; 0 before it.
+    /// The time since the start, which has passed.
     pub fn since_start_ns(&self, now: Nanos) -> u64 {
-        now.0.saturating_sub(self.start.0)
+        now.since(self.start).0
     }
 }
 

@@ -103,6 +103,8 @@ fn a_target_that_falls_too_far_behind_makes_a_run_invalid() {
 fn a_closed_loop_keeps_its_depth_and_a_mix_has_both_kinds() {
     let text = "op = \"randmix\"\nread_pct = 70\nbs = \"8k\"\nthreads = 2\nqd = 8";
     let found = found("ram:64m,latency=1ms", &session(&[("mix", text)], 1));
+    let mean_us = value(&found, 0, Metric::Latency(Statistic::Mean));
+    assert!(mean_us >= 1000.0, "{mean_us}");
     let outcome = &found.outcomes[0];
     assert!(
         (14.0..16.5).contains(&outcome.effective_queue_depth),
