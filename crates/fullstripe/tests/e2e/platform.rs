@@ -122,7 +122,7 @@ fn drives_here_have_the_queues_that_the_kernel_shows_and_others_have_their_own()
     let note = "up to 2 of them share a queue's locks\n";
     assert!(said.status.success() && said.out.contains(note), "{said}");
     // Drives that could be put in their places.
-    for drive in ["p4510-2tb", "p3700-800gb"] {
+    for drive in ["p4510-2tb", "p3700-1600gb"] {
         let said = sample.fullstripe(&format!("{line} --drive {drive}"));
         assert!(said.status.success(), "{said}");
         assert!(!said.out.contains("share a queue"), "{said}");
