@@ -4,7 +4,7 @@
 //! result of fio ([`lab::fio`]).
 
 use super::marks::{few, unsteady};
-use super::outcome::{LoadOutcome, Metrics, mean, steadiness};
+use super::outcome::{LoadOutcome, Metrics, steadiness};
 use super::run::Lengths;
 use anyhow::{Context, Result, bail, ensure};
 use lab::fio::file::Version;
@@ -12,6 +12,7 @@ use lab::fio::job::{Target, text};
 use lab::fio::marks::OLDEST;
 use lab::fio::{Direction, FioPoint, RunFigures, points};
 use lab::schema::metric::{Metric, Statistic};
+use lab::schema::results::Value;
 use lab::workload::Workload;
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -182,6 +183,6 @@ fn together(reads: &FioPoint, writes: &FioPoint) -> Metrics {
     ];
     let figures = figures.into_iter();
     figures
-        .map(|(metric, values)| (metric, mean(metric, &values)))
+        .map(|(metric, values)| (metric, Value::mean_of_runs(metric, &values)))
         .collect()
 }

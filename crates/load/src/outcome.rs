@@ -6,7 +6,6 @@ use lab::fio::job::writes;
 use lab::schema::metric::Metric;
 use lab::schema::results::{Value, summary};
 use lab::statistics::histogram::Latencies;
-use lab::statistics::replications::estimate;
 use lab::statistics::steady_state::{SteadyState, steady_state};
 use lab::workload::Workload;
 use lab::workload::meter::Figures;
@@ -83,7 +82,10 @@ pub(crate) fn outcome(
     };
     if invalid.is_none() {
         let cores: Vec<f64> = runs.iter().map(|(_, run)| run.busy_cores).collect();
-        metrics.insert(Metric::CpuCores, mean(Metric::CpuCores, &cores));
+        metrics.insert(
+            Metric::CpuCores,
+            Value::mean_of_runs(Metric::CpuCores, &cores),
+        );
     }
     let depth = all.iter().map(Figures::effective_depth).sum::<f64>() / all.len() as f64;
     let mut outcome = LoadOutcome {
@@ -114,15 +116,6 @@ pub(crate) fn outcome(
 /// shows nothing.
 pub(crate) fn steadiness(workload: &Workload, rates_iops: &[f64]) -> Option<SteadyState> {
     steady_state(rates_iops).filter(|_| writes(workload) && !workload.is_open())
-}
-
-/// The mean of a figure over runs, with its interval if there are enough.
-pub(crate) fn mean(metric: Metric, values: &[f64]) -> Value {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    Value {
-        interval: estimate(values).map(|estimate| estimate.interval),
-        ..Value::new(metric, mean)
-    }
 }
 
 /// The 99th percentile; 0 if nothing was issued.

@@ -97,13 +97,6 @@ impl Job<'_> {
     }
 }
 
-/// Where a session is.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Time that runs have taken, as their loads say.
-    pub done: Duration,
-}
-
 /// What a session has found.
 pub struct Found {
     /// The loads that were run at least once, in the order of the session.
@@ -134,12 +127,12 @@ impl Session {
         of_one * self.runs
     }
 
-    /// Runs all loads. What was measured before a failure is kept.
+    /// Runs all loads; `progress` is told how much of [`Session::time`] is over. What was measured before a failure is kept.
     ///
     /// # Errors
     ///
     /// A load does not fit the target. Failures of requests are in [`Found::failure`].
-    pub fn run(&self, target: &mut Target, mut progress: impl FnMut(Progress)) -> Result<Found> {
+    pub fn run(&self, target: &mut Target, mut progress: impl FnMut(Duration)) -> Result<Found> {
         for (name, load) in &self.loads {
             let is_own = !self.by_fio || load.is_open();
             target
@@ -195,7 +188,7 @@ impl Session {
         &self,
         target: &Target,
         jobs: &mut [Job<'_>],
-        progress: &mut impl FnMut(Progress),
+        progress: &mut impl FnMut(Duration),
     ) -> Result<()> {
         let mut done = Duration::ZERO;
         for repetition in 0..self.runs {
@@ -208,7 +201,7 @@ impl Session {
                 job.run(target, seed)
                     .with_context(|| format!("load {} on {}", job.load.0, target.name))?;
                 done += job.lengths.all();
-                progress(Progress { done });
+                progress(done);
             }
         }
         Ok(())

@@ -20,7 +20,6 @@ use crate::schema::metric::{Metric, Statistic};
 use crate::schema::results::Value;
 use crate::statistics::histogram::{JoinedLatencies, Latencies};
 use crate::statistics::order_statistics::BEYOND_MIN;
-use crate::statistics::replications::estimate;
 use file::{FioFile, Latency, Run};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -124,12 +123,8 @@ fn point(group: &[(String, FioFile, Run)]) -> FioPoint {
     let mut metrics = BTreeMap::new();
     let mut mean_of = |metric: Metric, of: fn(&RunFigures) -> f64| {
         let values: Vec<f64> = figures.iter().map(of).collect();
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let interval = estimate(&values).map(|estimate| estimate.interval);
-        let value = Value {
-            interval,
-            ..Value::new(metric, mean)
-        };
+        let value = Value::mean_of_runs(metric, &values);
+        let mean = value.value;
         metrics.insert(metric, value);
         mean
     };

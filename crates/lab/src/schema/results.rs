@@ -90,6 +90,16 @@ impl Value {
         }
     }
 
+    /// The mean of `metric` over at least one run, with its interval if there are enough runs.
+    #[must_use]
+    pub fn mean_of_runs(metric: Metric, runs: &[f64]) -> Value {
+        let mean = runs.iter().sum::<f64>() / runs.len() as f64;
+        Value {
+            interval: estimate(runs).map(|estimate| estimate.interval),
+            ..Value::new(metric, mean)
+        }
+    }
+
     /// The same with its verdict on `bound`; without an interval there is no verdict.
     #[must_use]
     pub fn judged(self, bound: Interval) -> Value {

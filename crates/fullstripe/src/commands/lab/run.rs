@@ -106,7 +106,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     ));
     let bar = Bar::new("seconds", time.as_secs());
     let found = session
-        .run(&mut target, |progress| bar.at(progress.done.as_secs()))
+        .run(&mut target, |done| bar.at(done.as_secs()))
         .with_context(|| args.loads.display().to_string());
     drop(bar);
     if let (Err(_), Some(output)) = (&found, &args.output) {
@@ -140,8 +140,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 
 /// Lets the user type what may be destroyed; `None` without a terminal.
 fn typed(args: &RunArgs) -> Result<Option<String>> {
-    let is_kept = args.target.starts_with("ram:") || args.target.starts_with("null:");
-    if is_kept || args.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    let is_memory = args.target.starts_with("ram:") || args.target.starts_with("null:");
+    if is_memory || args.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal()
+    {
         return Ok(None);
     }
     write!(
