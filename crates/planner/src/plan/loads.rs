@@ -1,11 +1,11 @@
 //! The loads of a plan: those of a file, one load, or a small suite.
 
 use anyhow::{Context, Result, ensure};
+use indexmap::IndexMap;
 use lab::schema::document::{Refusal, check_version, read};
 use lab::workload::size::Size;
 use lab::workload::{Operation, Workload};
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The loads that are asked for: a file of loads, one load, or a small suite.
@@ -32,7 +32,7 @@ pub struct LoadQuestion {
 #[serde(deny_unknown_fields)]
 struct Loads {
     schema: u32,
-    workload: BTreeMap<String, Workload>,
+    workload: IndexMap<String, Workload>,
 }
 
 /// The loads of a plan that names none.
@@ -113,7 +113,7 @@ pub(super) fn loads(asked: &LoadQuestion) -> Result<Vec<(String, Workload)>> {
     Ok(vec![(name_of(&load), load)])
 }
 
-/// The loads of a file, by name.
+/// The loads of a file with their names, in its order.
 ///
 /// # Errors
 /// The file cannot be read, or a load in it has the wrong form.
