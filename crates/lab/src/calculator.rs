@@ -18,6 +18,7 @@ use crate::claims::book::Book;
 use crate::claims::predictor::{NotModelled, Prediction, Predictor, Samples};
 use crate::schema::configuration::Configuration;
 use crate::schema::metric::Metric;
+use crate::workload::arrivals::Rate;
 use crate::schema::setup::Level;
 use crate::workload::Operation;
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,7 +153,7 @@ impl Predictor for Calculator {
         let busier = share.max((1.0 - share) * of.written_per_byte);
         let link = self.links.get(setup.platform.text()).copied();
         let link = link.unwrap_or(f64::INFINITY) / (bs * busier);
-        let demand = workload.demand_iops.map(|iops| iops as f64);
+        let demand = workload.mean_demand().map(Rate::iops);
         let able = drives.min(link);
         let iops = able.min(demand.unwrap_or(f64::INFINITY));
         let mut metrics = BTreeMap::from([

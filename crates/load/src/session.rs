@@ -11,9 +11,11 @@ use super::run::{Lengths, Run, run};
 use super::target::Target;
 use anyhow::{Context, Result};
 use drives::drive::{Access, Drive};
+use engine::units::Nanos;
 use lab::fio::file::Version;
 use lab::fio::job::writes;
 use lab::workload::Workload;
+use lab::workload::arrivals::Bursts;
 use machine::files::Files;
 use repeatable::random::Stream;
 use std::sync::Arc;
@@ -220,10 +222,15 @@ impl Session {
     }
 
     fn lengths(&self, load: &Workload) -> Lengths {
-        let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+        // A run has as many bursts as pauses.
+        let period_ns = load.bursts().map_or(1, Bursts::period_ns);
+        let rounded = |seconds: u32| {
+            let asked_ns = u64::from(seconds) * Nanos::SECOND.0;
+            Duration::from_nanos(asked_ns.next_multiple_of(period_ns))
+        };
         Lengths {
-            skipped: seconds(load.skip_seconds.unwrap_or(self.skip_seconds)),
-            measured: seconds(load.seconds.unwrap_or(self.seconds)),
+            skipped: rounded(load.skip_seconds.unwrap_or(self.skip_seconds)),
+            measured: rounded(load.seconds.unwrap_or(self.seconds)),
         }
     }
 }
@@ -242,6 +249,8 @@ fn generator_iops(load: &Workload, target: &Target) -> Result<f64> {
     let load = Workload {
         demand_iops: None,
         arrivals: None,
+        on_ms: None,
+        off_ms: None,
         ..load.clone()
     };
     let lengths = Lengths {

@@ -62,6 +62,19 @@ fn a_demanded_rate_is_kept_and_latency_is_that_of_the_target() {
 }
 
 #[test]
+fn bursts_are_kept_with_their_pauses() {
+    // 3000 requests per second for 100 ms of each 300 ms; a run is whole bursts, so 1.2 seconds.
+    let text = "op = \"randread\"\nbs = \"4k\"\nthreads = 2\nqd = 16\ndemand_iops = 3000\non_ms = 100\noff_ms = 200";
+    let session = session(&[("bursts", text)], 1);
+    assert_eq!(session.time().as_millis(), 1200);
+    let found = found("ram:64m,latency=1ms", &session);
+    let iops = value(&found, 0, Metric::Iops);
+    assert!((900.0..1010.0).contains(&iops), "{iops}");
+    let seconds_held = found.outcomes[0].metrics.get(&Metric::SecondsHeld);
+    assert!(seconds_held.is_none(), "{seconds_held:?}");
+}
+
+#[test]
 fn requests_that_wait_for_a_slow_target_count_from_their_intended_start() {
     // The target does 1000 requests per second at most, and 1500 are demanded: after a second, 500 are overdue.
     let text = "op = \"randread\"\nbs = \"4k\"\nthreads = 1\nqd = 4\ndemand_iops = 1500";

@@ -99,9 +99,9 @@ fn refuse(load: &Workload) -> Result<(), String> {
         "fio has regions of whole percents only, so at most 100 threads can go in order"
     } else if load.op == Operation::Act {
         "fio has no certification test ACT; Aerospike's own program runs it"
-    } else if load.demand_iops.is_some() {
+    } else if load.is_open() {
         "fio lets everything in flight end before it pauses for a demanded rate, so its latencies under a rate are not those of clients \
-         that keep asking; leave out demand_iops"
+         that keep asking; leave out demand_iops or demand_pct"
     } else if load.completion == Some(Completion::Hybrid) {
         "fio has no hybrid polling with io_uring; leave out completion"
     } else {
@@ -327,7 +327,7 @@ mod tests {
     fn what_fio_does_badly_is_refused() {
         let of = |load: &Workload| text("load", load, &Target::of("file")).unwrap_err();
         let demanded = of(&load("randread", "demand_iops = 1000"));
-        assert!(demanded.contains("leave out demand_iops"), "{demanded}");
+        assert!(demanded.contains("leave out demand_iops or demand_pct"), "{demanded}");
         let hybrid = of(&load("randread", "completion = \"hybrid\""));
         assert!(hybrid.contains("no hybrid polling"), "{hybrid}");
         let act: Workload =

@@ -123,7 +123,7 @@ pub fn resolve(
             let rule = format!("does not know \"{}\"; nearest: {offered}", point.setup);
             Refusal::new(file, key("setup"), rule)
         })?;
-        point.workload.check().map_err(|broken| {
+        point.workload.check_known().map_err(|broken| {
             Refusal::new(file, key(&format!("workload.{}", broken.key)), broken.rule)
         })?;
         let configuration = Configuration {

@@ -42,6 +42,7 @@ pub(super) fn flows(threads: u32, tenths: u32) -> [Flow; 3] {
                 seconds: 1,
             },
         )),
+        bursts: None,
         grid: Grid {
             length_bytes: RECORD_BYTES,
             stride_bytes: SECTOR_BYTES,
@@ -60,6 +61,7 @@ pub(super) fn flows(threads: u32, tenths: u32) -> [Flow; 3] {
                 seconds: u64::from(BLOCK_BYTES / RECORD_BYTES),
             },
         )),
+        bursts: None,
         grid: Grid {
             length_bytes: BLOCK_BYTES,
             stride_bytes: BLOCK_BYTES,

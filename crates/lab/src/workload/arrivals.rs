@@ -21,6 +21,43 @@ pub struct Rate {
     pub seconds: u64,
 }
 
+impl Rate {
+    /// Requests per second.
+    #[must_use]
+    pub fn iops(self) -> f64 {
+        self.requests as f64 / self.seconds as f64
+    }
+}
+
+/// Bursts of arrivals with pauses between them. The first burst begins at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bursts {
+    /// Length of a burst, above 0.
+    pub on_ns: u64,
+    /// Length of a pause.
+    pub off_ns: u64,
+}
+
+impl Bursts {
+    /// From the beginning of a burst to that of the next.
+    #[must_use]
+    pub fn period_ns(self) -> u64 {
+        self.on_ns + self.off_ns
+    }
+
+    /// When something happens that would happen at `busy_ns` without pauses.
+    fn with_pauses_ns(self, busy_ns: u64) -> u64 {
+        let pauses = busy_ns / self.on_ns;
+        busy_ns.saturating_add(pauses.saturating_mul(self.off_ns))
+    }
+
+    /// What would have happened by this time without pauses has happened by `now_ns` with them, and nothing more.
+    fn without_pauses_ns(self, now_ns: u64) -> u64 {
+        let since_ns = now_ns % self.period_ns();
+        now_ns / self.period_ns() * self.on_ns + since_ns.min(self.on_ns - 1)
+    }
+}
+
 /// A place in a sequence of arrivals.
 #[derive(Clone, Debug)]
 struct Place {
@@ -38,6 +75,7 @@ pub struct Schedule {
     rate: Rate,
     /// Where the first paced arrival lies, as a fraction of a gap: `phase.0 / phase.1`.
     phase: (u64, u64),
+    bursts: Option<Bursts>,
     next: Place,
     arriving: Place,
 }
@@ -59,15 +97,24 @@ impl Schedule {
             arrivals,
             rate,
             phase,
+            bursts: None,
             arriving: first.clone(),
             next: first,
         }
     }
 
+    /// The same arrivals in bursts, at this rate while they last. Before the first call of any other method.
+    #[must_use]
+    pub fn in_bursts(self, bursts: Option<Bursts>) -> Schedule {
+        Schedule { bursts, ..self }
+    }
+
     /// The intended start of the next request that has not been taken.
     #[must_use]
     pub fn next_ns(&self) -> u64 {
-        self.at_ns(&self.next)
+        let busy_ns = self.at_ns(&self.next);
+        self.bursts
+            .map_or(busy_ns, |bursts| bursts.with_pauses_ns(busy_ns))
     }
 
     /// Takes the next request.
@@ -78,6 +125,9 @@ impl Schedule {
     /// Number of requests whose intended start is at or before `now_ns` and that have not been taken. `now_ns` must not
     /// decrease.
     pub fn backlog(&mut self, now_ns: u64) -> u64 {
+        let now_ns = self
+            .bursts
+            .map_or(now_ns, |bursts| bursts.without_pauses_ns(now_ns));
         if self.arriving.index < self.next.index {
             self.arriving = self.next.clone();
         }
@@ -104,6 +154,7 @@ impl Schedule {
         u64::try_from(arrived).unwrap_or(u64::MAX)
     }
 
+    /// When an arrival is, without pauses.
     fn at_ns(&self, place: &Place) -> u64 {
         let Rate { requests, seconds } = self.rate;
         let gap_ns = SECOND_NS * u128::from(seconds);
@@ -208,22 +259,57 @@ mod tests {
     /// Computed outside of this program from the definition of the stream.
     const FIRST_ARRIVALS_NS: [u64; 5] = [461, 712, 2090, 2675, 2852];
 
+    /// Bursts of 30 ms with pauses of 70 ms.
+    const BURSTS: Bursts = Bursts {
+        on_ns: 30_000_000,
+        off_ns: 70_000_000,
+    };
+
+    #[test]
+    fn bursts_have_the_rate_and_nothing_arrives_in_a_pause() {
+        let mut paced = schedule(Arrivals::Paced, 100).in_bursts(Some(BURSTS));
+        let mut times_ms = Vec::new();
+        for _ in 0..7 {
+            times_ms.push(paced.next_ns() / 1_000_000);
+            paced.take();
+        }
+        assert_eq!(times_ms, [0, 10, 20, 100, 110, 120, 200]);
+        let mut poisson = schedule(Arrivals::Poisson, 10_000).in_bursts(Some(BURSTS));
+        let mut arrived = 0;
+        while poisson.next_ns() < 100_000_000_000 {
+            assert!(poisson.next_ns() % BURSTS.period_ns() < BURSTS.on_ns);
+            poisson.take();
+            arrived += 1;
+        }
+        // 30 % of a million, give or take five standard deviations.
+        assert!((297_260..302_740).contains(&arrived), "{arrived}");
+    }
+
     #[test]
     fn what_waits_is_counted_without_a_queue() {
         for arrivals in [Arrivals::Paced, Arrivals::Poisson] {
-            let mut schedule = schedule(arrivals, 1000);
-            let mut reference = schedule.clone();
-            let mut due = 0;
-            while reference.next_ns() <= 50_000_000 {
-                reference.take();
-                due += 1;
+            for (bursts, now_ns) in [
+                (None, 50_000_000),
+                (Some(BURSTS), 29_999_999),
+                (Some(BURSTS), 30_000_000),
+                (Some(BURSTS), 99_999_999),
+                (Some(BURSTS), 100_000_000),
+                (Some(BURSTS), 512_345_678),
+            ] {
+                let mut schedule = schedule(arrivals, 1000).in_bursts(bursts);
+                let mut reference = schedule.clone();
+                let mut due = 0;
+                while reference.next_ns() <= now_ns {
+                    reference.take();
+                    due += 1;
+                }
+                assert_eq!(schedule.backlog(now_ns), due, "{bursts:?} {now_ns}");
+                (0..due).for_each(|_| schedule.take());
+                assert_eq!(schedule.backlog(now_ns), 0);
+                // A request taken before it is due does not make the backlog negative.
+                schedule.take();
+                assert_eq!(schedule.backlog(now_ns), 0);
             }
-            assert_eq!(schedule.backlog(50_000_000), due);
-            (0..due).for_each(|_| schedule.take());
-            assert_eq!(schedule.backlog(50_000_000), 0);
-            // A request taken before it is due does not make the backlog negative.
-            schedule.take();
-            assert_eq!(schedule.backlog(50_000_000), 0);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The caller gets requests of each thread until there is none ([`Generator::next`]), carries them out, and reports
 //! when one has completed ([`Generator::completed`]). [`Generator::wake_ns`] says when to try again.
 
-use super::arrivals::{Rate, Schedule};
+use super::arrivals::{Bursts, Rate, Schedule};
 use super::offsets::{Grid, Offsets, Order};
 use super::{Arrivals, Broken, Kind, Operation, Workload, act};
 use repeatable::random::Stream;
@@ -36,6 +36,8 @@ pub(super) struct Flow {
     pub depth: u32,
     /// The rate of all its threads together; `None` for a closed loop.
     pub rate: Option<(Arrivals, Rate)>,
+    /// Pauses between its arrivals.
+    pub bursts: Option<Bursts>,
     pub grid: Grid,
     /// The order; if sequential, `part` is filled in for each thread.
     pub order: Order,
@@ -70,7 +72,7 @@ impl Generator {
     /// If the workload breaks a rule or does not fit the target, and for ACT, whose load depends on the multiple: see
     /// [`Generator::act`].
     pub fn new(workload: &Workload, span_bytes: u64, seed: u64) -> Result<Generator, Broken> {
-        workload.check()?;
+        workload.check_known()?;
         let (Some(bs), Some(depth), Some(read_percent)) =
             (workload.bs, workload.qd, workload.read_percent())
         else {
@@ -89,6 +91,7 @@ impl Generator {
             threads: workload.threads,
             depth,
             rate,
+            bursts: workload.bursts(),
             grid: Grid {
                 length_bytes: bs.bytes(),
                 stride_bytes: bs.max(align).bytes(),
@@ -246,7 +249,7 @@ impl Thread {
                 seconds: rate.seconds * share,
             };
             let gaps = Stream::new(seed, "arrivals", index);
-            Schedule::new(arrivals, own, (u64::from(part), share), gaps)
+            Schedule::new(arrivals, own, (u64::from(part), share), gaps).in_bursts(flow.bursts)
         });
         let stream = Stream::new(seed, "offsets", index);
         Ok(Thread {

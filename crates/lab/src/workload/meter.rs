@@ -5,6 +5,7 @@
 //! and so ignores the time that its users would have waited.
 
 use super::Workload;
+use super::arrivals::Rate;
 use super::generator::Command;
 use crate::statistics::batch_means::BatchMeans;
 use crate::statistics::histogram::BatchedLatencies;
@@ -31,20 +32,22 @@ pub struct Meter {
 /// Whether the demanded requests complete, second by second.
 #[derive(Clone, Debug)]
 pub(super) struct Demand {
-    iops: u64,
+    rate: Rate,
+    is_steady: bool,
     requests: u64,
     /// Completions in each second of the window.
     by_second: Vec<u64>,
 }
 
 impl Demand {
-    /// `iops` requests per second are demanded.
-    pub fn new(iops: u64) -> Demand {
-        Demand {
-            iops,
+    /// What `workload` demands, if it does.
+    pub fn of(workload: &Workload) -> Option<Demand> {
+        Some(Demand {
+            rate: workload.mean_demand()?,
+            is_steady: workload.bursts().is_none(),
             requests: 0,
             by_second: Vec::new(),
-        }
+        })
     }
 
     /// Counts a completion `since_ns` after the window's start.
@@ -70,16 +73,16 @@ impl Demand {
 
     /// Whether at least 99 % of the demanded requests completed in the window.
     pub fn is_met(&self, window_ns: u64) -> bool {
-        is_met(self.requests, self.iops, window_ns)
+        is_met(self.requests, self.rate, window_ns)
     }
 
-    /// Whole seconds before the first one in which less than 99 % of the demand completed.
-    pub fn seconds_held(&self, window_ns: u64) -> u64 {
+    /// Whole seconds before the first one in which less than 99 % of the demand completed; `None` if it comes in bursts.
+    pub fn seconds_held(&self, window_ns: u64) -> Option<u64> {
         let held = (0..window_ns / SECOND_NS).take_while(|second| {
             let answered = self.by_second.get(*second as usize).copied();
-            is_met(answered.unwrap_or(0), self.iops, SECOND_NS)
+            is_met(answered.unwrap_or(0), self.rate, SECOND_NS)
         });
-        held.count() as u64
+        self.is_steady.then(|| held.count() as u64)
     }
 }
 
@@ -103,7 +106,7 @@ pub struct Figures {
     /// Whether at least 99 % of the demanded requests completed; `None` in a closed loop.
     pub demand_met: Option<bool>,
     /// Whole seconds before the first one in which less than 99 % of the demand completed; all whole seconds if there
-    /// was none. `None` in a closed loop.
+    /// was none. `None` in a closed loop, and if requests come in bursts.
     pub seconds_held: Option<u64>,
 }
 
@@ -113,7 +116,7 @@ impl Meter {
     pub fn new(workload: &Workload, start_ns: u64) -> Meter {
         Meter {
             start_ns,
-            demand: workload.demand_iops.map(Demand::new),
+            demand: Demand::of(workload),
             is_open: workload.is_open(),
             requests: 0,
             bytes: 0,
@@ -159,7 +162,7 @@ impl Meter {
             bytes: self.bytes,
             backlog,
             demand_met: demand.map(|demand| demand.is_met(window_ns)),
-            seconds_held: demand.map(|demand| demand.seconds_held(window_ns)),
+            seconds_held: demand.and_then(|demand| demand.seconds_held(window_ns)),
             response: if self.is_open {
                 self.response
             } else {
@@ -171,10 +174,10 @@ impl Meter {
     }
 }
 
-/// Whether `requests` in `window_ns` are at least 99 % of `demand_iops`, in whole numbers.
-fn is_met(requests: u64, demand_iops: u64, window_ns: u64) -> bool {
-    u128::from(requests) * u128::from(SECOND_NS) * 100
-        >= u128::from(demand_iops) * u128::from(window_ns) * DEMAND_MET_PERCENT
+/// Whether `requests` in `window_ns` are at least 99 % of `demanded`, in whole numbers.
+fn is_met(requests: u64, demanded: Rate, window_ns: u64) -> bool {
+    u128::from(requests) * u128::from(SECOND_NS) * u128::from(demanded.seconds) * 100
+        >= u128::from(demanded.requests) * u128::from(window_ns) * DEMAND_MET_PERCENT
 }
 
 impl Figures {

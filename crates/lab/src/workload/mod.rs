@@ -22,11 +22,12 @@ pub mod size;
 pub mod slices;
 mod validate;
 
+use arrivals::{Bursts, Rate};
 use serde::{Deserialize, Serialize};
 use size::Size;
 
 /// What is requested of a target. It is read from TOML in the form of the frozen claims (`claims/README.md`), with
-/// three more keys: `arrivals`, `hot_access_pct`, `hot_span_pct`.
+/// more keys: `arrivals`, `on_ms`, `off_ms`, `demand_pct`, `hot_access_pct`, `hot_span_pct`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -53,6 +54,16 @@ pub struct Workload {
     /// How intended start times are distributed in an open loop; paced if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
+    /// Milliseconds for which requests of an open loop arrive, at the demanded rate. Then none arrive for `off_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_ms: Option<u32>,
+    /// Milliseconds for which none arrive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_ms: Option<u32>,
+    /// The demanded rate in percent of what the target does in a closed loop with the same threads and depth, which has to be
+    /// measured before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub demand_pct: Option<u8>,
     /// Share of the requests that go to the hot part of the span, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot_access_pct: Option<u8>,
@@ -154,6 +165,16 @@ impl Workload {
         validate::check(self)
     }
 
+    /// The same for a load of which nothing has to be measured before it is run.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workload::check`], or its rate is a share of a maximum that is not known.
+    pub fn check_known(&self) -> Result<(), Broken> {
+        self.check()?;
+        validate::check_known(self)
+    }
+
     /// Outstanding requests of all threads: the depth of a closed loop, the limit of an open one.
     #[must_use]
     pub fn total_depth(&self) -> u64 {
@@ -163,7 +184,31 @@ impl Workload {
     /// Whether requests have intended start times, whatever the target does.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.demand_iops.is_some() || self.op == Operation::Act
+        self.demand_iops.is_some() || self.demand_pct.is_some() || self.op == Operation::Act
+    }
+
+    /// Pauses between bursts of an open loop; `None` if there are none.
+    #[must_use]
+    pub fn bursts(&self) -> Option<Bursts> {
+        let ns = |ms: u32| u64::from(ms) * 1_000_000;
+        let (on_ns, off_ns) = (ns(self.on_ms?), ns(self.off_ms?));
+        Some(Bursts { on_ns, off_ns })
+    }
+
+    /// The demanded rate on average over bursts and pauses; `None` without `demand_iops`.
+    #[must_use]
+    pub fn mean_demand(&self) -> Option<Rate> {
+        let iops = self.demand_iops?;
+        Some(match (self.on_ms, self.off_ms) {
+            (Some(on_ms), Some(off_ms)) => Rate {
+                requests: iops * u64::from(on_ms),
+                seconds: u64::from(on_ms) + u64::from(off_ms),
+            },
+            _ => Rate {
+                requests: iops,
+                seconds: 1,
+            },
+        })
     }
 
     /// Share of reads among all requests, in percent; `None` for ACT, where it follows from the rates.

@@ -81,7 +81,7 @@ impl Slices {
             start_ns,
             end_ns,
             is_open: workload.is_open(),
-            demand: workload.demand_iops.map(Demand::new),
+            demand: Demand::of(workload),
             reads: Counted::default(),
             writes: Counted::default(),
         }
@@ -169,7 +169,7 @@ impl Slices {
             service_means,
             backlog,
             demand_met: demand.map(|demand| demand.is_met(window_ns)),
-            seconds_held: demand.map(|demand| demand.seconds_held(window_ns)),
+            seconds_held: demand.and_then(|demand| demand.seconds_held(window_ns)),
         }
     }
 }

@@ -69,6 +69,31 @@ fn each_rule_names_its_key() {
             "demand_iops",
         ),
         (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\non_ms = 5\noff_ms = 5",
+            "on_ms",
+            "demand_iops or demand_pct",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\ndemand_iops = 5\non_ms = 5",
+            "off_ms",
+            "is missing",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\ndemand_iops = 5\non_ms = 0\noff_ms = 5",
+            "on_ms",
+            "from 1 to 60000, is 0",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\ndemand_pct = 101",
+            "demand_pct",
+            "from 1 to 100, is 101",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\ndemand_pct = 50\ndemand_iops = 5",
+            "demand_pct",
+            "one of them",
+        ),
+        (
             "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 2\napi = 'sync'",
             "qd",
             "must be 1",
@@ -99,4 +124,16 @@ fn each_rule_names_its_key() {
         assert_eq!(broken.key, key, "{text}");
         assert!(broken.rule.contains(rule), "{text}: {}", broken.rule);
     }
+}
+
+#[test]
+fn a_rate_that_has_to_be_measured_is_no_load_yet() {
+    let share = workload("op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\ndemand_pct = 50");
+    assert!(share.is_open() && share.mean_demand().is_none());
+    let broken = share.check_known().expect_err("it is not known");
+    assert_eq!(broken.key, "demand_pct");
+    let known = workload(
+        "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\ndemand_iops = 400\non_ms = 20\noff_ms = 60",
+    );
+    assert_eq!(known.mean_demand().map(Rate::iops), Some(100.0));
 }

@@ -7,6 +7,8 @@ const THREADS_MAX: u32 = 4096;
 const DEPTH_MAX: u32 = 65_536;
 /// Most requests per second that can be demanded: several times what any array of today reaches.
 const DEMAND_MAX_IOPS: u64 = 100_000_000;
+/// Longest burst and longest pause: a minute, so that a run has several.
+const BURST_MAX_MS: u32 = 60_000;
 /// Longest window: a month.
 const SECONDS_MAX: u32 = 31 * 24 * 3600;
 
@@ -58,7 +60,10 @@ fn belonging(workload: &Workload) -> Result<(), Broken> {
     for (key, is_there) in [
         ("align", workload.align.is_some()),
         ("demand_iops", workload.demand_iops.is_some()),
+        ("demand_pct", workload.demand_pct.is_some()),
         ("arrivals", workload.arrivals.is_some()),
+        ("on_ms", workload.on_ms.is_some()),
+        ("off_ms", workload.off_ms.is_some()),
     ] {
         if is_act && is_there {
             return broken(
@@ -72,9 +77,7 @@ fn belonging(workload: &Workload) -> Result<(), Broken> {
         (false, true) => return broken("read_pct", "goes with randmix and seqmix only"),
         _ => {}
     }
-    if workload.arrivals.is_some() && workload.demand_iops.is_none() {
-        return broken("arrivals", "goes with demand_iops only");
-    }
+    demanding(workload)?;
     match (workload.hot_access_pct, workload.hot_span_pct) {
         (None, None) => Ok(()),
         (Some(_), Some(_)) if is_random => Ok(()),
@@ -82,6 +85,41 @@ fn belonging(workload: &Workload) -> Result<(), Broken> {
         (Some(_), None) => broken("hot_span_pct", "is missing: it goes with hot_access_pct"),
         (None, Some(_)) => broken("hot_access_pct", "is missing: it goes with hot_span_pct"),
     }
+}
+
+/// Checks the keys of a demanded rate.
+fn demanding(workload: &Workload) -> Result<(), Broken> {
+    if workload.demand_iops.is_some() && workload.demand_pct.is_some() {
+        return broken(
+            "demand_pct",
+            "does not go with demand_iops; one of them is the rate",
+        );
+    }
+    for (key, is_there) in [
+        ("arrivals", workload.arrivals.is_some()),
+        ("on_ms", workload.on_ms.is_some()),
+        ("off_ms", workload.off_ms.is_some()),
+    ] {
+        if is_there && !workload.is_open() {
+            return broken(key, "goes with demand_iops or demand_pct only");
+        }
+    }
+    match (workload.on_ms, workload.off_ms) {
+        (Some(_), None) => broken("off_ms", "is missing: it goes with on_ms"),
+        (None, Some(_)) => broken("on_ms", "is missing: it goes with off_ms"),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a rate that depends on what has to be measured.
+pub(super) fn check_known(workload: &Workload) -> Result<(), Broken> {
+    if workload.demand_pct.is_some() {
+        return broken(
+            "demand_pct",
+            "is a share of what a target does at most, which \"lab run\" measures; give demand_iops here",
+        );
+    }
+    Ok(())
 }
 
 fn ranges(workload: &Workload) -> Result<(), Broken> {
@@ -93,6 +131,17 @@ fn ranges(workload: &Workload) -> Result<(), Broken> {
         ),
         ("qd", workload.qd.map(u64::from), u64::from(DEPTH_MAX)),
         ("demand_iops", workload.demand_iops, DEMAND_MAX_IOPS),
+        ("demand_pct", workload.demand_pct.map(u64::from), 100),
+        (
+            "on_ms",
+            workload.on_ms.map(u64::from),
+            u64::from(BURST_MAX_MS),
+        ),
+        (
+            "off_ms",
+            workload.off_ms.map(u64::from),
+            u64::from(BURST_MAX_MS),
+        ),
         (
             "hot_access_pct",
             workload.hot_access_pct.map(u64::from),

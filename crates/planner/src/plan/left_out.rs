@@ -42,7 +42,7 @@ pub fn impossible(case: &Case, catalogue: &Catalogue, library: &Library) -> Opti
     let configuration = &case.configuration;
     let setup = &configuration.setup;
     let checked = setup.check(catalogue);
-    if let Err(broken) = checked.and_then(|()| configuration.workload.check()) {
+    if let Err(broken) = checked.and_then(|()| configuration.workload.check_known()) {
         let rule = rule(setup, &broken);
         let refusal = match broken.key {
             "count" => anyhow::anyhow!(

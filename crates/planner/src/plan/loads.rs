@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use indexmap::IndexMap;
 use lab::schema::document::{Refusal, check_version, read};
 use lab::workload::size::Size;
-use lab::workload::{Operation, Workload};
+use lab::workload::{Broken, Operation, Workload};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +62,9 @@ pub fn load(op: Operation, bs: Option<Size>, threads: u32, qd: u32) -> Workload 
         qd: Some(qd),
         demand_iops: None,
         arrivals: None,
+        on_ms: None,
+        off_ms: None,
+        demand_pct: None,
         hot_access_pct: None,
         hot_span_pct: None,
         api: None,
@@ -88,7 +91,12 @@ fn name_of(load: &Workload) -> String {
 /// The loads that are asked for, with their names.
 pub(super) fn loads(asked: &LoadQuestion) -> Result<Vec<(String, Workload)>> {
     if let Some(path) = &asked.workload {
-        return of_file(path);
+        let loads = of_file(path)?;
+        for (name, load) in &loads {
+            load.check_known()
+                .map_err(|broken| refusal(path, name, broken))?;
+        }
+        return Ok(loads);
     }
     let says_more = asked.bs.is_some() || asked.read_pct.is_some() || asked.demand.is_some();
     let Some(op) = asked.op else {
@@ -126,13 +134,13 @@ pub fn of_file(path: &Path) -> Result<Vec<(String, Workload)>> {
         return Err(Refusal::new(&file, "workload", "has no load; name at least one").into());
     }
     for (name, load) in &loads.workload {
-        load.check().map_err(|broken| {
-            Refusal::new(
-                &file,
-                format!("workload.{name}.{}", broken.key),
-                broken.rule,
-            )
-        })?;
+        load.check()
+            .map_err(|broken| refusal(path, name, broken))?;
     }
     Ok(loads.workload.into_iter().collect())
+}
+
+fn refusal(path: &Path, name: &str, broken: Broken) -> Refusal {
+    let key = format!("workload.{name}.{}", broken.key);
+    Refusal::new(&path.display().to_string(), key, broken.rule)
 }

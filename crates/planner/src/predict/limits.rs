@@ -107,8 +107,8 @@ impl Found<'_> {
         if depth == Depth::Nothing {
             return Ok(None);
         }
-        let demand = self.point.workload().demand_iops;
-        if demand.is_some_and(|demand| self.iops >= demand as f64 * MET) {
+        let demand = self.point.workload().mean_demand();
+        if demand.is_some_and(|demand| self.iops >= demand.iops() * MET) {
             let first = Limit {
                 name: "demand".to_owned(),
                 gain_percent: None,

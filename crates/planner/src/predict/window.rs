@@ -14,6 +14,7 @@ use super::point::{Point, Start};
 use anyhow::Result;
 use lab::schema::metric::{Metric, Statistic};
 use lab::statistics::warm_up::mser_5;
+use lab::workload::arrivals::Bursts;
 use repeatable::random::Stream;
 use std::collections::BTreeSet;
 use timed::run::{RunOutcome, Window};
@@ -22,6 +23,8 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 /// Longest trial.
 const TRIAL_MAX_NS: u64 = 16 * S;
+/// Bursts of a trial.
+const BURSTS_OF_TRIAL: u64 = 8;
 /// Longest window, for loads with few requests.
 const WINDOW_MAX_NS: u64 = 600 * S;
 /// Requests of one run that rates and means need.
@@ -220,9 +223,12 @@ pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
         .settled_ns
         .unwrap_or(TRIAL_MAX_NS)
         .max(effort.cut_min_ns);
+    // Each run has as many bursts as pauses.
+    let period_ns = workload.bursts().map_or(1, Bursts::period_ns);
+    let measured_ns = needed_ns.min(length_ns.unwrap_or(u64::MAX));
     let window = Window {
         from_ns,
-        until_ns: from_ns + needed_ns.min(length_ns.unwrap_or(u64::MAX)),
+        until_ns: from_ns + measured_ns.next_multiple_of(period_ns),
     };
     let unsettled = "answers had not settled when the window began";
     let notes = trial.settled_ns.is_none().then(|| unsettled.to_owned());
@@ -249,7 +255,8 @@ fn settle(
 ) -> Result<Trial> {
     // A demand only little above the sustainable rate empties a pool slowly.
     let is_demanded = point.workload().demand_iops.is_some();
-    let mut length_ns = if is_demanded { S } else { effort.trial_ns };
+    let bursts_ns = point.workload().bursts().map_or(0, Bursts::period_ns) * BURSTS_OF_TRIAL;
+    let mut length_ns = if is_demanded { S } else { effort.trial_ns }.max(bursts_ns);
     loop {
         let window = Window {
             from_ns: length_ns / 4,
