@@ -5,7 +5,7 @@
 //!
 //! - [`claims`] are published results, and the scoring of predictions against them.
 //! - [`calculator`] is the plain arithmetic that every prediction has to improve on.
-//! - [`fio`] reads what fio has measured.
+//! - [`fio`] reads what fio has measured, and [`compare`] puts two sets of results beside each other.
 //! - [`schema`] defines the files: configurations, suites, results.
 //! - [`workload`] generates the requests, and measures the results.
 //! - [`statistics`] computes how certain a figure is.
@@ -14,6 +14,7 @@
 
 pub mod calculator;
 pub mod claims;
+pub mod compare;
 pub mod fio;
 pub mod schema;
 pub mod statistics;

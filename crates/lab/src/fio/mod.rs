@@ -5,12 +5,11 @@
 //! of their runs. Percentiles come from the merged histograms that `--output-format=json+` keeps, with the interval of their order
 //! statistics. fio does not keep the order of requests, so nothing shows how far they depend on each other; the interval then takes
 //! few of them for independent ([`crate::statistics::histogram`]), and may have no upper end. `marks` says what makes a figure
-//! doubtful, [`compare`] puts two sets of results beside each other, and [`job`] writes loads for fio to run.
+//! doubtful, [`crate::compare`] puts two sets of results beside each other, and [`job`] writes loads for fio to run.
 //!
 //! The effective queue depth is IOPS times mean latency (Little's law). It is what was really outstanding, and shows a
 //! measurement that contradicts itself.
 
-pub mod compare;
 pub mod file;
 pub mod job;
 pub mod marks;

@@ -2,6 +2,7 @@
 
 use super::file::Version;
 use super::*;
+use crate::compare;
 use crate::statistics::interval::Interval;
 use serde_json::{Value as Json, json};
 

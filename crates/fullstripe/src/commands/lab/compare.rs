@@ -1,4 +1,4 @@
-//! `lab compare`: two sets of results of fio, point by point ([`lab::fio::compare`]).
+//! `lab compare`: two sets of results of fio, point by point ([`lab::compare`]).
 
 use super::read::{of_option, points_in, what};
 use crate::terminal::Paper;
@@ -6,7 +6,7 @@ use crate::terminal::fold::fold_within;
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::rows::folded;
 use anyhow::{Result, bail};
-use lab::fio::compare::{Compared, Comparison, Verdict, compare};
+use lab::compare::{Compared, Comparison, Verdict, compare};
 use lab::statistics::rank_sum::RUNS_MAX;
 use serde::Serialize;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@
 //! chance ([`crate::statistics::false_discovery`]). Two sets are called the same only if two one-sided tests say that the ratio lies
 //! within a margin that the user states; everything else is undecided, which more runs may change.
 
-use super::{Direction, FioPoint, RunFigures};
+use crate::fio::{Direction, FioPoint, RunFigures};
 use crate::schema::metric::{Metric, Statistic};
 use crate::statistics::false_discovery::told;
 use crate::statistics::interval::Interval;
