@@ -1,22 +1,31 @@
-//! Two sets of results of fio, point by point: how many times the figures of one are those of the other, and what to believe of it.
+//! Two sets of results, point by point: how many times the figures of one are those of the other, and what to believe of it.
 //!
-//! A point of both sets is the same job with the same options; only where it ran may differ. The runs of both are compared by ranks
+//! A point of both sets is the same load, or the same job of fio with the same options; only where it ran may differ. The runs of both are compared by ranks
 //! ([`crate::statistics::rank_sum`]). Over all comparisons together, at most 5 % of the differences that are told are expected to be
 //! chance ([`crate::statistics::false_discovery`]). Two sets are called the same only if two one-sided tests say that the ratio lies
 //! within a margin that the user states; everything else is undecided, which more runs may change.
+//!
+//! `comparable` makes such points of results of this program and of fio.
 
-use crate::fio::{Direction, FioPoint, RunFigures};
+mod comparable;
+
+pub use comparable::{Comparable, What, joined, of_fio, of_results, requests};
+
 use crate::schema::metric::{Metric, Statistic};
 use crate::statistics::false_discovery::told;
 use crate::statistics::interval::Interval;
 use crate::statistics::rank_sum::ratio;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// The share of the differences that are told of which chance may be the reason.
 const FALSE_SHARE: f64 = 0.05;
-/// Options that say where a job ran, which is what is compared.
-const PLACES: [&str; 3] = ["filename", "uri", "directory"];
+/// The figures that are compared, of those that each run has.
+const FIGURES: [Metric; 4] = [
+    Metric::Iops,
+    Metric::Latency(Statistic::Mean),
+    Metric::Latency(Statistic::P99),
+    Metric::Response(Statistic::P99),
+];
 
 /// What to believe of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -35,12 +44,9 @@ pub enum Verdict {
 /// One figure of a point in both sets.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// The job's name.
-    pub job: String,
-    /// What its requests do.
-    pub direction: Direction,
-    /// Its options, those of the first set.
-    pub options: BTreeMap<String, String>,
+    /// What was run, as in the first set.
+    #[serde(flatten)]
+    pub point: What,
     /// The figure.
     pub metric: Metric,
     /// Runs of the first set and of the second.
@@ -60,23 +66,15 @@ pub struct Comparison {
 pub struct Compared {
     /// Within which share two figures count as the same.
     pub margin: f64,
-    /// Point by point, first the rate and then the mean latency of each.
+    /// Point by point: rate, mean latency and 99th percentiles of each, as far as each of its runs has them.
     pub comparisons: Vec<Comparison>,
-    /// Points without a partner: the job and what its requests do.
-    pub alone: Vec<(String, Direction)>,
+    /// Points without a partner.
+    pub alone: Vec<What>,
 }
-
-type Figure = (Metric, fn(&RunFigures) -> f64);
-
-/// The figures that are compared: those that each run has.
-const FIGURES: [Figure; 2] = [
-    (Metric::Iops, |run| run.iops),
-    (Metric::Latency(Statistic::Mean), |run| run.mean_us),
-];
 
 /// Compares two sets of points. Figures within `margin` of each other (0.02 for 2 %) may be called the same.
 #[must_use]
-pub fn compare(first: &[FioPoint], second: &[FioPoint], margin: f64) -> Compared {
+pub fn compare(first: &[Comparable], second: &[Comparable], margin: f64) -> Compared {
     let mut judged: Vec<(Comparison, Interval)> = Vec::new();
     for point in first {
         let Some(at) = partner(point, first, second) else {
@@ -84,7 +82,7 @@ pub fn compare(first: &[FioPoint], second: &[FioPoint], margin: f64) -> Compared
         };
         let compared = FIGURES
             .iter()
-            .filter_map(|figure| one(point, &second[at], figure));
+            .filter_map(|metric| one(point, &second[at], *metric));
         judged.extend(compared);
     }
     let probabilities: Vec<f64> = judged.iter().map(|(one, _)| one.p).collect();
@@ -96,13 +94,11 @@ pub fn compare(first: &[FioPoint], second: &[FioPoint], margin: f64) -> Compared
             one.verdict = verdict(&one, narrow, differs, margin);
             one
         });
-    let alone = |from: &[FioPoint], in_other: &[FioPoint]| -> Vec<(String, Direction)> {
+    let alone = |from: &[Comparable], in_other: &[Comparable]| -> Vec<What> {
         let alone = from
             .iter()
             .filter(|point| partner(point, from, in_other).is_none());
-        alone
-            .map(|point| (point.job.clone(), point.direction))
-            .collect()
+        alone.map(|point| point.what.clone()).collect()
     };
     Compared {
         margin,
@@ -111,43 +107,30 @@ pub fn compare(first: &[FioPoint], second: &[FioPoint], margin: f64) -> Compared
     }
 }
 
-/// The place of the point in `others` that `point`, one of `own`, is compared with: the same job in the same place. If there is none, and
-/// the same job ran in one place only in either set, that one.
-fn partner(point: &FioPoint, own: &[FioPoint], others: &[FioPoint]) -> Option<usize> {
-    let places = |point: &FioPoint| PLACES.map(|name| point.options.get(name).cloned());
+/// The place of the point in `others` that `point`, one of `own`, is compared with: the same load in the same place. If there is none, and
+/// the same load ran in one place only in either set, that one.
+fn partner(point: &Comparable, own: &[Comparable], others: &[Comparable]) -> Option<usize> {
     let alike: Vec<usize> = (0..others.len())
-        .filter(|&at| is_same(point, &others[at]))
+        .filter(|&at| point.what == others[at].what)
         .collect();
     let in_same_place = alike
         .iter()
         .copied()
-        .find(|&at| places(point) == places(&others[at]));
-    let of_own = own.iter().filter(|other| is_same(point, other)).count();
+        .find(|&at| point.places == others[at].places);
+    let of_own = own.iter().filter(|other| point.what == other.what).count();
     let alone = (alike.len() == 1 && of_own == 1).then(|| alike[0]);
     in_same_place.or(alone)
 }
 
-fn is_same(one: &FioPoint, other: &FioPoint) -> bool {
-    let load = |point: &FioPoint| {
-        let mut options = point.options.clone();
-        options.retain(|name, _| !PLACES.contains(&name.as_str()));
-        options
+fn one(first: &Comparable, second: &Comparable, metric: Metric) -> Option<(Comparison, Interval)> {
+    let values = |point: &Comparable| -> Option<Vec<f64>> {
+        let runs = point.runs.iter();
+        runs.map(|run| run.get(&metric).copied()).collect()
     };
-    (&one.job, one.direction) == (&other.job, other.direction) && load(one) == load(other)
-}
-
-fn one(
-    first: &FioPoint,
-    second: &FioPoint,
-    (metric, of): &Figure,
-) -> Option<(Comparison, Interval)> {
-    let values = |point: &FioPoint| -> Vec<f64> { point.runs.iter().map(of).collect() };
-    let found = ratio(&values(second), &values(first))?;
+    let found = ratio(&values(second)?, &values(first)?)?;
     let comparison = Comparison {
-        job: first.job.clone(),
-        direction: first.direction,
-        options: first.options.clone(),
-        metric: *metric,
+        point: first.what.clone(),
+        metric,
         runs: (first.runs.len(), second.runs.len()),
         ratio: found.value,
         interval: found.interval,

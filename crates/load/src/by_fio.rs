@@ -4,7 +4,7 @@
 //! result of fio ([`lab::fio`]).
 
 use super::marks::{few, unsteady};
-use super::outcome::{LoadOutcome, Metrics, steadiness};
+use super::outcome::{point, steadiness};
 use super::run::Lengths;
 use anyhow::{Context, Result, bail, ensure};
 use lab::fio::file::Version;
@@ -12,8 +12,10 @@ use lab::fio::job::{Target, text};
 use lab::fio::marks::OLDEST;
 use lab::fio::{Direction, FioPoint, RunFigures, points};
 use lab::schema::metric::{Metric, Statistic};
-use lab::schema::results::Value;
+use lab::schema::measurement::{Measurement, RunResult};
+use lab::schema::results::{Metrics, PointResult, Value};
 use lab::workload::Workload;
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process::{Command, Stdio};
@@ -105,84 +107,99 @@ pub(crate) fn outcome(
     version: Version,
     (name, workload): &(String, Workload),
     results: &[String],
-) -> Result<LoadOutcome> {
+) -> Result<PointResult> {
     let files = (1..)
         .zip(results)
         .map(|(run, text)| (format!("run {run} of load {name}"), text.clone()));
     let points = points(&files.collect::<Vec<_>>())?;
     let of = |direction| points.iter().find(|point| point.direction == direction);
-    let of_kind = |direction| {
-        of(direction)
-            .map(|point| point.metrics.clone())
-            .unwrap_or_default()
-    };
+    let mix = of(Direction::Read).zip(of(Direction::Write));
     let first = points.first().expect("each result has requests");
-    let mut outcome = LoadOutcome {
-        name: name.clone(),
-        workload: workload.clone(),
-        generator: format!("fio {version}"),
-        runs: results.len(),
-        seeds: Vec::new(),
-        metrics: first.metrics.clone(),
-        reads: Metrics::new(),
-        writes: Metrics::new(),
-        effective_queue_depth: points.iter().map(|point| point.effective_queue_depth).sum(),
-        generator_iops: None,
-        generator_late_p99_us: None,
-        steady_state: steadiness(workload, &rates(&points)),
-        invalid: None,
-        marks: few(results.len()).into_iter().collect(),
+    let runs: Vec<RunResult> = match mix {
+        Some((reads, writes)) => of_mix(reads, writes),
+        None => {
+            let runs = first.runs.iter().map(figures);
+            let alone = |metrics| RunResult {
+                metrics,
+                ..RunResult::default()
+            };
+            runs.map(alone).collect()
+        }
     };
-    outcome
-        .marks
-        .extend(outcome.steady_state.and_then(unsteady));
+    let rates: Vec<f64> = runs.iter().map(|run| run.metrics[&Metric::Iops]).collect();
+    let steady_state = steadiness(workload, &rates);
+    let mut marks: Vec<String> = few(results.len())
+        .into_iter()
+        .chain(steady_state.and_then(unsteady))
+        .collect();
     for mark in points.iter().flat_map(|point| &point.marks) {
-        if !outcome.marks.contains(mark) {
-            outcome.marks.push(mark.clone());
+        if !marks.contains(mark) {
+            marks.push(mark.clone());
         }
     }
-    if let (Some(reads), Some(writes)) = (of(Direction::Read), of(Direction::Write)) {
-        outcome.metrics = together(reads, writes);
-        outcome.reads = of_kind(Direction::Read);
-        outcome.writes = of_kind(Direction::Write);
-    }
-    Ok(outcome)
-}
-
-/// Requests per second of each run.
-fn rates(points: &[FioPoint]) -> Vec<f64> {
-    let of_run = |run: &RunFigures| -> f64 {
-        let parts = points.iter().flat_map(|point| &point.runs);
-        parts
-            .filter(|other| other.file == run.file)
-            .map(|other| other.iops)
-            .sum()
+    let metrics = match mix {
+        Some(_) => means(&runs),
+        None => first.metrics.clone(),
     };
-    let first = points.first().map(|point| point.runs.iter().map(of_run));
-    first.into_iter().flatten().collect()
+    let of_kind = |point: Option<&FioPoint>| point.map(|point| point.metrics.clone());
+    let measurement = Measurement {
+        workload: workload.clone(),
+        generator: format!("fio {version}"),
+        runs,
+        reads: of_kind(mix.map(|(reads, _)| reads)).unwrap_or_default(),
+        writes: of_kind(mix.map(|(_, writes)| writes)).unwrap_or_default(),
+        effective_queue_depth: points.iter().map(|point| point.effective_queue_depth).sum(),
+        demanded_iops: None,
+        generator_iops: None,
+        generator_late_p99_us: None,
+        steady_state,
+        invalid: None,
+        latencies: None,
+        responses: None,
+    };
+    Ok(point(name, metrics, Vec::new(), measurement, marks))
 }
 
-/// The figures of a mix that those of its reads and writes determine; percentiles are not among them.
-fn together(reads: &FioPoint, writes: &FioPoint) -> Metrics {
-    let of_runs = |figure: fn(&RunFigures, &RunFigures) -> f64| -> Vec<f64> {
-        let pair = |read: &RunFigures| {
-            let write = writes.runs.iter().find(|write| write.file == read.file)?;
-            Some(figure(read, write))
+/// The figures that each run of fio has.
+fn figures(run: &RunFigures) -> BTreeMap<Metric, f64> {
+    BTreeMap::from([
+        (Metric::Iops, run.iops),
+        (Metric::BytesPerSecond, run.bytes_per_s),
+        (Metric::Latency(Statistic::Mean), run.mean_us),
+        (Metric::Latency(Statistic::Max), run.max_us),
+    ])
+}
+
+/// The runs of a mix, with the figures of all requests that those of its reads and writes determine; percentiles are not among them.
+fn of_mix(reads: &FioPoint, writes: &FioPoint) -> Vec<RunResult> {
+    let pairs = reads.runs.iter().filter_map(|read| {
+        let write = writes.runs.iter().find(|write| write.file == read.file)?;
+        Some((read, write))
+    });
+    let run = |(read, write): (&RunFigures, &RunFigures)| {
+        let iops = read.iops + write.iops;
+        let all = RunFigures {
+            file: read.file.clone(),
+            iops,
+            bytes_per_s: read.bytes_per_s + write.bytes_per_s,
+            mean_us: (read.mean_us * read.iops + write.mean_us * write.iops) / iops,
+            max_us: read.max_us.max(write.max_us),
         };
-        reads.runs.iter().filter_map(pair).collect()
+        RunResult {
+            metrics: figures(&all),
+            reads: figures(read),
+            writes: figures(write),
+        }
     };
-    let mean_us = |read: &RunFigures, write: &RunFigures| {
-        (read.mean_us * read.iops + write.mean_us * write.iops) / (read.iops + write.iops)
+    pairs.map(run).collect()
+}
+
+/// The means over the runs.
+fn means(runs: &[RunResult]) -> Metrics {
+    let names = runs.first().map(|run| run.metrics.keys());
+    let mean = |metric: &Metric| {
+        let values: Vec<f64> = runs.iter().map(|run| run.metrics[metric]).collect();
+        (*metric, Value::mean_of_runs(*metric, &values))
     };
-    let iops = of_runs(|read, write| read.iops + write.iops);
-    let bytes_per_s = of_runs(|read, write| read.bytes_per_s + write.bytes_per_s);
-    let figures: [(Metric, Vec<f64>); 3] = [
-        (Metric::Iops, iops),
-        (Metric::BytesPerSecond, bytes_per_s),
-        (Metric::Latency(Statistic::Mean), of_runs(mean_us)),
-    ];
-    let figures = figures.into_iter();
-    figures
-        .map(|(metric, values)| (metric, Value::mean_of_runs(metric, &values)))
-        .collect()
+    names.into_iter().flatten().map(mean).collect()
 }

@@ -15,11 +15,11 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod by_fio;
-pub mod environment;
+mod environment;
 mod gate;
 mod issuer;
 mod marks;
-pub mod outcome;
+mod outcome;
 mod payload;
 mod run;
 pub mod session;

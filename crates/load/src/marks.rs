@@ -1,10 +1,12 @@
 //! What makes the figures of a load doubtful.
 
-use super::outcome::LoadOutcome;
 use super::run::Run;
+use lab::schema::measurement::Measurement;
 use lab::schema::metric::{Metric, Statistic};
+use lab::schema::results::Metrics;
 use lab::statistics::replications::REPLICATIONS_MIN;
 use lab::statistics::steady_state::{RANGE_MAX_PERCENT, SLOPE_MAX_PERCENT, SteadyState};
+use lab::workload::slices::Measured;
 use words::number;
 
 /// Share of the generator's own speed from which it is part of what is measured.
@@ -16,14 +18,19 @@ const LATE_SHARE_MAX: f64 = 0.1;
 const DEPTH_SHARE_MIN: f64 = 0.9;
 
 /// The marks of a load, as sentences without their full stops.
-pub(crate) fn marks(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Vec<String> {
+pub(crate) fn marks(
+    metrics: &Metrics,
+    measurement: &Measurement,
+    runs: &[(u64, Run)],
+    measured: &[Measured],
+) -> Vec<String> {
     let mut marks = Vec::new();
-    let figure = |metric| outcome.metrics.get(&metric).map(|value| value.value);
+    let figure = |metric| metrics.get(&metric).map(|value| value.value);
     marks.extend(few(runs.len()));
     let rate = figure(Metric::Iops)
         .unwrap_or(0.0)
-        .max(outcome.workload.demand_iops.unwrap_or(0) as f64);
-    if let Some(iops) = outcome.generator_iops
+        .max(measurement.workload.demand_iops.unwrap_or(0) as f64);
+    if let Some(iops) = measurement.generator_iops
         && rate > iops * GENERATOR_SHARE_MAX
     {
         marks.push(format!(
@@ -33,7 +40,7 @@ pub(crate) fn marks(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Vec<String> {
     }
     let middle_us =
         figure(Metric::Latency(Statistic::P50)).or(figure(Metric::Latency(Statistic::Mean)));
-    if let (Some(late_us), Some(middle_us)) = (outcome.generator_late_p99_us, middle_us)
+    if let (Some(late_us), Some(middle_us)) = (measurement.generator_late_p99_us, middle_us)
         && late_us > middle_us * LATE_SHARE_MAX
     {
         marks.push(format!(
@@ -41,9 +48,9 @@ pub(crate) fn marks(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Vec<String> {
             number(late_us)
         ));
     }
-    marks.extend(outcome.steady_state.and_then(unsteady));
-    marks.extend(unanswered(runs));
-    marks.extend(shallow(outcome));
+    marks.extend(measurement.steady_state.and_then(unsteady));
+    marks.extend(unanswered(runs, measured));
+    marks.extend(shallow(measurement));
     // With arrivals at random, fewer than usual may have been due; then nothing is left over.
     let is_behind = figure(Metric::Backlog).is_some_and(|requests| requests >= 1.0);
     if is_behind && figure(Metric::DemandMet).is_some_and(|met| met < 1.0) {
@@ -56,9 +63,9 @@ pub(crate) fn marks(outcome: &LoadOutcome, runs: &[(u64, Run)]) -> Vec<String> {
 }
 
 /// Requests count when they complete, so one that is outstanding for longer than all others of its run have taken is missing.
-fn unanswered(runs: &[(u64, Run)]) -> Option<String> {
-    let missing = runs.iter().filter_map(|(_, run)| {
-        let greatest_ns = run.measured.all.service.max_ns().unwrap_or(0);
+fn unanswered(runs: &[(u64, Run)], measured: &[Measured]) -> Option<String> {
+    let missing = runs.iter().zip(measured).filter_map(|((_, run), measured)| {
+        let greatest_ns = measured.all.service.max_ns().unwrap_or(0);
         run.oldest_ns.filter(|oldest_ns| *oldest_ns > greatest_ns)
     });
     let oldest_us = missing.max()? as f64 / 1000.0;
@@ -69,14 +76,14 @@ fn unanswered(runs: &[(u64, Run)]) -> Option<String> {
 }
 
 /// A closed loop that does not keep its requests outstanding measures this program.
-fn shallow(outcome: &LoadOutcome) -> Option<String> {
-    let wanted = outcome.workload.total_depth() as f64;
-    let is_shallow =
-        !outcome.workload.is_open() && outcome.effective_queue_depth < wanted * DEPTH_SHARE_MIN;
+fn shallow(measurement: &Measurement) -> Option<String> {
+    let wanted = measurement.workload.total_depth() as f64;
+    let depth = measurement.effective_queue_depth;
+    let is_shallow = !measurement.workload.is_open() && depth < wanted * DEPTH_SHARE_MIN;
     is_shallow.then(|| {
         format!(
             "{} of {wanted} requests were outstanding on average: the processors are busy",
-            number(outcome.effective_queue_depth)
+            number(depth)
         )
     })
 }

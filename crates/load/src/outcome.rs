@@ -2,114 +2,101 @@
 
 use super::marks::marks;
 use super::run::Run;
+use super::session::program;
 use lab::fio::job::writes;
+use lab::schema::measurement::{Measurement, RunResult};
 use lab::schema::metric::Metric;
-use lab::schema::results::{Value, summary};
-use lab::statistics::histogram::Latencies;
+use lab::schema::results::{Metrics, PointResult, Provenance, Value, summary};
+use lab::statistics::histogram::{BatchedLatencies, JoinedLatencies, Latencies};
 use lab::statistics::steady_state::{SteadyState, steady_state};
 use lab::workload::Workload;
 use lab::workload::meter::Figures;
-use serde::Serialize;
+use lab::workload::slices::Measured;
 use std::collections::BTreeMap;
 
-/// Figures by name.
-pub type Metrics = BTreeMap<Metric, Value>;
-
-/// What a load did.
-#[derive(Clone, Debug, Serialize)]
-pub struct LoadOutcome {
-    /// Its name.
-    pub name: String,
-    /// The load.
-    pub workload: Workload,
-    /// Who issued the requests: this program, or fio with its version.
-    pub generator: String,
-    /// Runs that were put together.
-    pub runs: usize,
-    /// The seed of each run; those of fio have none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub seeds: Vec<u64>,
-    /// Figures of all requests; empty if a run is invalid.
-    pub metrics: Metrics,
-    /// Figures of a mix's reads.
-    #[serde(skip_serializing_if = "Metrics::is_empty")]
-    pub reads: Metrics,
-    /// Figures of a mix's writes.
-    #[serde(skip_serializing_if = "Metrics::is_empty")]
-    pub writes: Metrics,
-    /// Requests that were outstanding on average, by Little's law.
-    pub effective_queue_depth: f64,
-    /// Requests per second that our generator reaches on this machine if requests complete at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub generator_iops: Option<f64>,
-    /// 99 % of all requests of a demanded rate were issued by our generator at most so much later than they could have been.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub generator_late_p99_us: Option<f64>,
-    /// Whether the rate of a load that writes has become steady over its runs; `None` with fewer than five.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub steady_state: Option<SteadyState>,
-    /// Why the figures do not count: a target that does not keep up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub invalid: Option<String>,
-    /// What makes the figures doubtful.
-    pub marks: Vec<String>,
+/// A point of the load `name` with its figures.
+pub(crate) fn point(
+    name: &str,
+    metrics: Metrics,
+    seeds: Vec<u64>,
+    measurement: Measurement,
+    marks: Vec<String>,
+) -> PointResult {
+    PointResult {
+        name: name.to_owned(),
+        provenance: Provenance::Measured,
+        configuration: None,
+        measurement: Some(measurement),
+        seeds,
+        metrics,
+        limited_by: None,
+        notes: marks,
+    }
 }
 
-/// Puts the runs of a load together.
+/// Puts the runs of a load together. If one is invalid, there are no figures.
 pub(crate) fn outcome(
     (name, workload): &(String, Workload),
     runs: &[(u64, Run)],
     generator_iops: f64,
-) -> LoadOutcome {
+) -> PointResult {
     let invalid = runs.iter().find_map(|(_, run)| run.invalid.clone());
     let mut lateness = Latencies::default();
     runs.iter()
         .for_each(|(_, run)| lateness.merge(&run.lateness));
-    let all: Vec<Figures> = runs
-        .iter()
-        .map(|(_, run)| run.measured.all.clone())
-        .collect();
-    let of_kind = |kind: fn(&Run) -> Option<&Figures>| -> Metrics {
-        let figures: Option<Vec<Figures>> =
-            runs.iter().map(|(_, run)| kind(run).cloned()).collect();
-        let figures = figures.filter(|_| invalid.is_none());
+    let measured: Vec<Measured> = match invalid {
+        Some(_) => Vec::new(),
+        None => runs.iter().map(|(_, run)| run.measured()).collect(),
+    };
+    let of_kind = |kind: fn(&Measured) -> Option<&Figures>| -> Metrics {
+        let figures: Option<Vec<Figures>> = measured.iter().map(|run| kind(run).cloned()).collect();
         figures.map(|figures| summary(&figures)).unwrap_or_default()
     };
-    let mut metrics = if invalid.is_none() {
-        summary(&all)
-    } else {
-        Metrics::new()
-    };
-    if invalid.is_none() {
-        let cores: Vec<f64> = runs.iter().map(|(_, run)| run.busy_cores).collect();
-        metrics.insert(
-            Metric::CpuCores,
-            Value::mean_of_runs(Metric::CpuCores, &cores),
-        );
+    let all: Vec<Figures> = measured.iter().map(|run| run.all.clone()).collect();
+    let mut metrics = summary(&all);
+    let cores: Vec<f64> = runs.iter().map(|(_, run)| run.busy_cores).collect();
+    if !measured.is_empty() {
+        let cores = Value::mean_of_runs(Metric::CpuCores, &cores);
+        metrics.insert(Metric::CpuCores, cores);
     }
-    let depth = all.iter().map(Figures::effective_depth).sum::<f64>() / all.len() as f64;
-    let mut outcome = LoadOutcome {
-        name: name.clone(),
+    let rates: Vec<f64> = all.iter().map(Figures::iops).collect();
+    let depth = all.iter().map(Figures::effective_depth).sum::<f64>() / all.len().max(1) as f64;
+    let together = |of: fn(&Figures) -> &BatchedLatencies| {
+        (!all.is_empty()).then(|| JoinedLatencies::of(all.iter().map(of)).into_all())
+    };
+    let measurement = Measurement {
         workload: workload.clone(),
-        generator: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
-        runs: runs.len(),
-        seeds: runs.iter().map(|(seed, _)| *seed).collect(),
-        metrics,
-        reads: of_kind(|run| run.measured.reads.as_ref()),
-        writes: of_kind(|run| run.measured.writes.as_ref()),
+        generator: program(),
+        runs: measured.iter().zip(cores).map(of_run).collect(),
+        reads: of_kind(|run| run.reads.as_ref()),
+        writes: of_kind(|run| run.writes.as_ref()),
         effective_queue_depth: depth,
+        demanded_iops: None,
         generator_iops: Some(generator_iops),
         generator_late_p99_us: workload.is_open().then(|| late_us(&lateness)),
-        steady_state: if invalid.is_some() {
-            None
-        } else {
-            steadiness(workload, &all.iter().map(Figures::iops).collect::<Vec<_>>())
-        },
+        steady_state: steadiness(workload, &rates),
         invalid,
-        marks: Vec::new(),
+        latencies: together(|run| &run.service),
+        responses: together(|run| &run.response).filter(|_| workload.is_open()),
     };
-    outcome.marks = marks(&outcome, runs);
-    outcome
+    let marks = marks(&metrics, &measurement, runs, &measured);
+    let seeds = runs.iter().map(|(seed, _)| *seed).collect();
+    point(name, metrics, seeds, measurement, marks)
+}
+
+/// The figures of one run, which had so many busy cores.
+fn of_run((run, busy_cores): (&Measured, f64)) -> RunResult {
+    let figures = |figures: Option<&Figures>| -> BTreeMap<Metric, f64> {
+        let figure = |metric: Metric| Some((metric, metric.of(figures?)?));
+        Metric::all().filter_map(figure).collect()
+    };
+    let mut metrics = figures(Some(&run.all));
+    metrics.insert(Metric::CpuCores, busy_cores);
+    RunResult {
+        metrics,
+        reads: figures(run.reads.as_ref()),
+        writes: figures(run.writes.as_ref()),
+    }
 }
 
 /// Whether the rates of runs have become steady, of a load that changes the drive. A demanded rate is the same in every run, so it

@@ -49,7 +49,10 @@ pub(crate) struct Lengths {
 
 /// What a run has found.
 pub(crate) struct Run {
-    pub measured: Measured,
+    /// What all threads have counted.
+    pub slices: Slices,
+    /// Requests that were overdue at the end.
+    pub backlog: u64,
     /// See [`Issued::lateness`].
     pub lateness: Latencies,
     /// See [`Issued::oldest_ns`].
@@ -58,6 +61,13 @@ pub(crate) struct Run {
     pub busy_cores: f64,
     /// Why the run does not count, if it does not.
     pub invalid: Option<String>,
+}
+
+impl Run {
+    /// Its figures.
+    pub fn measured(&self) -> Measured {
+        self.slices.measured(self.backlog)
+    }
 }
 
 /// Runs `load` on the first `span_bytes` of `drive`. The requests follow from `seed`.
@@ -142,15 +152,12 @@ fn joined(load: &Workload, threads: Vec<(Issued, f64)>) -> Run {
             load.demand_iops.unwrap_or(0)
         )
     });
-    let backlog = threads.iter().map(|(one, _)| one.backlog).sum();
     Run {
+        backlog: threads.iter().map(|(one, _)| one.backlog).sum(),
         lateness,
         oldest_ns: threads.iter().filter_map(|(one, _)| one.oldest_ns).max(),
         busy_cores: threads.iter().map(|(_, busy)| busy).sum(),
-        measured: Slices::join(
-            threads.into_iter().map(|(one, _)| one.slices).collect(),
-            backlog,
-        ),
+        slices: Slices::joined(threads.into_iter().map(|(one, _)| one.slices).collect()),
         invalid,
     }
 }

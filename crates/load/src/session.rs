@@ -6,7 +6,7 @@
 
 use super::by_fio;
 use super::environment::{Before, Environment};
-use super::outcome::{LoadOutcome, outcome};
+use super::outcome::outcome;
 use super::run::{Lengths, Run, run};
 use super::target::Target;
 use anyhow::{Context, Result};
@@ -14,12 +14,15 @@ use drives::drive::{Access, Drive};
 use engine::units::Nanos;
 use lab::fio::file::Version;
 use lab::fio::job::writes;
+use lab::schema::measurement::Conditions;
+use lab::schema::results::{PointResult, Results, SCHEMA};
 use lab::workload::Workload;
 use lab::workload::arrivals::Bursts;
 use machine::files::Files;
 use repeatable::random::Stream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use words::date;
 
 /// How long the generator alone is measured.
 const GENERATOR_TIME: Duration = Duration::from_millis(300);
@@ -84,7 +87,7 @@ impl Job<'_> {
     }
 
     /// `None` before the first run.
-    fn outcome(&self) -> Result<Option<LoadOutcome>> {
+    fn point(&self) -> Result<Option<PointResult>> {
         match &self.found {
             Runs::Own { runs, .. } if runs.is_empty() => Ok(None),
             Runs::Fio { results, .. } if results.is_empty() => Ok(None),
@@ -101,12 +104,8 @@ impl Job<'_> {
 
 /// What a session has found.
 pub struct Found {
-    /// The loads that were run at least once, in the order of the session.
-    pub outcomes: Vec<LoadOutcome>,
-    /// The conditions.
-    pub environment: Environment,
-    /// What makes all figures doubtful, as sentences without their full stops.
-    pub marks: Vec<String>,
+    /// The loads that were run at least once, in the order of the session, with the conditions.
+    pub results: Results,
     /// Why it has not run to its end.
     pub failure: Option<anyhow::Error>,
 }
@@ -151,17 +150,27 @@ impl Session {
             .map(|load| self.job(load, target))
             .collect();
         let mut jobs = jobs?;
+        let started = date(unix_s());
         let mut environment = Environment::read(&Files::below("/"), target.drive.block_device());
         let before = Before::read(&target.drive);
         let failure = self.repeat(target, &mut jobs, &mut progress).err();
         before.compare(&target.drive, &mut environment);
-        let outcomes: Result<Vec<_>> = jobs.iter().map(Job::outcome).collect();
-        Ok(Found {
-            outcomes: outcomes?.into_iter().flatten().collect(),
-            marks: [target.marks.clone(), environment.marks.clone()].concat(),
-            environment,
-            failure,
-        })
+        let points: Result<Vec<_>> = jobs.iter().map(Job::point).collect();
+        let facts = environment.facts.into_iter();
+        let conditions = Conditions {
+            target: target.name.clone(),
+            started,
+            environment: facts.map(|(name, fact)| (name.to_owned(), fact)).collect(),
+            marks: [target.marks.clone(), environment.marks].concat(),
+        };
+        let results = Results {
+            schema: SCHEMA,
+            program: program(),
+            suite: None,
+            conditions: Some(conditions),
+            points: points?.into_iter().flatten().collect(),
+        };
+        Ok(Found { results, failure })
     }
 
     fn job<'a>(&self, load: &'a (String, Workload), target: &Target) -> Result<Job<'a>> {
@@ -241,6 +250,17 @@ impl Lengths {
     }
 }
 
+/// This program with its version.
+pub(crate) fn program() -> String {
+    format!("fullstripe {}", env!("CARGO_PKG_VERSION"))
+}
+
+fn unix_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    // A clock that was never set.
+    since.map_or(0, |since| since.as_secs())
+}
+
 /// The speed of the generator: the load in a closed loop on a target that completes requests at once.
 fn generator_iops(load: &Workload, target: &Target) -> Result<f64> {
     let null = format!("null:{}", target.drive.size_bytes());
@@ -258,7 +278,7 @@ fn generator_iops(load: &Workload, target: &Target) -> Result<f64> {
         measured: GENERATOR_TIME,
     };
     Ok(run((&Arc::new(drive), span_bytes), &load, 0, lengths)?
-        .measured
+        .measured()
         .all
         .iops())
 }

@@ -2,7 +2,9 @@
 
 use super::session::{Found, Session};
 use super::target::Target;
+use lab::schema::measurement::Measurement;
 use lab::schema::metric::{Metric, Statistic};
+use lab::schema::results::Metrics;
 use lab::workload::Workload;
 
 fn load(text: &str) -> Workload {
@@ -30,8 +32,13 @@ fn found(target: &str, session: &Session) -> Found {
     session.run(&mut target, |_| ()).expect("it runs")
 }
 
+fn measurement(found: &Found, at: usize) -> &Measurement {
+    let measurement = found.results.points[at].measurement.as_ref();
+    measurement.expect("it was measured")
+}
+
 fn value(found: &Found, at: usize, metric: Metric) -> f64 {
-    found.outcomes[at].metrics[&metric].value
+    found.results.points[at].metrics[&metric].value
 }
 
 #[test]
@@ -54,9 +61,9 @@ fn a_demanded_rate_is_kept_and_latency_is_that_of_the_target() {
             2000.0 <= service && service <= response,
             "{service} {response}"
         );
-        let depth = found.outcomes[at].effective_queue_depth;
+        let depth = measurement(&found, at).effective_queue_depth;
         assert!((depth - iops * service / 1e6).abs() < 0.1, "{depth}");
-        assert_eq!(found.outcomes[at].seeds, [1, 2]);
+        assert_eq!(found.results.points[at].seeds, [1, 2]);
     }
     assert_eq!(value(&found, 0, Metric::DemandMet), 1.0);
 }
@@ -70,7 +77,7 @@ fn bursts_are_kept_with_their_pauses() {
     let found = found("ram:64m,latency=1ms", &session);
     let iops = value(&found, 0, Metric::Iops);
     assert!((900.0..1010.0).contains(&iops), "{iops}");
-    let seconds_held = found.outcomes[0].metrics.get(&Metric::SecondsHeld);
+    let seconds_held = found.results.points[0].metrics.get(&Metric::SecondsHeld);
     assert!(seconds_held.is_none(), "{seconds_held:?}");
 }
 
@@ -89,7 +96,7 @@ fn requests_that_wait_for_a_slow_target_count_from_their_intended_start() {
     );
     assert!(value(&found, 0, Metric::Backlog) > 300.0);
     assert_eq!(value(&found, 0, Metric::DemandMet), 0.0);
-    let marks = &found.outcomes[0].marks;
+    let marks = &found.results.points[0].notes;
     assert!(
         marks.iter().any(|mark| mark.contains("was not reached")),
         "{marks:?}"
@@ -102,14 +109,14 @@ fn a_target_that_falls_too_far_behind_makes_a_run_invalid() {
     let text =
         "op = \"randread\"\nbs = \"4k\"\nthreads = 1\nqd = 1\ndemand_iops = 4000\nseconds = 60";
     let found = found("ram:64m,read-iops=20", &session(&[("load", text)], 3));
-    let outcome = &found.outcomes[0];
+    let outcome = measurement(&found, 0);
     let invalid = outcome.invalid.as_deref().expect("it is invalid");
     assert!(
         invalid.contains("does not keep up with 4000 requests per second"),
         "{invalid}"
     );
-    assert!(outcome.metrics.is_empty());
-    assert_eq!(outcome.runs, 1, "it is not repeated");
+    assert!(found.results.points[0].metrics.is_empty() && outcome.runs.is_empty());
+    assert_eq!(found.results.points[0].seeds.len(), 1, "it is not repeated");
 }
 
 #[test]
@@ -118,7 +125,7 @@ fn a_closed_loop_keeps_its_depth_and_a_mix_has_both_kinds() {
     let found = found("ram:64m,latency=1ms", &session(&[("mix", text)], 1));
     let mean_us = value(&found, 0, Metric::Latency(Statistic::Mean));
     assert!(mean_us >= 1000.0, "{mean_us}");
-    let outcome = &found.outcomes[0];
+    let outcome = measurement(&found, 0);
     assert!(
         (14.0..16.5).contains(&outcome.effective_queue_depth),
         "{outcome:?}"
@@ -191,7 +198,10 @@ fn areas_that_were_never_written_are_seen_before_reads_are_believed() {
         )],
         1,
     );
-    let marks = |file: &Found| file.marks.join("\n");
+    let marks = |found: &Found| {
+        let conditions = found.results.conditions.as_ref();
+        conditions.expect("it was measured").marks.join("\n")
+    };
     let empty = found(name, &reads);
     assert!(
         marks(&empty).contains("200 of 200 blocks"),
@@ -270,20 +280,20 @@ fn fio_runs_closed_loops_and_this_program_demanded_rates() {
     session.by_fio = true;
     let by_fio = found(name, &session);
     assert!(by_fio.failure.is_none(), "{:?}", by_fio.failure);
-    let [paced, mix] = &by_fio.outcomes[..] else {
-        panic!("two loads: {:?}", by_fio.outcomes);
-    };
+    let all = &by_fio.results.points[1].metrics;
+    let [paced, mix] = [0, 1].map(|at| measurement(&by_fio, at));
     assert!(paced.generator.starts_with("fullstripe ") && paced.generator_iops.is_some());
     assert!(mix.generator.starts_with("fio ") && mix.generator_iops.is_none());
-    let iops = |metrics: &super::outcome::Metrics| metrics[&Metric::Iops].value;
-    let (all, reads, writes) = (iops(&mix.metrics), iops(&mix.reads), iops(&mix.writes));
+    let iops = |metrics: &Metrics| metrics[&Metric::Iops].value;
+    let (all, reads, writes) = (iops(all), iops(&mix.reads), iops(&mix.writes));
     assert!(
         (all - reads - writes).abs() < 1.0 && reads > writes,
         "{mix:?}"
     );
     assert!((3.0..4.5).contains(&mix.effective_queue_depth), "{mix:?}");
     assert!(
-        mix.marks
+        by_fio.results.points[1]
+            .notes
             .iter()
             .any(|mark| mark.contains("2 of at least 5 runs")),
         "{mix:?}"
@@ -306,16 +316,16 @@ fn loads_that_write_are_judged_by_snias_rule() {
     let (writes, reads) = (loads("randwrite"), loads("randread"));
     let session = session(&[("writes", &writes), ("reads", &reads)], 5);
     let limited = found("ram:8m,read-iops=2000,write-iops=2000", &session);
-    let judged = limited.outcomes[0].steady_state.expect("it writes");
+    let judged = measurement(&limited, 0).steady_state.expect("it writes");
     assert_eq!((judged.first_round, judged.last_round), (1, 5));
     assert!(judged.range_percent >= 0.0);
-    let is_said = limited.outcomes[0]
-        .marks
+    let is_said = limited.results.points[0]
+        .notes
         .iter()
         .any(|mark| mark.contains("SNIA"));
     assert_eq!(is_said, !judged.is_attained);
     assert!(
-        limited.outcomes[1].steady_state.is_none(),
+        measurement(&limited, 1).steady_state.is_none(),
         "reads change nothing"
     );
 }

@@ -6,10 +6,9 @@ use crate::predict::{Answer, Virtual};
 use crate::work::{Watch, Work};
 use anyhow::Result;
 use lab::claims::predictor::NotModelled;
-use lab::schema::SCHEMA;
 use lab::schema::configuration::{Configuration, read_configurations};
 use lab::schema::metric::{Metric, Statistic};
-use lab::schema::results::{PointResult, Provenance, Results};
+use lab::schema::results::{PointResult, Provenance, Results, SCHEMA};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -76,6 +75,7 @@ pub fn predict(
         schema: SCHEMA,
         program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
         suite: None,
+        conditions: None,
         points: points.iter().map(point).collect(),
     })
 }
@@ -99,7 +99,8 @@ fn result(
     PointResult {
         name: name.to_owned(),
         provenance: Provenance::Predicted,
-        configuration: configuration.clone(),
+        configuration: Some(configuration.clone()),
+        measurement: None,
         seeds,
         metrics,
         limited_by: None,

@@ -151,7 +151,7 @@ fn two_folders_of_runs_are_compared() {
     assert_eq!(report["comparisons"][0]["ratio"], 1.0, "{said}");
     let said = compare("deep", &[]);
     assert!(
-        said.out.contains("no job is in both with the same options"),
+        said.out.contains("no load is in both with the same options"),
         "{said}"
     );
     let said = compare("two", &["--margin", "0"]);
@@ -404,19 +404,24 @@ fn loads_are_run_on_a_file_and_their_result_is_kept() {
     let kept = std::fs::read_to_string(path.join("result.json")).unwrap();
     let kept: Value = serde_json::from_str(&kept).unwrap();
     let of = |name: &str| {
-        let loads = kept["loads"].as_array().unwrap();
-        loads
-            .iter()
-            .find(|load| load["name"] == name)
-            .unwrap()
-            .clone()
+        let points = kept["points"].as_array().unwrap();
+        let named = points.iter().find(|point| point["name"] == name);
+        named.unwrap().clone()
     };
     let iops = of("paced")["metrics"]["iops"]["value"].as_f64().unwrap();
     assert!((300.0..600.0).contains(&iops), "{kept}");
     assert!(
-        of("closed")["generator_iops"].as_f64().unwrap() > 1000.0,
+        of("closed")["measurement"]["generator_iops"]
+            .as_f64()
+            .unwrap()
+            > 1000.0,
         "{kept}"
     );
+    // What is read is what was printed.
+    let read = lab_read(&[&path.join("result.json")], false);
+    let (first, table) = read.out.split_once('\n').unwrap();
+    assert!(first.contains("result.json: drive.img, 20"), "{read}");
+    assert_eq!(table, said.out, "{read}");
     let again = lab_run(path, &["--target=drive.img", "--output=result.json"]);
     assert!(again.err.contains("result.json exists already"), "{again}");
     // Nothing has written to it.
@@ -451,7 +456,7 @@ fn loads_that_write_want_the_name_of_what_they_destroy() {
     );
     let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
     assert!(
-        report["loads"][0]["metrics"]["iops"]["value"].as_f64() > Some(0.0),
+        report["points"][0]["metrics"]["iops"]["value"].as_f64() > Some(0.0),
         "{said}"
     );
     assert_ne!(
@@ -463,4 +468,43 @@ fn loads_that_write_want_the_name_of_what_they_destroy() {
         missing.err.contains("nowhere.img does not exist"),
         "{missing}"
     );
+}
+
+#[test]
+fn results_of_this_program_are_compared_run_by_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(
+        path.join("loads.toml"),
+        RUN_LOADS.replace("qd = 2", "qd = 1"),
+    )
+    .unwrap();
+    for (output, target) in [
+        ("fast.json", "ram:64m,latency=1ms"),
+        ("slow.json", "ram:64m,latency=2ms"),
+    ] {
+        let (target, output) = (format!("--target={target}"), format!("--output={output}"));
+        let said = lab_run(path, &[&target, &output, "--runs=5"]);
+        assert!(said.status.success(), "{said}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+    command
+        .current_dir(path)
+        .args(["lab", "compare", "fast.json", "slow.json", "--json"]);
+    let said = run(&mut command, 60);
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
+    let verdict = |name: &str, metric: &str| {
+        let all = report["comparisons"].as_array().unwrap();
+        let is_it = |one: &&Value| one["name"] == name && one["metric"] == metric;
+        all.iter().find(is_it).map(|one| one["verdict"].clone())
+    };
+    assert_eq!(verdict("closed", "iops"), Some("lower".into()), "{said}");
+    assert_eq!(
+        verdict("closed", "latency_us.mean"),
+        Some("higher".into()),
+        "{said}"
+    );
+    // Both keep the demanded rate.
+    assert_eq!(verdict("paced", "iops"), Some("same".into()), "{said}");
+    assert_eq!(report["alone"], Value::Array(Vec::new()), "{said}");
 }

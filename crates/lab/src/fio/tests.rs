@@ -325,13 +325,17 @@ fn runs(name: &str, rates: &[f64]) -> Vec<Json> {
     rates.iter().map(one).collect()
 }
 
+fn comparable(files: &[Json]) -> Vec<compare::Comparable> {
+    read(files).iter().map(compare::of_fio).collect()
+}
+
 #[test]
 fn sets_of_runs_are_compared_wherever_they_ran() {
-    let before = read(&runs(
+    let before = comparable(&runs(
         "/dev/a",
         &[1000.0, 1010.0, 990.0, 1005.0, 995.0, 1002.0],
     ));
-    let after = read(&runs(
+    let after = comparable(&runs(
         "/dev/b",
         &[1200.0, 1190.0, 1210.0, 1205.0, 1195.0, 1202.0],
     ));
@@ -361,17 +365,17 @@ fn sets_of_runs_are_compared_wherever_they_ran() {
 
 #[test]
 fn too_few_or_scattered_runs_are_undecided_and_other_jobs_stand_alone() {
-    let before = read(&runs("/dev/a", &[1000.0, 1010.0, 990.0]));
-    let after = read(&runs("/dev/a", &[1200.0, 1190.0, 1210.0]));
+    let before = comparable(&runs("/dev/a", &[1000.0, 1010.0, 990.0]));
+    let after = comparable(&runs("/dev/a", &[1200.0, 1190.0, 1210.0]));
     let verdict = |found: &compare::Compared| found.comparisons[0].verdict;
     let few = compare::compare(&before, &after, 0.02);
     assert_eq!(verdict(&few), compare::Verdict::Undecided, "{few:?}");
     assert_eq!(few.comparisons[0].interval.high, f64::INFINITY);
-    let scattered = read(&runs(
+    let scattered = comparable(&runs(
         "/dev/a",
         &[700.0, 1300.0, 800.0, 1200.0, 900.0, 1100.0],
     ));
-    let other = read(&runs(
+    let other = comparable(&runs(
         "/dev/a",
         &[750.0, 1350.0, 850.0, 1250.0, 950.0, 1150.0],
     ));
@@ -381,8 +385,8 @@ fn too_few_or_scattered_runs_are_undecided_and_other_jobs_stand_alone() {
     );
     let mut renamed = runs("/dev/a", &[1000.0]);
     renamed[0]["jobs"][0]["jobname"] = json!("others");
-    let found = compare::compare(&before, &read(&renamed), 0.02);
+    let found = compare::compare(&before, &comparable(&renamed), 0.02);
     assert!(found.comparisons.is_empty());
-    let alone: Vec<&str> = found.alone.iter().map(|(job, _)| job.as_str()).collect();
+    let alone: Vec<&str> = found.alone.iter().map(|what| what.name.as_str()).collect();
     assert_eq!(alone, ["reads", "others"]);
 }

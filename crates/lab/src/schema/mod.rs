@@ -7,6 +7,7 @@
 pub mod catalogue;
 pub mod configuration;
 pub mod document;
+pub mod measurement;
 pub mod metric;
 pub mod results;
 pub mod setup;

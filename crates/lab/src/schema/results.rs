@@ -1,10 +1,12 @@
-//! Results: JSON, version 1, the same form for measured, predicted and ideal figures.
+//! Results: JSON, version 2, the same form for measured, predicted and ideal figures. Version 1, which had predicted ones only, is
+//! still read.
 //!
-//! Each point contains its whole configuration, so that the file can be read without the file that asked for it, and
-//! each figure has its unit and interval. A figure that is not available is left out; it is never written as zero.
+//! Each point contains its whole configuration, or the load that was measured, so that the file can be read without the file that
+//! asked for it, and each figure has its unit and interval. A figure that is not available is left out; it is never written as zero.
 
 use super::configuration::Configuration;
-use super::document::{Refusal, check_version};
+use super::document::Refusal;
+use super::measurement::{Conditions, Measurement};
 use super::metric::{Metric, Statistic};
 use crate::statistics::histogram::JoinedLatencies;
 use crate::statistics::interval::{Interval, Verdict};
@@ -12,6 +14,13 @@ use crate::statistics::replications::{REPLICATIONS_MIN, estimate};
 use crate::workload::meter::Figures;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The version that is written, and all that are read.
+pub const SCHEMA: u32 = 2;
+const READ: [u32; 2] = [1, SCHEMA];
+
+/// Figures by name.
+pub type Metrics = BTreeMap<Metric, Value>;
 
 /// Where a figure comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,12 +58,16 @@ pub struct PointResult {
     pub name: String,
     /// Where its figures come from.
     pub provenance: Provenance,
-    /// The configuration that was run.
-    pub configuration: Configuration,
+    /// The configuration that was predicted or computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<Configuration>,
+    /// How it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measurement: Option<Measurement>,
     /// Seeds of the runs; empty if nothing is random.
     pub seeds: Vec<u64>,
     /// Its figures by name.
-    pub metrics: BTreeMap<Metric, Value>,
+    pub metrics: Metrics,
     /// The resource that limits it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<String>,
@@ -74,6 +87,9 @@ pub struct Results {
     /// The suite that these are results of, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
+    /// Where and when the points were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Conditions>,
     /// Points in the order in which they ran.
     pub points: Vec<PointResult>,
 }
@@ -116,7 +132,7 @@ impl Value {
 /// means over the runs, with the interval of Student's t. Intervals are given if there are five runs or more. A figure
 /// is left out if one of the runs does not have it, and a percentile if there are too few samples beyond it.
 #[must_use]
-pub fn summary(runs: &[Figures]) -> BTreeMap<Metric, Value> {
+pub fn summary(runs: &[Figures]) -> Metrics {
     let service = JoinedLatencies::of(runs.iter().map(|run| &run.service));
     let response = JoinedLatencies::of(runs.iter().map(|run| &run.response));
     let estimate = |metric: Metric| match metric {
@@ -174,13 +190,27 @@ impl Results {
     ///
     /// # Errors
     ///
-    /// When it is not JSON, not of this form or of another version.
+    /// When it is not JSON, not of this form or of another version, or a point does not say what was run.
     pub fn from_json(file: &str, text: &str) -> Result<Results, Refusal> {
         let results: Results = serde_json::from_str(text).map_err(|error| {
             let place = format!("line {} column {}", error.line(), error.column());
             Refusal::new(file, place, format!("is not a result: {error}"))
         })?;
-        check_version(file, results.schema)?;
+        if !READ.contains(&results.schema) {
+            let rule = format!(
+                "must be {} or {SCHEMA}, is {}: this program reads no other version",
+                READ[0], results.schema
+            );
+            return Err(Refusal::new(file, "schema", rule));
+        }
+        let is_known = |point: &&PointResult| {
+            point.configuration.is_some() != point.measurement.is_some()
+        };
+        if let Some(point) = results.points.iter().find(|point| !is_known(point)) {
+            let key = format!("points.{}", point.name);
+            let rule = "must have either a configuration or a measurement";
+            return Err(Refusal::new(file, key, rule));
+        }
         Ok(results)
     }
 }
@@ -260,13 +290,15 @@ mod tests {
     fn results_are_read_as_they_were_written() {
         let configurations = read_configurations("p.toml", POINT, &Catalogue::of_claims());
         let results = Results {
-            schema: 1,
+            schema: SCHEMA,
             program: "fullstripe 0.1.0".to_string(),
             suite: None,
+            conditions: None,
             points: vec![PointResult {
                 name: "rr".to_string(),
                 provenance: Provenance::Predicted,
-                configuration: configurations.expect("it is right")["rr"].clone(),
+                configuration: Some(configurations.expect("it is right")["rr"].clone()),
+                measurement: None,
                 seeds: vec![1],
                 metrics: summary(&[figures(100_000)]),
                 limited_by: Some("queue depth".to_string()),
@@ -275,14 +307,26 @@ mod tests {
         };
         let json = results.to_json();
         assert!(json.contains("\"provenance\": \"predicted\""), "{json}");
-        assert_eq!(Results::from_json("r.json", &json), Ok(results));
-        let other = json.replacen("\"schema\": 1", "\"schema\": 9", 1);
+        assert_eq!(Results::from_json("r.json", &json), Ok(results.clone()));
+        let first = json.replacen("\"schema\": 2", "\"schema\": 1", 1);
+        let first = Results::from_json("r.json", &first).expect("version 1 is read");
+        assert_eq!(first.points, results.points);
+        let other = json.replacen("\"schema\": 2", "\"schema\": 9", 1);
         let message = Results::from_json("r.json", &other)
             .expect_err("another version")
             .to_string();
         assert_eq!(
             message,
-            "r.json: schema must be 1, is 9: this program reads no other version"
+            "r.json: schema must be 1 or 2, is 9: this program reads no other version"
+        );
+        let mut nothing = results;
+        nothing.points[0].configuration = None;
+        let message = Results::from_json("r.json", &nothing.to_json())
+            .expect_err("it does not say what was run")
+            .to_string();
+        assert!(
+            message.starts_with("r.json: points.rr must have either"),
+            "{message}"
         );
         let unknown = json.replacen("\"seeds\"", "\"sedes\"", 1);
         let message = Results::from_json("r.json", &unknown)

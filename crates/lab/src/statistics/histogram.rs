@@ -4,11 +4,15 @@
 //! how much the share of slow samples varies from batch to batch, and so how many independent samples the run is worth
 //! at that percentile.
 
+mod written;
+
 use super::interval::Interval;
 use super::order_statistics::{self, Ranks};
 use super::replications::mean_and_variance;
 use super::student;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use written::Written;
 
 /// Decimal digits that buckets keep.
 const DIGITS: u8 = 3;
@@ -20,7 +24,8 @@ const BATCHES_MIN: usize = 10;
 const BATCH_LENGTH_MIN: u64 = 256;
 
 /// Counted latencies, exact to three digits; count, mean, least and greatest are exact.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Latencies {
     buckets: Histogram<u64>,
     sum_ns: u128,
@@ -254,6 +259,12 @@ impl<'a> JoinedLatencies<'a> {
             run.parts().for_each(|part| all.merge(part));
         }
         JoinedLatencies { batches, all }
+    }
+
+    /// All samples together.
+    #[must_use]
+    pub fn into_all(self) -> Latencies {
+        self.all
     }
 
     /// Latencies whose order is not known: nothing shows how they depend on each other.

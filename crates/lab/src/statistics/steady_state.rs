@@ -5,7 +5,7 @@
 //! of their average, from least to greatest, and the line of best fit rises or falls by no more than 10 % of the average from the first
 //! round to the last. One of the two alone is not enough: rounds may scatter around a level line, or climb slowly without scatter.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Rounds that are judged together.
 pub const ROUNDS: usize = 5;
@@ -15,7 +15,8 @@ pub const RANGE_MAX_PERCENT: f64 = 20.0;
 pub const SLOPE_MAX_PERCENT: f64 = 10.0;
 
 /// The last rounds of a measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SteadyState {
     /// The first of the rounds, counted from 1.
     pub first_round: usize,

@@ -116,13 +116,13 @@ impl Slices {
         }
     }
 
-    /// The figures of all threads together, when `backlog` requests were overdue at the end.
+    /// What all threads have counted together.
     ///
     /// # Panics
     ///
     /// If there is no thread, or they had different windows.
     #[must_use]
-    pub fn join(threads: Vec<Slices>, backlog: u64) -> Measured {
+    pub fn joined(threads: Vec<Slices>) -> Slices {
         let mut threads = threads.into_iter();
         let mut joined = threads.next().expect("a load has a thread");
         for thread in threads {
@@ -137,13 +137,19 @@ impl Slices {
                 demand.add(other);
             }
         }
-        let is_mix = joined.reads.requests > 0 && joined.writes.requests > 0;
-        let [reads, writes] = [&joined.reads, &joined.writes]
-            .map(|kind| is_mix.then(|| joined.figures(kind, None, 0)));
-        let mut all = joined.reads.clone();
-        all.add(&joined.writes);
+        joined
+    }
+
+    /// The figures, when `backlog` requests were overdue at the end.
+    #[must_use]
+    pub fn measured(&self, backlog: u64) -> Measured {
+        let is_mix = self.reads.requests > 0 && self.writes.requests > 0;
+        let [reads, writes] =
+            [&self.reads, &self.writes].map(|kind| is_mix.then(|| self.figures(kind, None, 0)));
+        let mut all = self.reads.clone();
+        all.add(&self.writes);
         Measured {
-            all: joined.figures(&all, joined.demand.as_ref(), backlog),
+            all: self.figures(&all, self.demand.as_ref(), backlog),
             reads,
             writes,
         }
@@ -219,7 +225,7 @@ mod tests {
             }
             slices
         });
-        let Measured { all, reads, writes } = Slices::join(threads.into(), 7);
+        let Measured { all, reads, writes } = Slices::joined(threads.into()).measured(7);
         assert_eq!((all.requests, all.bytes, all.backlog), (4, 4 * 4096, 7));
         assert_eq!(all.iops(), 2.0);
         assert_eq!(all.service.mean_ns(), Some(1000.0));
@@ -234,7 +240,7 @@ mod tests {
     fn one_kind_alone_has_no_parts_and_a_closed_loop_one_latency() {
         let mut slices = Slices::new(&workload(""), 0, SECOND_NS);
         slices.completed(&command(Kind::Read, 0, 500), 1500);
-        let Measured { all, reads, writes } = Slices::join(vec![slices], 0);
+        let Measured { all, reads, writes } = slices.measured(0);
         assert!(reads.is_none() && writes.is_none());
         assert_eq!(all.response.mean_ns(), Some(1000.0));
         assert_eq!((all.demand_met, all.seconds_held), (None, None));
@@ -258,7 +264,7 @@ mod tests {
                 }
                 slices
             });
-            let all = Slices::join(slices.collect(), 0).all;
+            let all = Slices::joined(slices.collect()).measured(0).all;
             all.service.percentile(0.9).expect("there are samples")
         };
         let [one, eight] = [1, 8].map(measured);

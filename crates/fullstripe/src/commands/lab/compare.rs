@@ -1,12 +1,12 @@
-//! `lab compare`: two sets of results of fio, point by point ([`lab::compare`]).
+//! `lab compare`: two sets of results, point by point ([`lab::compare`]).
 
-use super::read::{of_option, points_in, what};
+use super::files::Found;
 use crate::terminal::Paper;
 use crate::terminal::fold::fold_within;
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::rows::folded;
 use anyhow::{Result, bail};
-use lab::compare::{Compared, Comparison, Verdict, compare};
+use lab::compare::{Comparable, Compared, Comparison, Verdict, compare};
 use lab::statistics::rank_sum::RUNS_MAX;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ const MARGIN_PERCENT_MAX: f64 = 50.0;
 /// Arguments of `lab compare`.
 #[derive(clap::Args, Debug)]
 pub struct CompareArgs {
-    /// Results of fio: a file, or a folder of several runs. At least four runs of each job can show a difference.
+    /// Results of fio or of "lab run": a file, or a folder of several. At least four runs of each load can show a difference.
     first: PathBuf,
     /// The results that are compared with them.
     second: PathBuf,
@@ -55,17 +55,14 @@ struct Report {
 /// # Errors
 /// There are no such results.
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
-    let [first, second] =
-        [&args.first, &args.second].map(|path| points_in(std::slice::from_ref(path)));
+    let [first, second] = [&args.first, &args.second]
+        .map(|path| Found::read(std::slice::from_ref(path)).map(|found| found.comparable()));
     let (first, second) = (first?, second?);
-    if let Some(point) = first
-        .iter()
-        .chain(&second)
-        .find(|point| point.runs.len() > RUNS_MAX)
-    {
+    let too_many = |point: &&Comparable| point.runs.len() > RUNS_MAX;
+    if let Some(point) = first.iter().chain(&second).find(too_many) {
         bail!(
-            "job {} has {} runs, and at most {RUNS_MAX} are compared; name a folder with fewer",
-            point.job,
+            "{} has {} runs, and at most {RUNS_MAX} are compared; name a folder with fewer",
+            point.what.name,
             point.runs.len()
         );
     }
@@ -83,7 +80,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
 }
 
 fn text(compared: &Compared, columns: Option<usize>) -> String {
-    let head = "JOB,WHAT,BS,JOBS x QD,RUNS,FIGURE,RATIO,95 % INTERVAL,SECOND IS";
+    let head = "LOAD,WHAT,BS,THREADS x QD,RUNS,FIGURE,RATIO,95 % INTERVAL,SECOND IS";
     let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
     rows.extend(
         compared
@@ -92,13 +89,13 @@ fn text(compared: &Compared, columns: Option<usize>) -> String {
             .map(|one| row(one, compared.margin)),
     );
     let mut text = match compared.comparisons.is_empty() {
-        true => "no job is in both with the same options\n".to_owned(),
+        true => "no load is in both with the same options\n".to_owned(),
         false => folded(0, &rows, &[5], columns),
     };
-    for (job, direction) in &compared.alone {
+    for what in &compared.alone {
         let line = format!(
-            "{job}, {}s: only in one of both, with these options\n",
-            direction.word()
+            "{} ({}): only in one of both, with these options\n",
+            what.name, what.requests
         );
         text += &fold_within(&line, columns, 2);
     }
@@ -106,7 +103,6 @@ fn text(compared: &Compared, columns: Option<usize>) -> String {
 }
 
 fn row(one: &Comparison, margin: f64) -> Vec<String> {
-    let option = |name: &str, usual: &str| of_option(&one.options, name, usual);
     let interval = match one.interval.high.is_finite() {
         true => format!("{:.3} to {:.3}", one.interval.low, one.interval.high),
         false => "too few runs".to_owned(),
@@ -118,10 +114,10 @@ fn row(one: &Comparison, margin: f64) -> Vec<String> {
         Verdict::Undecided => "undecided".to_owned(),
     };
     vec![
-        one.job.clone(),
-        what(&one.options, one.direction),
-        option("bs", "4k"),
-        format!("{} x {}", option("numjobs", "1"), option("iodepth", "1")),
+        one.point.name.clone(),
+        one.point.requests.clone(),
+        one.point.bs.clone(),
+        one.point.depth.clone(),
         format!("{} and {}", one.runs.0, one.runs.1),
         one.metric.to_string(),
         format!("{:.3}", one.ratio),

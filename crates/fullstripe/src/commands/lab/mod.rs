@@ -1,10 +1,12 @@
-//! `lab`: how good a drive or an array is. It runs loads ([`run`](mod@run)), writes them as job files of fio ([`export`]), reads what fio has
-//! measured ([`read`]), and compares it ([`compare`]).
+//! `lab`: how good a drive or an array is. It runs loads ([`run`](mod@run)), writes them as job files of fio ([`export`]), shows what it
+//! or fio has measured ([`read`]), and compares it ([`compare`]).
 
 pub mod compare;
 pub mod export;
+mod files;
 pub mod read;
 pub mod run;
+mod table;
 
 use anyhow::Result;
 use std::process::ExitCode;
@@ -18,11 +20,11 @@ pub struct LabArgs {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    /// Compare two sets of results of fio, run by run
+    /// Compare two sets of results, run by run
     Compare(compare::CompareArgs),
     /// Write loads as job files of fio, which `lab read` reads the results of
     Export(export::ExportArgs),
-    /// Show what fio has measured, with intervals, and what makes it doubtful
+    /// Show what fio or "lab run" has measured, with intervals, and what makes it doubtful
     Read(read::ReadArgs),
     /// Run loads on a drive, a file or a modelled drive, and say how far to trust the figures
     Run(run::RunArgs),

@@ -1,24 +1,27 @@
-//! `lab read`: what fio has measured, from its files of results ([`lab::fio`]).
+//! `lab read`: what fio has measured, from its files of results ([`lab::fio`]), and what `lab run` has.
 
+use super::files::Found;
+use super::table::{self, in_words};
 use crate::terminal::Paper;
 use crate::terminal::fold::fold_within;
 use crate::terminal::print::{print_json, print_text};
 use crate::terminal::rows::folded;
-use anyhow::{Context, Result, ensure};
-use lab::fio::{Direction, FioPoint, points};
+use anyhow::Result;
+use lab::compare::of_fio;
+use lab::fio::FioPoint;
 use lab::schema::metric::{Metric, Statistic};
-use lab::schema::results::Value;
+use lab::schema::results::Results;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use words::number;
 
 /// Arguments of `lab read`.
 #[derive(clap::Args, Debug)]
 pub struct ReadArgs {
-    /// Files that fio has written with --output-format=json+ or json, or folders of them, such as those of bench-fio. Runs of the
-    /// same job are put together.
+    /// Files that fio has written with --output-format=json+ or json, results of "lab run", or folders of them, such as those of
+    /// bench-fio. Runs of the same job of fio are put together.
     #[arg(value_name = "FILE|FOLDER", required = true)]
     from: Vec<PathBuf>,
     /// Print JSON.
@@ -32,73 +35,46 @@ struct Report {
     /// Version of this schema: 1.
     schema: u32,
     program: String,
+    /// What fio has measured.
     points: Vec<FioPoint>,
+    /// Results of this program, by file.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    results: BTreeMap<String, Results>,
 }
 
 /// Runs `lab read`.
 ///
 /// # Errors
-/// There is no such file or folder, a folder has no results, or a file is no result of fio.
+/// There is no such file or folder, a folder has no results, or a file is no result.
 pub fn run(args: &ReadArgs) -> Result<ExitCode> {
-    let points = points_in(&args.from)?;
+    let found = Found::read(&args.from)?;
     if args.json {
         print_json(&Report {
             schema: 1,
             program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
-            points,
+            points: found.of_fio,
+            results: found.own.into_iter().collect(),
         })?;
-    } else {
-        print_text(&text(&points, Paper::output().columns))?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let columns = Paper::output().columns;
+    let mut parts = Vec::new();
+    if !found.of_fio.is_empty() {
+        parts.push(text(&found.of_fio, columns));
+    }
+    for (file, results) in &found.own {
+        parts.push(format!("{file}{}\n", of(results)) + &table::text(results, columns));
+    }
+    print_text(&parts.join("\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The points in these files and folders.
-///
-/// # Errors
-/// There is no such file or folder, a folder has no results, or a file is no result of fio.
-pub fn points_in(from: &[PathBuf]) -> Result<Vec<FioPoint>> {
-    let mut paths = BTreeSet::new();
-    for path in from {
-        collect(path, &mut paths)?;
-    }
-    let texts = paths.into_iter().map(|path| {
-        let text = std::fs::read_to_string(&path);
-        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        Ok((path.display().to_string(), text))
-    });
-    Ok(points(&texts.collect::<Result<Vec<_>>>()?)?)
-}
-
-/// Adds the file `path`, or all files of results in the folder `path` and below it.
-fn collect(path: &Path, all: &mut BTreeSet<PathBuf>) -> Result<()> {
-    if !path.is_dir() {
-        all.insert(path.to_owned());
-        return Ok(());
-    }
-    let before = all.len();
-    below(path, all)?;
-    ensure!(
-        all.len() > before,
-        "{} has no file that ends with .json: name a folder with results of fio",
-        path.display()
-    );
-    Ok(())
-}
-
-fn below(folder: &Path, all: &mut BTreeSet<PathBuf>) -> Result<()> {
-    let entries = std::fs::read_dir(folder);
-    let entries = entries.with_context(|| format!("cannot read {}", folder.display()))?;
-    for entry in entries {
-        let path = entry?.path();
-        // A link to a folder may lead back to where it is.
-        if path.is_dir() && !path.is_symlink() {
-            below(&path, all)?;
-        } else if path.extension().is_some_and(|ending| ending == "json") {
-            all.insert(path);
-        }
-    }
-    Ok(())
+/// What was measured and when, as the rest of a line.
+fn of(results: &Results) -> String {
+    let conditions = results.conditions.as_ref();
+    conditions.map_or_else(String::new, |conditions| {
+        format!(": {}, {}", conditions.target, conditions.started)
+    })
 }
 
 fn text(points: &[FioPoint], columns: Option<usize>) -> String {
@@ -108,11 +84,8 @@ fn text(points: &[FioPoint], columns: Option<usize>) -> String {
     for point in points {
         rows.push(row(point));
         for mark in &point.marks {
-            let line = format!(
-                "{} ({}): {mark}\n",
-                point.job,
-                what(&point.options, point.direction)
-            );
+            let what = of_fio(point).what;
+            let line = format!("{} ({}): {mark}\n", what.name, what.requests);
             if !marks.contains(&line) {
                 marks += &line;
             }
@@ -122,17 +95,17 @@ fn text(points: &[FioPoint], columns: Option<usize>) -> String {
 }
 
 fn row(point: &FioPoint) -> Vec<String> {
-    let option = |name: &str, usual: &str| of_option(&point.options, name, usual);
+    let what = of_fio(point).what;
     let figure = |metric| {
         let value = point.metrics.get(&metric);
         value.map_or_else(|| "-".to_owned(), in_words)
     };
     let latency = |statistic| figure(Metric::Latency(statistic));
     vec![
-        point.job.clone(),
-        what(&point.options, point.direction),
-        option("bs", "4k"),
-        format!("{} x {}", option("numjobs", "1"), option("iodepth", "1")),
+        what.name,
+        what.requests,
+        what.bs,
+        what.depth,
         point.runs.len().to_string(),
         figure(Metric::Iops),
         figure(Metric::BytesPerSecond),
@@ -141,38 +114,4 @@ fn row(point: &FioPoint) -> Vec<String> {
         latency(Statistic::P99_9),
         number(point.effective_queue_depth),
     ]
-}
-
-/// An option, or what fio takes without it.
-pub fn of_option(options: &BTreeMap<String, String>, name: &str, usual: &str) -> String {
-    let value = options.get(name);
-    value.map_or_else(|| usual.to_owned(), Clone::clone)
-}
-
-/// What the requests of a point do: of a mix, its part of the mix.
-pub fn what(options: &BTreeMap<String, String>, direction: Direction) -> String {
-    let rw = options.get("rw").or(options.get("readwrite"));
-    match rw {
-        Some(rw) if rw.ends_with("rw") || rw == "readwrite" => {
-            format!("{rw}, {}s", direction.word())
-        }
-        Some(rw) => rw.clone(),
-        None => direction.word().to_owned(),
-    }
-}
-
-/// A figure with half the width of its interval, if that is known and worth a word; with its lower end if there is no upper one.
-pub(super) fn in_words(value: &Value) -> String {
-    let figure = number(value.value);
-    let Some(interval) = value.interval else {
-        return figure;
-    };
-    if !interval.high.is_finite() {
-        return format!("{figure} (≥ {})", number(interval.low));
-    }
-    let percent = (interval.high - interval.low) / 2.0 / value.value * 100.0;
-    match percent {
-        percent if percent >= 1.0 => format!("{figure} ±{percent:.0}%"),
-        _ => figure,
-    }
 }

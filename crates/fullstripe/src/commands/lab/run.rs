@@ -1,24 +1,18 @@
 //! `lab run`: loads in real time on a drive, a file or a modelled drive ([`load`]).
 
-use super::read::in_words;
+use super::table;
 use crate::commands::bar::Bar;
 use crate::commands::new_file::write_new;
 use crate::terminal::Paper;
-use crate::terminal::fold::fold_within;
 use crate::terminal::print::{print_json, print_note, print_text};
-use crate::terminal::rows::folded;
 use anyhow::{Context, Result};
-use lab::schema::metric::{Metric, Statistic};
-use load::outcome::{LoadOutcome, Metrics};
-use load::session::{Found, Session};
+use load::session::Session;
 use load::target::Target;
 use planner::plan::loads::of_file;
-use serde::Serialize;
-use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use words::{duration, number};
+use words::duration;
 
 /// Longest run, and most of them: a day, and more than anybody waits for.
 const SECONDS_MAX: i64 = 24 * 3600;
@@ -60,20 +54,6 @@ pub struct RunArgs {
     json: bool,
 }
 
-/// What is printed and written as JSON.
-#[derive(Serialize)]
-struct Report<'a> {
-    /// Version of this schema: 1.
-    schema: u32,
-    program: String,
-    target: &'a str,
-    /// The conditions by name.
-    environment: &'a BTreeMap<&'static str, String>,
-    /// What makes all figures doubtful.
-    marks: &'a [String],
-    loads: &'a [LoadOutcome],
-}
-
 /// Runs `lab run`.
 ///
 /// # Errors
@@ -113,24 +93,14 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         let _ = std::fs::remove_file(output);
     }
     let found = found?;
-    let report = Report {
-        schema: 1,
-        program: format!("fullstripe {}", env!("CARGO_PKG_VERSION")),
-        target: &args.target,
-        environment: &found.environment.facts,
-        marks: &found.marks,
-        loads: &found.outcomes,
-    };
     if args.json {
-        print_json(&report)?;
+        print_json(&found.results)?;
     } else {
-        print_text(&text(&found, Paper::output().columns))?;
+        print_text(&table::text(&found.results, Paper::output().columns))?;
     }
     if let Some(output) = &args.output {
-        let text =
-            serde_json::to_string_pretty(&report).context("the result has no form as JSON")?;
         let failed = || format!("cannot write {}", output.display());
-        std::fs::write(output, text + "\n").with_context(failed)?;
+        std::fs::write(output, found.results.to_json()).with_context(failed)?;
     }
     match found.failure {
         Some(failure) => Err(failure.context(args.loads.display().to_string())),
@@ -155,67 +125,4 @@ fn typed(args: &RunArgs) -> Result<Option<String>> {
     let read = std::io::stdin().read_line(&mut answer);
     read.context("the answer cannot be read")?;
     Ok(Some(answer.trim().to_owned()))
-}
-
-fn text(found: &Found, columns: Option<usize>) -> String {
-    let head = "LOAD,BS,THREADS x QD,DEMAND,RUNS,IOPS,B/s,MEAN us,99 % us,99.9 % us,RESPONSE 99 % us,DEPTH,CORES";
-    let mut rows: Vec<Vec<String>> = vec![head.split(',').map(str::to_owned).collect()];
-    let mut notes = String::new();
-    for outcome in &found.outcomes {
-        let load = &outcome.workload;
-        let word = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        let named = [
-            outcome.name.clone(),
-            word(load.bs.map(|bs| bs.to_string())),
-            format!("{} x {}", load.threads, load.qd.unwrap_or(1)),
-            word(load.demand_iops.map(|iops| number(iops as f64))),
-            outcome.runs.to_string(),
-        ];
-        let depth = match outcome.invalid {
-            Some(_) => "-".to_owned(),
-            None => number(outcome.effective_queue_depth),
-        };
-        rows.push(row(named, &outcome.metrics, depth));
-        for (kind, metrics) in [("reads", &outcome.reads), ("writes", &outcome.writes)] {
-            if !metrics.is_empty() {
-                let named = [
-                    format!("  {kind}"),
-                    String::new(),
-                    String::new(),
-                    String::new(),
-                    String::new(),
-                ];
-                rows.push(row(named, metrics, String::new()));
-            }
-        }
-        let invalid = outcome.invalid.iter().map(|why| format!("invalid: {why}"));
-        for mark in invalid.chain(outcome.marks.iter().cloned()) {
-            notes += &format!("{}: {mark}\n", outcome.name);
-        }
-    }
-    found
-        .marks
-        .iter()
-        .for_each(|mark| notes += &format!("all: {mark}\n"));
-    folded(0, &rows, &[5, 7, 10], columns) + &fold_within(&notes, columns, 2)
-}
-
-fn row(named: [String; 5], metrics: &Metrics, depth: String) -> Vec<String> {
-    let figure = |metric| {
-        metrics
-            .get(&metric)
-            .map_or_else(|| "-".to_owned(), in_words)
-    };
-    let latency = |statistic| figure(Metric::Latency(statistic));
-    let figures = [
-        figure(Metric::Iops),
-        figure(Metric::BytesPerSecond),
-        latency(Statistic::Mean),
-        latency(Statistic::P99),
-        latency(Statistic::P99_9),
-        figure(Metric::Response(Statistic::P99)),
-        depth,
-        figure(Metric::CpuCores),
-    ];
-    named.into_iter().chain(figures).collect()
 }

@@ -119,3 +119,41 @@ fn runs_joined_are_surer_than_one() {
     // The p99 is ln 100 times the mean of 1 ms.
     assert!(all.interval_ns.holds(4.605_170e6), "{all:?}");
 }
+
+#[test]
+fn what_is_written_is_read_back_to_the_last_count() {
+    let mut stream = Stream::new(2, "written", 0);
+    let mut latencies = Latencies::default();
+    let written = |latencies: &Latencies| serde_json::to_string(latencies).expect("it is written");
+    let read = |text: &str| serde_json::from_str::<Latencies>(text);
+    let empty = written(&latencies);
+    assert_eq!(read(&empty).expect("it is read"), latencies);
+    for index in 0..10_000 {
+        latencies.record(stream.below(1 << (4 + index % 58)));
+    }
+    latencies.record(u64::MAX);
+    let back = read(&written(&latencies)).expect("it is read");
+    assert_eq!(back.extremes_ns(), latencies.extremes_ns());
+    assert_eq!(back.count(), latencies.count());
+    for rank in 1..=latencies.count() {
+        assert_eq!(back.at_rank_ns(rank), latencies.at_rank_ns(rank), "{rank}");
+    }
+    assert_eq!(written(&back), written(&latencies));
+    for (text, said) in [
+        (
+            r#"{"sum_ns":1,"min_ns":1,"max_ns":1,"counts":[[1,0]]}"#,
+            "1 ns, 0 times",
+        ),
+        (
+            r#"{"sum_ns":1,"min_ns":9,"max_ns":1,"counts":[[9,1]]}"#,
+            "the extremes",
+        ),
+        (
+            r#"{"sum_ns":1,"min_ns":1,"max_ns":1,"counts":[[1,9223372036854775808],[2,9223372036854775808]]}"#,
+            "too many",
+        ),
+    ] {
+        let why = read(text).expect_err(text).to_string();
+        assert!(why.contains(said), "{why}");
+    }
+}

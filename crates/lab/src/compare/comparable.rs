@@ -1,0 +1,156 @@
+//! Points of results that can be compared, whoever measured them.
+
+use crate::fio::{Direction, FioPoint};
+use crate::schema::metric::{Metric, Statistic};
+use crate::schema::results::{PointResult, Results};
+use crate::workload::Workload;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Options of fio that say where a job ran, which is what is compared.
+const PLACES: [&str; 3] = ["filename", "uri", "directory"];
+
+/// What was run. Points of two sets belong together if all of it is the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct What {
+    /// The name of the load or job.
+    pub name: String,
+    /// What its requests do; of a mix, which of them are meant.
+    pub requests: String,
+    /// Bytes of a request, as they were written.
+    pub bs: String,
+    /// Threads, and requests that each of them has outstanding.
+    pub depth: String,
+    /// All that was asked for.
+    pub options: BTreeMap<String, String>,
+}
+
+/// A point with its runs.
+#[derive(Clone, Debug)]
+pub struct Comparable {
+    /// What was run.
+    pub what: What,
+    /// Where it ran.
+    pub places: Vec<String>,
+    /// The figures of each run.
+    pub runs: Vec<BTreeMap<Metric, f64>>,
+}
+
+/// A point of fio.
+#[must_use]
+pub fn of_fio(point: &FioPoint) -> Comparable {
+    let mut options = point.options.clone();
+    let places = PLACES.iter().filter_map(|name| options.remove(*name));
+    let places = places.collect();
+    let option = |name: &str, usual: &str| {
+        let value = point.options.get(name).map(String::as_str);
+        value.unwrap_or(usual).to_owned()
+    };
+    let runs = point.runs.iter().map(|run| {
+        BTreeMap::from([
+            (Metric::Iops, run.iops),
+            (Metric::Latency(Statistic::Mean), run.mean_us),
+        ])
+    });
+    Comparable {
+        what: What {
+            name: point.job.clone(),
+            requests: requests(&point.options, point.direction),
+            bs: option("bs", "4k"),
+            depth: format!("{} x {}", option("numjobs", "1"), option("iodepth", "1")),
+            options,
+        },
+        places,
+        runs: runs.collect(),
+    }
+}
+
+/// What the requests of a job do: of a mix, its part of the mix.
+#[must_use]
+pub fn requests(options: &BTreeMap<String, String>, direction: Direction) -> String {
+    let rw = options.get("rw").or(options.get("readwrite"));
+    match rw {
+        Some(rw) if rw.ends_with("rw") || rw == "readwrite" => {
+            format!("{rw}, {}s", direction.word())
+        }
+        Some(rw) => rw.clone(),
+        None => direction.word().to_owned(),
+    }
+}
+
+/// The points of results of this program that were measured and are valid: of a mix also its reads and its writes.
+#[must_use]
+pub fn of_results(results: &Results) -> Vec<Comparable> {
+    let target = results
+        .conditions
+        .iter()
+        .map(|conditions| conditions.target.clone());
+    let places: Vec<String> = target.collect();
+    results
+        .points
+        .iter()
+        .flat_map(|point| of_point(point, &places))
+        .collect()
+}
+
+fn of_point(point: &PointResult, places: &[String]) -> Vec<Comparable> {
+    let Some(measurement) = &point.measurement else {
+        return Vec::new();
+    };
+    let runs = &measurement.runs;
+    let kinds = [
+        ("", runs.iter().map(|run| &run.metrics).collect::<Vec<_>>()),
+        (", reads", runs.iter().map(|run| &run.reads).collect()),
+        (", writes", runs.iter().map(|run| &run.writes).collect()),
+    ];
+    let load = &measurement.workload;
+    let options = options(load, &measurement.generator);
+    let op = options["op"].clone();
+    let comparable = |(kind, runs): (&str, Vec<&BTreeMap<Metric, f64>>)| {
+        let has_figures = !runs.is_empty() && runs.iter().all(|run| !run.is_empty());
+        has_figures.then(|| Comparable {
+            what: What {
+                name: point.name.clone(),
+                requests: format!("{op}{kind}"),
+                bs: load.bs.map_or("-".to_owned(), |bs| bs.to_string()),
+                depth: format!("{} x {}", load.threads, load.qd.unwrap_or(1)),
+                options: options.clone(),
+            },
+            places: places.to_vec(),
+            runs: runs.into_iter().cloned().collect(),
+        })
+    };
+    kinds.into_iter().filter_map(comparable).collect()
+}
+
+/// The keys of a load as it was written, and the kind of generator that issued it: two generators are not compared with each other.
+fn options(load: &Workload, generator: &str) -> BTreeMap<String, String> {
+    let written = serde_json::to_value(load).expect("a load has names and numbers only");
+    let keys = written.as_object().expect("a load is a table").iter();
+    let mut options: BTreeMap<String, String> = keys
+        .map(|(key, value)| {
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            (key.clone(), text)
+        })
+        .collect();
+    let kind = generator.split(' ').next().unwrap_or(generator);
+    options.insert("generator".to_owned(), kind.to_owned());
+    options
+}
+
+/// Points of several files: runs of the same load in the same place are those of one point.
+#[must_use]
+pub fn joined(points: Vec<Comparable>) -> Vec<Comparable> {
+    let mut joined: Vec<Comparable> = Vec::new();
+    for point in points {
+        let is_same =
+            |known: &&mut Comparable| (&known.what, &known.places) == (&point.what, &point.places);
+        match joined.iter_mut().find(is_same) {
+            Some(known) => known.runs.extend(point.runs),
+            None => joined.push(point),
+        }
+    }
+    joined
+}
