@@ -6,6 +6,7 @@
 use drives::drive::Drive;
 use drives::nvme::{Health, health, identify};
 use machine::files::{Files, last_part, parent};
+use machine::link::Link;
 use machine::processors::Processors;
 use machine::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,18 +31,12 @@ impl Environment {
     pub fn read(files: &Files, device: Option<(u32, u32)>) -> Environment {
         let mut environment = Environment::default();
         environment.processors(files);
-        let folder = device
-            .and_then(|(major, minor)| files.real(&format!("/sys/dev/block/{major}:{minor}")));
-        if let Some(folder) = folder {
-            // The queue and the controller of a partition are those of its drive.
-            let is_part = files.exists(&format!("{folder}/partition"));
-            let folder = if is_part {
-                parent(&folder).to_owned()
-            } else {
-                folder
-            };
+        if let Some(folder) = folder_of(files, device) {
             environment.block_device(files, &folder);
-            environment.nvme(files, last_part(&folder));
+            environment.driver(files, &format!("{folder}/device/driver"));
+            if let Some(drive) = nvme_of(files, &folder) {
+                environment.nvme(files, &drive);
+            }
         }
         environment
     }
@@ -125,15 +120,25 @@ impl Environment {
         self.set("scheduler", used.map(str::to_owned));
     }
 
-    fn nvme(&mut self, files: &Files, block_device: &str) {
-        let tree = Tree::read(files);
-        let is_it = |drive: &&machine::tree::Drive| {
-            drive.namespaces.iter().any(|name| name == block_device)
-        };
-        let Some(drive) = tree.drives.iter().find(is_it) else {
+    /// The driver to which this link leads. Most drivers have the kernel's version and say none.
+    fn driver(&mut self, files: &Files, link: &str) {
+        let Some(folder) = files.real(link) else {
             return;
         };
-        let in_words = |link: Option<machine::link::Link>| link.map(|link| link.to_string());
+        let name = last_part(&folder);
+        self.set("driver", Some(name.to_owned()));
+        self.set(
+            "driver_version",
+            files.text(&format!("/sys/module/{name}/version")),
+        );
+    }
+
+    fn nvme(&mut self, files: &Files, drive: &machine::tree::Drive) {
+        let in_words = |link: Option<Link>| link.map(|link| link.to_string());
+        self.driver(
+            files,
+            &format!("/sys/bus/pci/devices/{}/driver", drive.address),
+        );
         self.set("pci_address", Some(drive.address.clone()));
         self.set("link", in_words(drive.now));
         self.set("link_of_drive", in_words(drive.own));
@@ -163,18 +168,58 @@ impl Environment {
     }
 }
 
-/// What an NVMe drive says of itself before a session.
-pub(crate) struct Before(Option<Health>);
+/// The folder of a block device; that of its drive, if it is a partition, since queue and controller are the drive's.
+fn folder_of(files: &Files, device: Option<(u32, u32)>) -> Option<String> {
+    let (major, minor) = device?;
+    let folder = files.real(&format!("/sys/dev/block/{major}:{minor}"))?;
+    let is_part = files.exists(&format!("{folder}/partition"));
+    Some(match is_part {
+        true => parent(&folder).to_owned(),
+        false => folder,
+    })
+}
+
+/// The NVMe drive whose block device has this folder.
+fn nvme_of(files: &Files, folder: &str) -> Option<machine::tree::Drive> {
+    let name = last_part(folder);
+    let mut drives = Tree::read(files).drives.into_iter();
+    drives.find(|drive| drive.namespaces.iter().any(|own| own == name))
+}
+
+/// What passes the link of the NVMe drive that is block device number `device`, if it is one and says so.
+pub(crate) fn link_bytes_per_s(files: &Files, device: Option<(u32, u32)>) -> Option<f64> {
+    let drive = nvme_of(files, &folder_of(files, device)?)?;
+    drive.now.map(Link::bytes_per_s)
+}
+
+/// How often processors were slowed down because they were hot; `None` if the kernel does not count it.
+fn slowed_down(files: &Files) -> Option<u64> {
+    let counts = files.list(CPUS).into_iter().flat_map(|cpu| {
+        ["core_throttle_count", "package_throttle_count"]
+            .map(|count| files.number(&format!("{CPUS}/{cpu}/thermal_throttle/{count}")))
+    });
+    counts.flatten().reduce(u64::saturating_add)
+}
+
+/// What an NVMe drive says of itself before a session, and how often processors had been slowed down.
+pub(crate) struct Before {
+    health: Option<Health>,
+    slowed_down: Option<u64>,
+}
 
 impl Before {
     /// Reads it, if the drive is one that answers.
-    pub fn read(drive: &Drive) -> Before {
-        Before(drive.fd().and_then(|fd| health(fd).ok()))
+    pub fn read(files: &Files, drive: &Drive) -> Before {
+        Before {
+            health: drive.fd().and_then(|fd| health(fd).ok()),
+            slowed_down: slowed_down(files),
+        }
     }
 
-    /// Adds what has happened to the drive since then.
-    pub fn compare(&self, drive: &Drive, environment: &mut Environment) {
-        let (Some(before), Some(fd)) = (&self.0, drive.fd()) else {
+    /// Adds what has happened since then.
+    pub fn compare(&self, files: &Files, drive: &Drive, environment: &mut Environment) {
+        environment.heat(self.slowed_down, slowed_down(files));
+        let (Some(before), Some(fd)) = (&self.health, drive.fd()) else {
             return;
         };
         let Ok(after) = health(fd) else {
@@ -190,6 +235,19 @@ impl Before {
 }
 
 impl Environment {
+    fn heat(&mut self, before: Option<u64>, after: Option<u64>) {
+        let (Some(before), Some(after)) = (before, after) else {
+            return;
+        };
+        let times = after.saturating_sub(before);
+        self.set("processors_slowed_down_times", Some(times.to_string()));
+        if times > 0 {
+            self.mark(format!(
+                "processors were slowed down {times} times meanwhile because they were hot"
+            ));
+        }
+    }
+
     fn since(&mut self, before: &Health, after: &Health, warning_celsius: Option<i32>) {
         self.set("celsius_before", Some(before.celsius.to_string()));
         self.set("celsius_after", Some(after.celsius.to_string()));
@@ -250,6 +308,7 @@ mod tests {
             found.facts.contains_key("link") && found.facts.contains_key("pci_address"),
             "{found:?}"
         );
+        assert!(link_bytes_per_s(&files, Some((259, 0))).is_some_and(|rate| rate > 1e9));
         let marks = found.marks.join("\n");
         for said in [
             "scheduler mq-deadline",
@@ -276,6 +335,32 @@ mod tests {
         );
         let gone = Environment::read(&files, Some((8, 99)));
         assert_eq!(gone, found);
+        assert_eq!(link_bytes_per_s(&files, None), None);
+    }
+
+    #[test]
+    fn hot_processors_are_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = machine(folder.path(), "dual_socket_switch");
+        assert_eq!(slowed_down(&files), None);
+        for (cpu, count) in [("cpu0", "3"), ("cpu1", "4")] {
+            let counts = folder
+                .path()
+                .join("sys/devices/system/cpu")
+                .join(cpu)
+                .join("thermal_throttle");
+            fs::create_dir_all(&counts).expect("a folder");
+            fs::write(counts.join("core_throttle_count"), count).expect("it is written");
+        }
+        assert_eq!(slowed_down(&files), Some(7));
+        let mut environment = Environment::default();
+        environment.heat(None, Some(7));
+        assert_eq!(environment, Environment::default());
+        environment.heat(Some(5), Some(7));
+        assert!(
+            environment.marks[0].contains("slowed down 2 times"),
+            "{environment:?}"
+        );
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(crate) fn marks(
     marks.extend(few(runs.len()));
     let rate = figure(Metric::Iops)
         .unwrap_or(0.0)
-        .max(measurement.workload.demand_iops.unwrap_or(0) as f64);
+        .max(measurement.demanded_iops().unwrap_or(0) as f64);
     if let Some(iops) = measurement.generator_iops
         && rate > iops * GENERATOR_SHARE_MAX
     {

@@ -34,9 +34,10 @@ pub(crate) fn point(
     }
 }
 
-/// Puts the runs of a load together. If one is invalid, there are no figures.
+/// Puts the runs of a load together, which was run as `known`. If one is invalid, there are no figures.
 pub(crate) fn outcome(
     (name, workload): &(String, Workload),
+    known: &Workload,
     runs: &[(u64, Run)],
     generator_iops: f64,
 ) -> PointResult {
@@ -71,7 +72,7 @@ pub(crate) fn outcome(
         reads: of_kind(|run| run.reads.as_ref()),
         writes: of_kind(|run| run.writes.as_ref()),
         effective_queue_depth: depth,
-        demanded_iops: None,
+        demanded_iops: known.demand_iops.filter(|_| workload.demand_pct.is_some()),
         generator_iops: Some(generator_iops),
         generator_late_p99_us: workload.is_open().then(|| late_us(&lateness)),
         steady_state: steadiness(workload, &rates),

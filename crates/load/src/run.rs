@@ -12,6 +12,7 @@ use lab::workload::generator::Generator;
 use lab::workload::slices::{Measured, Slices};
 use repeatable::random::Stream;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
@@ -48,6 +49,7 @@ pub(crate) struct Lengths {
 }
 
 /// What a run has found.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Run {
     /// What all threads have counted.
     pub slices: Slices,

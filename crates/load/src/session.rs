@@ -2,33 +2,30 @@
 //!
 //! If the machine or the drive is slower for a while, all loads should suffer alike, and none should always follow the same other one. So
 //! each repetition runs all loads, in an order of its own. A load that writes leaves the drive in another state, which the next
-//! one may count on: then the order of the file is kept.
+//! one may count on: then the order of the file is kept. What a load does at most is measured before all repetitions, if another
+//! load demands a share of it.
 
-use super::by_fio;
 use super::environment::{Before, Environment};
-use super::outcome::outcome;
-use super::run::{Lengths, Run, run};
+use super::job::{Job, Work};
+use super::journal::{Journal, Subject};
+use super::run::Lengths;
 use super::target::Target;
 use anyhow::{Context, Result};
-use drives::drive::{Access, Drive};
 use engine::units::Nanos;
-use lab::fio::file::Version;
 use lab::fio::job::writes;
 use lab::schema::measurement::Conditions;
-use lab::schema::results::{PointResult, Results, SCHEMA};
+use lab::schema::results::{Results, SCHEMA};
 use lab::workload::Workload;
 use lab::workload::arrivals::Bursts;
 use machine::files::Files;
 use repeatable::random::Stream;
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use words::date;
 
-/// How long the generator alone is measured.
-const GENERATOR_TIME: Duration = Duration::from_millis(300);
-
 /// What is run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     /// The loads with their names.
     pub loads: Vec<(String, Workload)>,
@@ -42,64 +39,6 @@ pub struct Session {
     pub seed: u64,
     /// Whether fio runs the loads without a demanded rate.
     pub by_fio: bool,
-}
-
-/// A load, and what its runs have found so far.
-struct Job<'a> {
-    load: &'a (String, Workload),
-    lengths: Lengths,
-    found: Runs,
-}
-
-/// Runs of one of the generators.
-enum Runs {
-    /// Ours, whose speed alone was measured before; with the seed of each run.
-    Own {
-        generator_iops: f64,
-        runs: Vec<(u64, Run)>,
-    },
-    /// fio's, with the job that it gets, and its results.
-    Fio {
-        version: Version,
-        job: String,
-        results: Vec<String>,
-    },
-}
-
-impl Job<'_> {
-    /// An invalid run is not repeated: the target would not keep up again.
-    fn is_over(&self) -> bool {
-        match &self.found {
-            Runs::Own { runs, .. } => runs.iter().any(|(_, run)| run.invalid.is_some()),
-            Runs::Fio { .. } => false,
-        }
-    }
-
-    fn run(&mut self, target: &Target, seed: u64) -> Result<()> {
-        match &mut self.found {
-            Runs::Own { runs, .. } => {
-                let place = (&target.drive, target.span_bytes());
-                runs.push((seed, run(place, &self.load.1, seed, self.lengths)?));
-            }
-            Runs::Fio { job, results, .. } => results.push(by_fio::run(job)?),
-        }
-        Ok(())
-    }
-
-    /// `None` before the first run.
-    fn point(&self) -> Result<Option<PointResult>> {
-        match &self.found {
-            Runs::Own { runs, .. } if runs.is_empty() => Ok(None),
-            Runs::Fio { results, .. } if results.is_empty() => Ok(None),
-            Runs::Own {
-                generator_iops,
-                runs,
-            } => Ok(Some(outcome(self.load, runs, *generator_iops))),
-            Runs::Fio {
-                version, results, ..
-            } => by_fio::outcome(*version, self.load, results).map(Some),
-        }
-    }
 }
 
 /// What a session has found.
@@ -120,26 +59,78 @@ impl Session {
     /// How long all runs take.
     #[must_use]
     pub fn time(&self) -> Duration {
-        let of_one: Duration = self
-            .loads
-            .iter()
-            .map(|(_, load)| self.lengths(load).all())
-            .sum();
-        of_one * self.runs
+        let all = |loads: &mut dyn Iterator<Item = &Workload>| -> Duration {
+            loads.map(|load| self.lengths(load).all()).sum()
+        };
+        let of_one = all(&mut self.loads.iter().map(|(_, load)| load));
+        let of_maxima = all(&mut self.maxima().iter().map(|(_, load)| load));
+        of_one * self.runs + of_maxima
     }
 
-    /// Runs all loads; `progress` is told how much of [`Session::time`] is over. What was measured before a failure is kept.
+    /// Most bytes that all runs write on a target that takes `bytes_per_s` at most. `None` if that is not known and a load
+    /// writes as much as the target takes.
+    #[must_use]
+    pub fn written_at_most(&self, bytes_per_s: Option<f64>) -> Option<f64> {
+        let of_one = |load: &Workload| -> Option<f64> {
+            let share = 1.0 - f64::from(load.read_percent()?) / 100.0;
+            if share == 0.0 {
+                return Some(0.0);
+            }
+            let demanded = load
+                .mean_demand()
+                .map(|rate| rate.iops() * f64::from(load.bs.map_or(0, |bs| bs.bytes())) * share);
+            let most = demanded.into_iter().chain(bytes_per_s).reduce(f64::min)?;
+            Some(most * self.lengths(load).all().as_secs_f64())
+        };
+        let runs = self.loads.iter().map(|(_, load)| load);
+        let runs: f64 = runs.map(of_one).sum::<Option<f64>>()? * f64::from(self.runs);
+        let maxima: f64 = self
+            .maxima()
+            .iter()
+            .map(|(_, load)| of_one(load))
+            .sum::<Option<f64>>()?;
+        Some(runs + maxima)
+    }
+
+    /// Checks that all loads fit the target.
     ///
     /// # Errors
     ///
-    /// A load does not fit the target. Failures of requests are in [`Found::failure`].
-    pub fn run(&self, target: &mut Target, mut progress: impl FnMut(Duration)) -> Result<Found> {
+    /// One does not.
+    pub fn check(&self, target: &Target) -> Result<()> {
         for (name, load) in &self.loads {
             let is_own = !self.by_fio || load.is_open();
             target
-                .check(load, is_own)
+                .check(&free(load), is_own)
                 .with_context(|| format!("load {name}"))?;
         }
+        Ok(())
+    }
+
+    /// Runs all loads; `progress` is told how much of [`Session::time`] is over. What was measured before a failure is kept. What
+    /// `journal` already holds is not run again, and it gets each run when that has ended.
+    ///
+    /// # Errors
+    ///
+    /// A load does not fit the target, or the journal is of another session. Failures of requests are in [`Found::failure`].
+    pub fn run(
+        &self,
+        target: &mut Target,
+        mut journal: Option<&mut Journal>,
+        mut progress: impl FnMut(Duration),
+    ) -> Result<Found> {
+        self.check(target)?;
+        let subject = Subject {
+            program: program(),
+            target: target.name.clone(),
+            size_bytes: target.drive.size_bytes(),
+            session: self.clone(),
+        };
+        let now = date(unix_s());
+        let (started, entries) = match &mut journal {
+            Some(journal) => journal.open(subject, now)?,
+            None => (now, Vec::new()),
+        };
         // What writes may fill the target before it is read.
         if !self.writes() {
             target.sample(self.seed)?;
@@ -147,21 +138,36 @@ impl Session {
         let jobs: Result<Vec<Job<'_>>> = self
             .loads
             .iter()
-            .map(|load| self.job(load, target))
+            .map(|load| Job::new(self, load, target))
             .collect();
-        let mut jobs = jobs?;
-        let started = date(unix_s());
-        let mut environment = Environment::read(&Files::below("/"), target.drive.block_device());
-        let before = Before::read(&target.drive);
-        let failure = self.repeat(target, &mut jobs, &mut progress).err();
-        before.compare(&target.drive, &mut environment);
-        let points: Result<Vec<_>> = jobs.iter().map(Job::point).collect();
+        let mut work = Work {
+            session: self,
+            jobs: jobs?,
+            finished: BTreeSet::new(),
+            journal,
+            done: Duration::ZERO,
+        };
+        let kept = entries.len();
+        entries.into_iter().try_for_each(|entry| work.take(entry))?;
+        let files = Files::below("/");
+        let mut environment = Environment::read(&files, target.drive.block_device());
+        let before = Before::read(&files, &target.drive);
+        let failure = work.run(target, &mut progress).err();
+        before.compare(&files, &target.drive, &mut environment);
+        let points: Result<Vec<_>> = work.jobs.iter().map(Job::point).collect();
         let facts = environment.facts.into_iter();
+        let interrupted = (kept > 0).then(|| {
+            format!(
+                "the session was interrupted and went on {}, so what the drive did meanwhile is not known",
+                date(unix_s())
+            )
+        });
+        let marks = target.marks.iter().cloned().chain(environment.marks);
         let conditions = Conditions {
             target: target.name.clone(),
             started,
             environment: facts.map(|(name, fact)| (name.to_owned(), fact)).collect(),
-            marks: [target.marks.clone(), environment.marks].concat(),
+            marks: marks.chain(interrupted).collect(),
         };
         let results = Results {
             schema: SCHEMA,
@@ -171,51 +177,6 @@ impl Session {
             points: points?.into_iter().flatten().collect(),
         };
         Ok(Found { results, failure })
-    }
-
-    fn job<'a>(&self, load: &'a (String, Workload), target: &Target) -> Result<Job<'a>> {
-        let named = || format!("load {}", load.0);
-        let lengths = self.lengths(&load.1);
-        let found = if self.by_fio && !load.1.is_open() {
-            Runs::Fio {
-                version: by_fio::version()?,
-                job: by_fio::job(target.for_fio()?, &load.1, lengths).with_context(named)?,
-                results: Vec::new(),
-            }
-        } else {
-            Runs::Own {
-                generator_iops: generator_iops(&load.1, target).with_context(named)?,
-                runs: Vec::new(),
-            }
-        };
-        Ok(Job {
-            load,
-            lengths,
-            found,
-        })
-    }
-
-    fn repeat(
-        &self,
-        target: &Target,
-        jobs: &mut [Job<'_>],
-        progress: &mut impl FnMut(Duration),
-    ) -> Result<()> {
-        let mut done = Duration::ZERO;
-        for repetition in 0..self.runs {
-            for at in self.order(repetition) {
-                let job = &mut jobs[at];
-                if job.is_over() {
-                    continue;
-                }
-                let seed = self.seed.wrapping_add(u64::from(repetition));
-                job.run(target, seed)
-                    .with_context(|| format!("load {} on {}", job.load.0, target.name))?;
-                done += job.lengths.all();
-                progress(done);
-            }
-        }
-        Ok(())
     }
 
     /// The places of the loads in the order in which a repetition runs them.
@@ -230,7 +191,19 @@ impl Session {
         order
     }
 
-    fn lengths(&self, load: &Workload) -> Lengths {
+    /// The closed loops of which a demanded rate is a share, each with the place of the first load that needs it.
+    pub(crate) fn maxima(&self) -> Vec<(usize, Workload)> {
+        let mut maxima: Vec<(usize, Workload)> = Vec::new();
+        for (at, (_, load)) in self.loads.iter().enumerate() {
+            let free = free(load);
+            if load.demand_pct.is_some() && maxima.iter().all(|(_, known)| *known != free) {
+                maxima.push((at, free));
+            }
+        }
+        maxima
+    }
+
+    pub(crate) fn lengths(&self, load: &Workload) -> Lengths {
         // A run has as many bursts as pauses.
         let period_ns = load.bursts().map_or(1, Bursts::period_ns);
         let rounded = |seconds: u32| {
@@ -245,8 +218,20 @@ impl Session {
 }
 
 impl Lengths {
-    fn all(self) -> Duration {
+    pub(crate) fn all(self) -> Duration {
         self.skipped + self.measured
+    }
+}
+
+/// The same load without a demanded rate.
+pub(crate) fn free(load: &Workload) -> Workload {
+    Workload {
+        demand_iops: None,
+        demand_pct: None,
+        arrivals: None,
+        on_ms: None,
+        off_ms: None,
+        ..load.clone()
     }
 }
 
@@ -259,26 +244,4 @@ fn unix_s() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     // A clock that was never set.
     since.map_or(0, |since| since.as_secs())
-}
-
-/// The speed of the generator: the load in a closed loop on a target that completes requests at once.
-fn generator_iops(load: &Workload, target: &Target) -> Result<f64> {
-    let null = format!("null:{}", target.drive.size_bytes());
-    let span_bytes = target.span_bytes();
-    let drive = Drive::open(&null.parse()?, Access::Exclusive)?;
-    let load = Workload {
-        demand_iops: None,
-        arrivals: None,
-        on_ms: None,
-        off_ms: None,
-        ..load.clone()
-    };
-    let lengths = Lengths {
-        skipped: Duration::from_millis(50),
-        measured: GENERATOR_TIME,
-    };
-    Ok(run((&Arc::new(drive), span_bytes), &load, 0, lengths)?
-        .measured()
-        .all
-        .iops())
 }

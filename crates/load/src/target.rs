@@ -4,6 +4,7 @@
 //! also takes a target that something else uses, and says so beside its figures. Areas that were never written are answered
 //! without their medium, so blocks are sampled before reads are believed.
 
+use super::environment::link_bytes_per_s;
 use anyhow::{Context, Result, anyhow, ensure};
 use container::busy;
 use container::foreign::{Ends, in_words};
@@ -93,6 +94,18 @@ impl Target {
                 self.name
             )
         })
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.drive.size_bytes()
+    }
+
+    /// What its link lets pass in one direction; `None` if it has none that is known.
+    #[must_use]
+    pub fn link_bytes_per_s(&self) -> Option<f64> {
+        link_bytes_per_s(&Files::below("/"), self.drive.block_device())
     }
 
     /// Bytes that loads use. The last sector of a file is left out: while a file serves as a drive it is never written, because that

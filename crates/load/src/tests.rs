@@ -1,11 +1,14 @@
 //! Loads on targets whose behaviour is known: memory, limited members and modelled drives.
 
+use super::journal::Journal;
 use super::session::{Found, Session};
 use super::target::Target;
+use anyhow::Result;
 use lab::schema::measurement::Measurement;
 use lab::schema::metric::{Metric, Statistic};
-use lab::schema::results::Metrics;
+use lab::schema::results::{Metrics, PointResult};
 use lab::workload::Workload;
+use std::path::Path;
 
 fn load(text: &str) -> Workload {
     let load: Workload = toml::from_str(text).unwrap_or_else(|why| panic!("{text}: {why}"));
@@ -29,7 +32,9 @@ fn session(loads: &[(&str, &str)], runs: u32) -> Session {
 
 fn found(target: &str, session: &Session) -> Found {
     let mut target = Target::open(target, session.writes(), Some(target)).expect("it opens");
-    session.run(&mut target, |_| ()).expect("it runs")
+    session
+        .run(&mut target, None, |_| ())
+        .expect("it runs")
 }
 
 fn measurement(found: &Found, at: usize) -> &Measurement {
@@ -239,7 +244,7 @@ fn a_load_that_does_not_fit_is_refused_before_anything_runs() {
         let session = session(&[("load", &text)], 1);
         let mut target = Target::open(target, false, None).expect("it opens");
         let refused = session
-            .run(&mut target, |_| ())
+            .run(&mut target, None, |_| ())
             .err()
             .expect("it is refused");
         let refused = format!("{refused:#}");
@@ -301,7 +306,7 @@ fn fio_runs_closed_loops_and_this_program_demanded_rates() {
     // fio knows nothing of modelled drives.
     let mut modelled = Target::open("ram:8m", true, None).expect("it opens");
     let refused = session
-        .run(&mut modelled, |_| ())
+        .run(&mut modelled, None, |_| ())
         .err()
         .expect("it is refused");
     assert!(
@@ -328,4 +333,134 @@ fn loads_that_write_are_judged_by_snias_rule() {
         measurement(&limited, 1).steady_state.is_none(),
         "reads change nothing"
     );
+}
+
+#[test]
+fn a_share_of_the_maximum_is_demanded_of_what_was_measured() {
+    // The target does 1000 requests per second at most.
+    let half = "op = \"randread\"\nbs = \"4k\"\nthreads = 1\nqd = 4\ndemand_pct = 50";
+    let tenth = half.replace("50", "10");
+    let session = session(&[("half", half), ("tenth", &tenth)], 1);
+    assert_eq!(session.maxima().len(), 1, "both need the same maximum");
+    assert_eq!(session.time().as_secs(), 3);
+    let found = found("ram:64m,read-iops=1000", &session);
+    let [half, tenth] = [0, 1].map(|at| measurement(&found, at));
+    let demanded = half.demanded_iops().expect("it is known");
+    assert!((400..550).contains(&demanded), "{demanded}");
+    assert_eq!(half.workload.demand_pct, Some(50), "as it was asked for");
+    let tenth = tenth.demanded_iops().expect("it is known") as f64;
+    assert!((tenth * 5.0 - demanded as f64).abs() <= 5.0, "{tenth}");
+    let iops = value(&found, 0, Metric::Iops);
+    assert!((iops / demanded as f64 - 1.0).abs() < 0.1, "{iops}");
+}
+
+#[test]
+fn what_is_written_is_estimated_before() {
+    let text = "op = \"randmix\"\nread_pct = 75\nbs = \"4k\"\nthreads = 1\nqd = 4";
+    let demanded = format!("{text}\ndemand_iops = 1000");
+    let both = session(&[("demanded", &demanded), ("closed", text)], 3);
+    // Three runs of a second: 250 writes of 4 KiB each, and as much as the link lets pass.
+    assert_eq!(
+        both.written_at_most(Some(1e9)),
+        Some(3.0 * (250.0 * 4096.0 + 1e9))
+    );
+    assert_eq!(both.written_at_most(None), None);
+    let demanded = session(&[("demanded", &demanded)], 3);
+    assert_eq!(demanded.written_at_most(None), Some(3.0 * 250.0 * 4096.0));
+    let share = format!("{text}\ndemand_pct = 50");
+    let share = session(&[("share", &share)], 3);
+    assert_eq!(share.written_at_most(Some(1e9)), Some(4e9));
+}
+
+/// What a session finds that keeps its runs in `path`.
+fn journaled(session: &Session, target: &str, path: &Path, is_resumed: bool) -> Result<Found> {
+    let mut journal = match is_resumed {
+        true => Journal::resume(path)?,
+        false => Journal::begin(path)?,
+    };
+    let mut target = Target::open(target, session.writes(), None).expect("it opens");
+    session.run(&mut target, Some(&mut journal), |_| ())
+}
+
+#[test]
+fn an_interrupted_session_goes_on_and_its_figures_are_those_of_all_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("result.json.part");
+    let reads = "op = \"randread\"\nbs = \"4k\"\nthreads = 2\nqd = 2";
+    let shares = format!("{reads}\ndemand_pct = 50");
+    let session = session(&[("reads", reads), ("half", &shares)], 2);
+    let target = "ram:64m,read-iops=4000";
+    let whole = journaled(&session, target, &path, false).expect("it runs");
+    assert!(whole.failure.is_none());
+    let text = std::fs::read_to_string(&path).expect("it is kept");
+    assert_eq!(
+        text.lines().count(),
+        1 + 1 + 4,
+        "a head, a maximum, four runs"
+    );
+    let again = journaled(&session, target, &path, false).err();
+    let again = again.expect("it is there already").to_string();
+    assert!(again.contains("go on with it with --resume"), "{again}");
+    // All runs are kept, so nothing is run again, and the figures are the same to the last bit.
+    let resumed = journaled(&session, target, &path, true).expect("it goes on");
+    for (one, other) in resumed.results.points.iter().zip(&whole.results.points) {
+        assert_eq!(one.metrics, other.metrics);
+        let runs = |point: &PointResult| point.measurement.as_ref().map(|one| one.runs.clone());
+        assert_eq!(runs(one), runs(other));
+    }
+    let conditions = resumed.results.conditions.as_ref().expect("it was measured");
+    assert!(
+        conditions
+            .marks
+            .iter()
+            .any(|mark| mark.contains("was interrupted")),
+        "{conditions:?}"
+    );
+    // The last run was cut off in the middle of its line.
+    std::fs::write(&path, &text[..text.len() - 100]).expect("it is written");
+    let resumed = journaled(&session, target, &path, true).expect("it goes on");
+    assert_eq!(resumed.results.points[0].seeds, [1, 2]);
+    assert_eq!(resumed.results.points[1].seeds, [1, 2]);
+    let now = std::fs::read_to_string(&path).expect("it is kept");
+    let without_last = |text: &str| text.lines().take(5).collect::<Vec<_>>().join("\n");
+    assert_eq!(without_last(&now), without_last(&text));
+    assert_eq!(now.lines().count(), 6);
+}
+
+#[test]
+fn runs_of_another_session_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("result.json.part");
+    let reads = "op = \"randread\"\nbs = \"4k\"\nthreads = 1\nqd = 1";
+    let mut session = session(&[("reads", reads)], 1);
+    let refused = |session: &Session, target: &str| {
+        let refused = journaled(session, target, &path, true).err();
+        refused.expect("it is refused").to_string()
+    };
+    let missing = refused(&session, "ram:1m");
+    assert!(missing.contains("nothing to go on with"), "{missing}");
+    journaled(&session, "ram:1m", &path, false).expect("it runs");
+    let other = refused(&session, "ram:2m");
+    assert!(other.contains("of another target"), "{other}");
+    session.seed = 2;
+    let other = refused(&session, "ram:1m");
+    assert!(other.contains("other loads or options"), "{other}");
+    session.seed = 1;
+    let text = std::fs::read_to_string(&path).expect("it is kept");
+    for (damaged, said) in [
+        (text.replace("\"own\"", "\"won\""), "line 2 is damaged"),
+        (String::new(), "line 1 is damaged"),
+        (
+            text.replace("\"own\":{\"load\":0", "\"own\":{\"load\":7"),
+            "does not fit this session",
+        ),
+    ] {
+        std::fs::write(&path, damaged).expect("it is written");
+        let refused = refused(&session, "ram:1m");
+        assert!(refused.contains(said), "{refused}");
+    }
+    let held = Journal::resume(&path).expect("it opens");
+    let busy = refused(&session, "ram:1m");
+    assert!(busy.contains("in use by another session"), "{busy}");
+    drop(held);
 }

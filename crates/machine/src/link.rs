@@ -48,6 +48,12 @@ impl Link {
         (bits + of * 4) / (of * 8)
     }
 
+    /// Bytes per second in one direction, without the line code's overhead.
+    #[must_use]
+    pub fn bytes_per_s(self) -> f64 {
+        f64::from(self.hundred_megabytes()) * 1e8
+    }
+
     /// The same in words: `3.9 GB/s`.
     #[must_use]
     pub fn rate(self) -> String {

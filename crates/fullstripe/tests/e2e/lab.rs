@@ -4,6 +4,7 @@ use crate::common::{Bed, MIB, Said, run};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 fn lab_read(paths: &[&Path], json: bool) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
@@ -504,7 +505,52 @@ fn results_of_this_program_are_compared_run_by_run() {
         Some("higher".into()),
         "{said}"
     );
-    // Both keep the demanded rate.
-    assert_eq!(verdict("paced", "iops"), Some("same".into()), "{said}");
+    // A demanded rate is kept, and its response latency is compared too.
+    assert!(verdict("paced", "response_us.p99").is_some(), "{said}");
     assert_eq!(report["alone"], Value::Array(Vec::new()), "{said}");
+}
+
+#[test]
+fn a_killed_run_goes_on_with_the_next_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    std::fs::write(path.join("loads.toml"), RUN_LOADS).unwrap();
+    std::fs::write(path.join("drive.img"), vec![7; 1 << 20]).unwrap();
+    let arguments = ["--target=drive.img", "--runs=3", "--output=result.json"];
+    let part = path.join("result.json.part");
+    let mut killed = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+    let mut killed = killed
+        .current_dir(path)
+        .args([
+            "lab",
+            "run",
+            "loads.toml",
+            "--seconds=1",
+            "--skip-seconds=0",
+        ])
+        .args(arguments)
+        .spawn()
+        .unwrap();
+    let lines = || std::fs::read_to_string(&part).map_or(0, |text| text.lines().count());
+    let begun = Instant::now();
+    while lines() < 3 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "no run is kept");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let again = lab_run(path, &arguments);
+    assert!(again.err.contains("go on with it with --resume"), "{again}");
+    let kept = lines() - 1;
+    assert!((2..6).contains(&kept), "{kept}");
+    let resumed = lab_run(path, &[&arguments[..], &["--resume", "--json"]].concat());
+    let report: Value = serde_json::from_str(&resumed.out).unwrap_or_else(|_| panic!("{resumed}"));
+    for point in report["points"].as_array().unwrap() {
+        let runs = point["measurement"]["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 3, "{resumed}");
+    }
+    assert!(resumed.out.contains("was interrupted"), "{resumed}");
+    assert!(!part.exists(), "the result is complete");
+    let kept = std::fs::read_to_string(path.join("result.json")).unwrap();
+    assert_eq!(kept, resumed.out);
 }

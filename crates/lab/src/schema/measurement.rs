@@ -49,6 +49,14 @@ pub struct Measurement {
     pub responses: Option<Latencies>,
 }
 
+impl Measurement {
+    /// Requests per second that were demanded; `None` in a closed loop.
+    #[must_use]
+    pub fn demanded_iops(&self) -> Option<u64> {
+        self.demanded_iops.or(self.workload.demand_iops)
+    }
+}
+
 /// The figures of one run; a percentile with too few requests beyond it is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,6 +6,7 @@
 
 use super::Arrivals;
 use repeatable::random::Stream;
+use serde::{Deserialize, Serialize};
 
 /// Nanoseconds of a second.
 const SECOND_NS: u128 = 1_000_000_000;
@@ -13,7 +14,7 @@ const SECOND_NS: u128 = 1_000_000_000;
 const FRACTION_BITS: u32 = 32;
 
 /// Requests per second as a fraction, so that each thread's share of a rate is exact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
     /// Requests ...
     pub requests: u64,

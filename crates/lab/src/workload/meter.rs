@@ -9,6 +9,7 @@ use super::arrivals::Rate;
 use super::generator::Command;
 use crate::statistics::batch_means::BatchMeans;
 use crate::statistics::histogram::BatchedLatencies;
+use serde::{Deserialize, Serialize};
 
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -30,7 +31,7 @@ pub struct Meter {
 }
 
 /// Whether the demanded requests complete, second by second.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Demand {
     rate: Rate,
     is_steady: bool,

@@ -9,12 +9,13 @@ use super::meter::{Demand, Figures};
 use super::{Kind, Workload};
 use crate::statistics::batch_means::BatchMeans;
 use crate::statistics::histogram::{BatchedLatencies, Latencies};
+use serde::{Deserialize, Serialize};
 
 /// Slices of a window: enough to show how samples depend on each other, and few enough for a histogram each.
 const SLICES: usize = 32;
 
 /// Completions of one kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Counted {
     requests: u64,
     bytes: u64,
@@ -47,7 +48,7 @@ impl Counted {
 }
 
 /// Counts the completions of one thread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Slices {
     start_ns: u64,
     end_ns: u64,

@@ -6,13 +6,14 @@ use crate::commands::new_file::write_new;
 use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_note, print_text};
 use anyhow::{Context, Result};
+use load::journal::Journal;
 use load::session::Session;
 use load::target::Target;
 use planner::plan::loads::of_file;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use words::duration;
+use words::{duration, number, size};
 
 /// Longest run, and most of them: a day, and more than anybody waits for.
 const SECONDS_MAX: i64 = 24 * 3600;
@@ -49,6 +50,9 @@ pub struct RunArgs {
     /// Write the result, as JSON, to this file.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Go on with the runs that --output began and that were interrupted.
+    #[arg(long, requires = "output")]
+    resume: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -73,25 +77,16 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         (destroyed, _) => destroyed.clone(),
     };
     let mut target = Target::open(&args.target, session.writes(), destroyed.as_deref())?;
-    // Made before anything runs, so that hours of results are not lost to a name that cannot be written.
-    if let Some(output) = &args.output {
-        write_new(output, "")?;
-    }
+    let of_loads = || args.loads.display().to_string();
+    session.check(&target).with_context(of_loads)?;
+    let mut journal = journal(args)?;
+    print_note(&announced(&session, &target, args));
     let time = session.time();
-    let count = session.loads.len() * args.runs as usize;
-    print_note(&format!(
-        "{count} runs on {}: {}",
-        args.target,
-        duration(time.as_secs())
-    ));
     let bar = Bar::new("seconds", time.as_secs());
     let found = session
-        .run(&mut target, |done| bar.at(done.as_secs()))
-        .with_context(|| args.loads.display().to_string());
+        .run(&mut target, journal.as_mut(), |done| bar.at(done.as_secs()))
+        .with_context(of_loads);
     drop(bar);
-    if let (Err(_), Some(output)) = (&found, &args.output) {
-        let _ = std::fs::remove_file(output);
-    }
     let found = found?;
     if args.json {
         print_json(&found.results)?;
@@ -102,10 +97,67 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         let failed = || format!("cannot write {}", output.display());
         std::fs::write(output, found.results.to_json()).with_context(failed)?;
     }
-    match found.failure {
-        Some(failure) => Err(failure.context(args.loads.display().to_string())),
-        None => Ok(ExitCode::SUCCESS),
+    if let Some(failure) = found.failure {
+        let failure = failure.context(of_loads());
+        return Err(match &args.output {
+            Some(output) => failure.context(format!(
+                "not all runs were made; {} has the figures of those that were, and --resume makes the others",
+                output.display()
+            )),
+            None => failure,
+        });
     }
+    if let Some(journal) = journal {
+        journal.remove()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file beside the result that keeps what was measured until the result is complete.
+fn journal(args: &RunArgs) -> Result<Option<Journal>> {
+    let Some(output) = &args.output else {
+        return Ok(None);
+    };
+    let mut path = output.clone().into_os_string();
+    path.push(".part");
+    let path = PathBuf::from(path);
+    if args.resume {
+        return Journal::resume(&path).map(Some);
+    }
+    let journal = Journal::begin(&path)?;
+    // A name that cannot be written is told before hours of runs.
+    if let Err(refused) = write_new(output, "") {
+        journal.remove()?;
+        return Err(refused);
+    }
+    Ok(Some(journal))
+}
+
+/// What is about to happen, in a line.
+fn announced(session: &Session, target: &Target, args: &RunArgs) -> String {
+    let count = session.loads.len() * session.runs as usize;
+    let mut line = format!(
+        "{count} runs on {}: {}",
+        args.target,
+        duration(session.time().as_secs())
+    );
+    if session.writes() {
+        line += &match session.written_at_most(target.link_bytes_per_s()) {
+            Some(bytes) => format!(
+                "; they write at most {} ({} times what the target holds)",
+                size(bytes as u64),
+                number(bytes / target.size_bytes() as f64)
+            ),
+            None => "; they write as much as the target takes".to_owned(),
+        };
+    }
+    if let Some(output) = args.output.as_ref().filter(|_| !args.resume) {
+        line += &format!(
+            "; if they are interrupted, --resume goes on from {}.part",
+            output.display()
+        );
+    }
+    line
 }
 
 /// Lets the user type what may be destroyed; `None` without a terminal.

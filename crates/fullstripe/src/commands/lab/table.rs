@@ -27,7 +27,7 @@ fn add(point: &PointResult, rows: &mut Vec<Vec<String>>, notes: &mut String) {
     };
     let load = &measurement.workload;
     let word = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let demanded = measurement.demanded_iops.or(load.demand_iops);
+    let demanded = measurement.demanded_iops();
     let runs = match measurement.invalid {
         Some(_) => point.seeds.len(),
         None => measurement.runs.len(),

@@ -1,0 +1,264 @@
+//! The runs of a session's loads: carried out one after the other, or taken from the journal of an earlier process.
+
+use super::by_fio;
+use super::journal::{Entry, Journal};
+use super::outcome::outcome;
+use super::run::{Lengths, Run, run};
+use super::session::{Session, free};
+use super::target::Target;
+use anyhow::{Context, Result, bail, ensure};
+use drives::drive::{Access, Drive};
+use lab::fio::file::Version;
+use lab::schema::results::PointResult;
+use lab::workload::Workload;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the generator alone is measured.
+const GENERATOR_TIME: Duration = Duration::from_millis(300);
+
+/// A load, and what its runs have found so far.
+pub(crate) struct Job<'a> {
+    load: &'a (String, Workload),
+    /// The load as it is run: its rate is a number. `None` until what it is a share of is known.
+    known: Option<Workload>,
+    lengths: Lengths,
+    found: Runs,
+}
+
+/// Runs of one of the generators.
+enum Runs {
+    /// Ours, whose speed alone was measured before; with the seed of each run.
+    Own {
+        generator_iops: f64,
+        runs: Vec<(u64, Run)>,
+    },
+    /// fio's, with the job that it gets, and its results.
+    Fio {
+        version: Version,
+        job: String,
+        results: Vec<String>,
+    },
+}
+
+impl<'a> Job<'a> {
+    pub fn new(
+        session: &Session,
+        load: &'a (String, Workload),
+        target: &Target,
+    ) -> Result<Job<'a>> {
+        let named = || format!("load {}", load.0);
+        let lengths = session.lengths(&load.1);
+        let found = if session.by_fio && !load.1.is_open() {
+            Runs::Fio {
+                version: by_fio::version()?,
+                job: by_fio::job(target.for_fio()?, &load.1, lengths).with_context(named)?,
+                results: Vec::new(),
+            }
+        } else {
+            Runs::Own {
+                generator_iops: generator_iops(&load.1, target).with_context(named)?,
+                runs: Vec::new(),
+            }
+        };
+        Ok(Job {
+            load,
+            known: load.1.demand_pct.is_none().then(|| load.1.clone()),
+            lengths,
+            found,
+        })
+    }
+
+    /// An invalid run is not repeated: the target would not keep up again.
+    fn is_over(&self) -> bool {
+        match &self.found {
+            Runs::Own { runs, .. } => runs.iter().any(|(_, run)| run.invalid.is_some()),
+            Runs::Fio { .. } => false,
+        }
+    }
+
+    /// Takes over what the target does at most, if the load's rate is a share of that.
+    fn know(&mut self, free_load: &Workload, most_iops: f64) {
+        let load = &self.load.1;
+        let Some(percent) = load.demand_pct.filter(|_| free(load) == *free_load) else {
+            return;
+        };
+        let iops = (most_iops * f64::from(percent) / 100.0).round() as u64;
+        self.known = Some(Workload {
+            demand_pct: None,
+            demand_iops: Some(iops.max(1)),
+            ..load.clone()
+        });
+    }
+
+    /// `None` before the first run.
+    pub fn point(&self) -> Result<Option<PointResult>> {
+        match &self.found {
+            Runs::Own { runs, .. } if runs.is_empty() => Ok(None),
+            Runs::Fio { results, .. } if results.is_empty() => Ok(None),
+            Runs::Own {
+                generator_iops,
+                runs,
+            } => {
+                let known = self.known.as_ref().expect("it has been run");
+                Ok(Some(outcome(self.load, known, runs, *generator_iops)))
+            }
+            Runs::Fio {
+                version, results, ..
+            } => by_fio::outcome(*version, self.load, results).map(Some),
+        }
+    }
+}
+
+/// A session under way.
+pub(crate) struct Work<'a, 'j> {
+    pub session: &'a Session,
+    pub jobs: Vec<Job<'a>>,
+    /// The repetitions and places of loads that have been run.
+    pub finished: BTreeSet<(u32, usize)>,
+    pub journal: Option<&'j mut Journal>,
+    /// How much of the session's time is over.
+    pub done: Duration,
+}
+
+impl Work<'_, '_> {
+    /// Takes over what was measured, now or by an earlier process.
+    ///
+    /// # Errors
+    ///
+    /// It does not belong to this session.
+    pub fn take(&mut self, entry: Entry) -> Result<()> {
+        let damaged = "what was measured before does not fit this session; remove the file to begin again";
+        let (Entry::Maximum { load, .. } | Entry::Own { load, .. } | Entry::Fio { load, .. }) =
+            &entry;
+        let load = *load;
+        ensure!(load < self.jobs.len(), damaged);
+        match entry {
+            Entry::Maximum { iops, .. } => {
+                let free_load = free(&self.jobs[load].load.1);
+                self.jobs
+                    .iter_mut()
+                    .for_each(|job| job.know(&free_load, iops));
+                self.done += self.session.lengths(&free_load).all();
+                return Ok(());
+            }
+            Entry::Own {
+                repetition,
+                seed,
+                run,
+                ..
+            } => {
+                let Runs::Own { runs, .. } = &mut self.jobs[load].found else {
+                    bail!(damaged);
+                };
+                ensure!(self.finished.insert((repetition, load)), damaged);
+                runs.push((seed, *run));
+            }
+            Entry::Fio {
+                repetition, result, ..
+            } => {
+                let Runs::Fio { results, .. } = &mut self.jobs[load].found else {
+                    bail!(damaged);
+                };
+                ensure!(self.finished.insert((repetition, load)), damaged);
+                results.push(result);
+            }
+        }
+        self.done += self.jobs[load].lengths.all();
+        Ok(())
+    }
+
+    /// Keeps what has just been measured.
+    fn keep(&mut self, entry: Entry) -> Result<()> {
+        if let Some(journal) = &mut self.journal {
+            journal.add(&entry)?;
+        }
+        self.take(entry)
+    }
+
+    /// Runs what is left.
+    ///
+    /// # Errors
+    ///
+    /// A request has failed, or the journal cannot be written.
+    pub fn run(&mut self, target: &Target, progress: &mut impl FnMut(Duration)) -> Result<()> {
+        for (load, free_load) in self.session.maxima() {
+            if self.jobs[load].known.is_none() {
+                let iops = self.maximum(target, load, &free_load)?;
+                self.keep(Entry::Maximum { load, iops })?;
+                progress(self.done);
+            }
+        }
+        for repetition in 0..self.session.runs {
+            for load in self.session.order(repetition) {
+                if self.finished.contains(&(repetition, load)) || self.jobs[load].is_over() {
+                    continue;
+                }
+                let entry = self
+                    .measure(target, repetition, load)
+                    .with_context(|| self.named(target, load))?;
+                self.keep(entry)?;
+                progress(self.done);
+            }
+        }
+        Ok(())
+    }
+
+    fn named(&self, target: &Target, load: usize) -> String {
+        format!("load {} on {}", self.jobs[load].load.0, target.name)
+    }
+
+    /// What the target does without a limit.
+    fn maximum(&self, target: &Target, load: usize, free_load: &Workload) -> Result<f64> {
+        let place = (&target.drive, target.span_bytes());
+        let lengths = self.session.lengths(free_load);
+        let found = run(place, free_load, self.session.seed, lengths)
+            .with_context(|| self.named(target, load))?;
+        let iops = found.measured().all.iops();
+        ensure!(
+            iops > 0.0,
+            "{}: no request was answered, so there is no maximum of which a rate could be a share",
+            self.named(target, load)
+        );
+        Ok(iops)
+    }
+
+    fn measure(&self, target: &Target, repetition: u32, load: usize) -> Result<Entry> {
+        let job = &self.jobs[load];
+        match &job.found {
+            Runs::Own { .. } => {
+                let place = (&target.drive, target.span_bytes());
+                let known = job.known.as_ref().expect("its maximum was measured first");
+                let seed = self.session.seed.wrapping_add(u64::from(repetition));
+                let run = run(place, known, seed, job.lengths)?;
+                Ok(Entry::Own {
+                    load,
+                    repetition,
+                    seed,
+                    run: Box::new(run),
+                })
+            }
+            Runs::Fio { job, .. } => Ok(Entry::Fio {
+                load,
+                repetition,
+                result: by_fio::run(job)?,
+            }),
+        }
+    }
+}
+
+/// The speed of the generator: the load in a closed loop on a target that completes requests at once.
+fn generator_iops(load: &Workload, target: &Target) -> Result<f64> {
+    let null = format!("null:{}", target.drive.size_bytes());
+    let span_bytes = target.span_bytes();
+    let drive = Drive::open(&null.parse()?, Access::Exclusive)?;
+    let lengths = Lengths {
+        skipped: Duration::from_millis(50),
+        measured: GENERATOR_TIME,
+    };
+    Ok(run((&Arc::new(drive), span_bytes), &free(load), 0, lengths)?
+        .measured()
+        .all
+        .iops())
+}

@@ -1,0 +1,174 @@
+//! What a session has measured so far, in a file beside its result, so that an interrupted session goes on where it was.
+//!
+//! The first line says what is measured, and each further line is one run. A line is on its medium before the next run begins. A last
+//! line without an end was cut off by whatever interrupted the session, and is removed.
+
+use super::run::Run;
+use super::session::Session;
+use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// What is measured. Runs of another session do not belong to the same result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Subject {
+    /// This program with its version: another one may count differently.
+    pub program: String,
+    pub target: String,
+    pub size_bytes: u64,
+    pub session: Session,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    started: String,
+    subject: Subject,
+}
+
+/// Something that was measured. Loads are counted from 0, in the order of the session.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Entry {
+    /// What the target does at most, of a load whose rate is a share of it.
+    Maximum { load: usize, iops: f64 },
+    /// A run of this program.
+    Own {
+        load: usize,
+        repetition: u32,
+        seed: u64,
+        run: Box<Run>,
+    },
+    /// A run of fio, with its result.
+    Fio {
+        load: usize,
+        repetition: u32,
+        result: String,
+    },
+}
+
+/// The file, which this process alone uses.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Whether it holds what an earlier process has begun.
+    is_resumed: bool,
+}
+
+impl Journal {
+    /// A new file.
+    ///
+    /// # Errors
+    ///
+    /// It exists, or cannot be written.
+    pub fn begin(path: &Path) -> Result<Journal> {
+        let file = File::create_new(path);
+        if let Err(error) = &file
+            && error.kind() == ErrorKind::AlreadyExists
+        {
+            bail!(
+                "{} holds the runs of a session that has not ended: go on with it with --resume, or remove it",
+                path.display()
+            );
+        }
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        Journal::of(path, file, false)
+    }
+
+    /// The file of a session that was interrupted.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it is in use.
+    pub fn resume(path: &Path) -> Result<Journal> {
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        if let Err(error) = &file
+            && error.kind() == ErrorKind::NotFound
+        {
+            bail!(
+                "{} does not exist, so there is nothing to go on with; leave out --resume",
+                path.display()
+            );
+        }
+        let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+        Journal::of(path, file, true)
+    }
+
+    fn of(path: &Path, file: File, is_resumed: bool) -> Result<Journal> {
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .with_context(|| format!("{} is in use by another session", path.display()))?;
+        Ok(Journal {
+            path: path.to_owned(),
+            file,
+            is_resumed,
+        })
+    }
+
+    /// Begins with `subject`, or reads what an earlier process has measured of it: when that began, and its entries.
+    ///
+    /// # Errors
+    ///
+    /// The file is of another session, is damaged, or cannot be written.
+    pub(crate) fn open(&mut self, subject: Subject, now: String) -> Result<(String, Vec<Entry>)> {
+        if !self.is_resumed {
+            let head = Head {
+                started: now,
+                subject,
+            };
+            self.write(&head)?;
+            return Ok((head.started, Vec::new()));
+        }
+        let path = self.path.display().to_string();
+        let mut text = String::new();
+        let read = self.file.read_to_string(&mut text);
+        read.with_context(|| format!("cannot read {path}"))?;
+        let whole = text.rfind('\n').map_or(0, |last| last + 1);
+        let cut = self.file.set_len(whole as u64);
+        cut.and_then(|()| self.file.seek(SeekFrom::End(0)))
+            .with_context(|| format!("cannot write {path}"))?;
+        let mut lines = text[..whole].lines();
+        let damaged =
+            |number: usize| format!("{path}: line {number} is damaged; remove the file to begin again");
+        let head = lines.next().unwrap_or_default();
+        let head: Head = serde_json::from_str(head).with_context(|| damaged(1))?;
+        ensure!(
+            head.subject == subject,
+            "{path} holds runs of other loads or options, of another target, or of another version of this program: name the \
+             same ones, or remove the file to begin again"
+        );
+        let entries = (2..).zip(lines).map(|(number, line)| {
+            serde_json::from_str::<Entry>(line).with_context(|| damaged(number))
+        });
+        Ok((head.started, entries.collect::<Result<_>>()?))
+    }
+
+    /// Adds an entry, which is on its medium when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub(crate) fn add(&mut self, entry: &Entry) -> Result<()> {
+        self.write(entry)
+    }
+
+    fn write(&mut self, line: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string(line).context("a run has no form as JSON")?;
+        let written = self.file.write_all((text + "\n").as_bytes());
+        written
+            .and_then(|()| self.file.sync_data())
+            .with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    /// Removes the file, when the result is written.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be removed.
+    pub fn remove(self) -> Result<()> {
+        let removed = std::fs::remove_file(&self.path);
+        removed.with_context(|| format!("cannot remove {}", self.path.display()))
+    }
+}
