@@ -18,9 +18,9 @@ use crate::claims::book::Book;
 use crate::claims::predictor::{NotModelled, Prediction, Predictor, Samples};
 use crate::schema::configuration::Configuration;
 use crate::schema::metric::Metric;
-use crate::workload::arrivals::Rate;
 use crate::schema::setup::Level;
 use crate::workload::Operation;
+use crate::workload::arrivals::Rate;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The specification of a drive.

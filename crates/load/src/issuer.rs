@@ -198,7 +198,7 @@ impl Issuer {
             let kind = match command.kind {
                 Kind::Read => StepKind::Read,
                 Kind::Write => {
-                    self.payload.renew(slot);
+                    self.payload.renew(slot, command.length_bytes);
                     StepKind::Write { fua: false }
                 }
             };
@@ -210,7 +210,8 @@ impl Issuer {
                 offset_bytes: command.offset_bytes,
                 length_bytes: u64::from(command.length_bytes),
             };
-            self.world.io(io, self.payload.memory(slot));
+            self.world
+                .io(io, self.payload.memory(slot, command.length_bytes));
         }
     }
 

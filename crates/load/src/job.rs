@@ -3,6 +3,7 @@
 use super::by_fio;
 use super::journal::{Entry, Journal};
 use super::outcome::outcome;
+use super::requests::Requests;
 use super::run::{Lengths, Run, run};
 use super::session::{Session, free};
 use super::target::Target;
@@ -10,7 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use drives::drive::{Access, Drive};
 use lab::fio::file::Version;
 use lab::schema::results::PointResult;
-use lab::workload::Workload;
+use lab::workload::size::Size;
+use lab::workload::{Operation, Workload};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +27,8 @@ pub(crate) struct Job<'a> {
     known: Option<Workload>,
     lengths: Lengths,
     found: Runs,
+    /// What its trace has that is not replayed, as a sentence without its full stop.
+    left_out: Option<String>,
 }
 
 /// Runs of one of the generators.
@@ -67,6 +71,7 @@ impl<'a> Job<'a> {
             known: load.1.demand_pct.is_none().then(|| load.1.clone()),
             lengths,
             found,
+            left_out: left_out(session.requests(&load.1)),
         })
     }
 
@@ -102,13 +107,21 @@ impl<'a> Job<'a> {
                 runs,
             } => {
                 let known = self.known.as_ref().expect("it has been run");
-                Ok(Some(outcome(self.load, known, runs, *generator_iops)))
+                let mut point = outcome(self.load, known, runs, *generator_iops);
+                point.notes.extend(self.left_out.clone());
+                Ok(Some(point))
             }
             Runs::Fio {
                 version, results, ..
             } => by_fio::outcome(*version, self.load, results).map(Some),
         }
     }
+}
+
+fn left_out(requests: Requests<'_>) -> Option<String> {
+    let count = requests.trace.map_or(0, |trace| trace.left_out);
+    (count > 0)
+        .then(|| format!("{count} entries of its trace neither read nor write, and are left out"))
 }
 
 /// A session under way.
@@ -129,7 +142,8 @@ impl Work<'_, '_> {
     ///
     /// It does not belong to this session.
     pub fn take(&mut self, entry: Entry) -> Result<()> {
-        let damaged = "what was measured before does not fit this session; remove the file to begin again";
+        let damaged =
+            "what was measured before does not fit this session; remove the file to begin again";
         let (Entry::Maximum { load, .. } | Entry::Own { load, .. } | Entry::Fio { load, .. }) =
             &entry;
         let load = *load;
@@ -213,7 +227,8 @@ impl Work<'_, '_> {
     fn maximum(&self, target: &Target, load: usize, free_load: &Workload) -> Result<f64> {
         let place = (&target.drive, target.span_bytes());
         let lengths = self.session.lengths(free_load);
-        let found = run(place, free_load, self.session.seed, lengths)
+        let requests = self.session.requests(free_load);
+        let found = run(place, requests, self.session.seed, lengths)
             .with_context(|| self.named(target, load))?;
         let iops = found.measured().all.iops();
         ensure!(
@@ -231,7 +246,7 @@ impl Work<'_, '_> {
                 let place = (&target.drive, target.span_bytes());
                 let known = job.known.as_ref().expect("its maximum was measured first");
                 let seed = self.session.seed.wrapping_add(u64::from(repetition));
-                let run = run(place, known, seed, job.lengths)?;
+                let run = run(place, self.session.requests(known), seed, job.lengths)?;
                 Ok(Entry::Own {
                     load,
                     repetition,
@@ -257,8 +272,18 @@ fn generator_iops(load: &Workload, target: &Target) -> Result<f64> {
         skipped: Duration::from_millis(50),
         measured: GENERATOR_TIME,
     };
-    Ok(run((&Arc::new(drive), span_bytes), &free(load), 0, lengths)?
-        .measured()
-        .all
-        .iops())
+    let load = match load.op {
+        // A trace has no closed loop; most of its requests are short.
+        Operation::Replay => Workload {
+            op: Operation::RandRead,
+            bs: Size::new(4096),
+            trace: None,
+            speed_pct: None,
+            ..load.clone()
+        },
+        _ => free(load),
+    };
+    let place = (&Arc::new(drive), span_bytes);
+    let found = run(place, Requests::drawn(&load), 0, lengths)?;
+    Ok(found.measured().all.iops())
 }

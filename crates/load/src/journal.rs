@@ -8,6 +8,7 @@ use super::session::Session;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub(crate) struct Subject {
     pub target: String,
     pub size_bytes: u64,
     pub session: Session,
+    /// Digests of the traces.
+    pub traces: BTreeMap<String, u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -130,8 +133,9 @@ impl Journal {
         cut.and_then(|()| self.file.seek(SeekFrom::End(0)))
             .with_context(|| format!("cannot write {path}"))?;
         let mut lines = text[..whole].lines();
-        let damaged =
-            |number: usize| format!("{path}: line {number} is damaged; remove the file to begin again");
+        let damaged = |number: usize| {
+            format!("{path}: line {number} is damaged; remove the file to begin again")
+        };
         let head = lines.next().unwrap_or_default();
         let head: Head = serde_json::from_str(head).with_context(|| damaged(1))?;
         ensure!(

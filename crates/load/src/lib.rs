@@ -7,7 +7,7 @@
 //!
 //! In order: [`target`] opens what is measured, and refuses what a load would destroy unasked. [`session`] repeats all loads, each
 //! repetition in a fresh order if they only read; [`job`] keeps what its runs have found, also in a [`journal`], with which an interrupted session goes on. [`run`] carries out one run of one load, on one thread of the machine for each
-//! thread of the load ([`issuer`], over the memory of [`payload`]; they begin together at a [`gate`]), or by fio ([`by_fio`]). [`outcome`] puts the runs of a load together, [`environment`]
+//! thread of the load ([`issuer`], over the memory of [`payload`]; they begin together at a [`gate`]) for the [`requests`] of a load or a recorded trace, or by fio ([`by_fio`]). [`outcome`] puts the runs of a load together, [`environment`]
 //! says under which conditions they ran, and [`marks`] what makes figures doubtful.
 
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ pub mod journal;
 mod marks;
 mod outcome;
 mod payload;
+pub mod requests;
 mod run;
 pub mod session;
 pub mod target;

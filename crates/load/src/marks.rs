@@ -64,10 +64,13 @@ pub(crate) fn marks(
 
 /// Requests count when they complete, so one that is outstanding for longer than all others of its run have taken is missing.
 fn unanswered(runs: &[(u64, Run)], measured: &[Measured]) -> Option<String> {
-    let missing = runs.iter().zip(measured).filter_map(|((_, run), measured)| {
-        let greatest_ns = measured.all.service.max_ns().unwrap_or(0);
-        run.oldest_ns.filter(|oldest_ns| *oldest_ns > greatest_ns)
-    });
+    let missing = runs
+        .iter()
+        .zip(measured)
+        .filter_map(|((_, run), measured)| {
+            let greatest_ns = measured.all.service.max_ns().unwrap_or(0);
+            run.oldest_ns.filter(|oldest_ns| *oldest_ns > greatest_ns)
+        });
     let oldest_us = missing.max()? as f64 / 1000.0;
     Some(format!(
         "at the end of a run, a request had been outstanding for {} us, longer than any that was counted in it",

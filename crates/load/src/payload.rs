@@ -22,6 +22,8 @@ pub(crate) struct Payload {
     length_bytes: u32,
     /// A step for each buffer, which names its memory.
     plan: Plan,
+    /// The same for one request that is shorter.
+    shorter: Plan,
     /// First of the numbers that tell this thread's blocks from those of others.
     next_number: u64,
 }
@@ -61,19 +63,26 @@ impl Payload {
             buffers,
             length_bytes,
             plan,
+            shorter: Plan::with_capacity(1, 1),
             next_number: stream.below(1 << 62),
         })
     }
 
-    /// The memory of request `slot`.
-    pub fn memory(&self, slot: u32) -> Segments<'_> {
-        self.plan.segments_of(&self.plan.steps()[slot as usize])
+    /// The first `length_bytes` of the memory of request `slot`.
+    pub fn memory(&mut self, slot: u32, length_bytes: u32) -> Segments<'_> {
+        if length_bytes == self.length_bytes {
+            return self.plan.segments_of(&self.plan.steps()[slot as usize]);
+        }
+        self.shorter.clear();
+        let step = Step::member(StepKind::Read, 0, Slot(0), 0, u64::from(length_bytes));
+        self.shorter.transfer(step, self.buffers[slot as usize]);
+        self.shorter.segments_of(&self.shorter.steps()[0])
     }
 
-    /// Changes each block of request `slot`, so that it is different from all that were written before.
-    pub fn renew(&mut self, slot: u32) {
+    /// Changes each block in the first `length_bytes` of request `slot`, so that it is different from all that were written before.
+    pub fn renew(&mut self, slot: u32, length_bytes: u32) {
         let buffer = self.buffers[slot as usize];
-        for at in (0..self.length_bytes).step_by(BLOCK_BYTES as usize) {
+        for at in (0..length_bytes).step_by(BLOCK_BYTES as usize) {
             self.arena
                 .write(buffer.at(at), &self.next_number.to_le_bytes());
             self.next_number = self.next_number.wrapping_add(1);

@@ -3,7 +3,8 @@
 use super::gate::{Gate, Pass};
 use super::issuer::{Issued, Issuer};
 use super::payload::Payload;
-use anyhow::{Context, Result, anyhow, ensure};
+use super::requests::Requests;
+use anyhow::{Context, Result, ensure};
 use drives::drive::Drive;
 use engine::units::Nanos;
 use lab::statistics::histogram::Latencies;
@@ -72,28 +73,25 @@ impl Run {
     }
 }
 
-/// Runs `load` on the first `span_bytes` of `drive`. The requests follow from `seed`.
+/// Runs a load on the first `span_bytes` of `drive`. The requests follow from `seed`.
 ///
 /// # Errors
 ///
 /// A request has failed or is not answered, or memory or io_uring are missing.
 pub(crate) fn run(
     (drive, span_bytes): (&Arc<Drive>, u64),
-    load: &Workload,
+    requests: Requests<'_>,
     seed: u64,
     lengths: Lengths,
 ) -> Result<Run> {
-    let generator = Generator::new(load, span_bytes, seed)
-        .map_err(|broken| anyhow!("{} {}", broken.key, broken.rule))?;
-    let depth = load.qd.unwrap_or(1);
+    let load = requests.load;
+    let generator = requests.generator(span_bytes, seed)?;
+    let depth = requests.depth();
     ensure!(
         depth <= DEPTH_MAX,
         "a thread has at most {DEPTH_MAX} requests outstanding, and qd is {depth}; use more threads"
     );
-    let length_bytes = load
-        .bs
-        .expect("the generator takes no load without a size")
-        .bytes();
+    let length_bytes = requests.longest_bytes();
     let gate = Gate::new(load.threads);
     let stop = AtomicBool::new(false);
     let skipped_ns = lengths.skipped.as_nanos() as u64;
@@ -147,11 +145,14 @@ fn joined(load: &Workload, threads: Vec<(Issued, f64)>) -> Run {
         .for_each(|(one, _)| lateness.merge(&one.lateness));
     let overrun_ns = threads.iter().filter_map(|(one, _)| one.overrun_ns).min();
     let invalid = overrun_ns.map(|at_ns| {
+        let demanded = match load.demand_iops {
+            Some(iops) => format!("{iops} requests per second"),
+            None => "the trace".to_owned(),
+        };
         format!(
-            "after {:.1} s, a request had been overdue for more than {} s: the target does not keep up with {} requests per second",
+            "after {:.1} s, a request had been overdue for more than {} s: the target does not keep up with {demanded}",
             at_ns as f64 / 1e9,
-            OVERDUE_MAX.0 / Nanos::SECOND.0,
-            load.demand_iops.unwrap_or(0)
+            OVERDUE_MAX.0 / Nanos::SECOND.0
         )
     });
     Run {

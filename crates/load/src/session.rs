@@ -8,11 +8,11 @@
 use super::environment::{Before, Environment};
 use super::job::{Job, Work};
 use super::journal::{Journal, Subject};
+use super::requests::{Requests, Traces};
 use super::run::Lengths;
 use super::target::Target;
 use anyhow::{Context, Result};
 use engine::units::Nanos;
-use lab::fio::job::writes;
 use lab::schema::measurement::Conditions;
 use lab::schema::results::{Results, SCHEMA};
 use lab::workload::Workload;
@@ -29,6 +29,9 @@ use words::date;
 pub struct Session {
     /// The loads with their names.
     pub loads: Vec<(String, Workload)>,
+    /// The traces that they replay.
+    #[serde(skip)]
+    pub traces: Traces,
     /// How often all of them are run.
     pub runs: u32,
     /// Seconds that count, of a load that does not say.
@@ -53,7 +56,9 @@ impl Session {
     /// Whether a load destroys what is on the target.
     #[must_use]
     pub fn writes(&self) -> bool {
-        self.loads.iter().any(|(_, load)| writes(load))
+        self.loads
+            .iter()
+            .any(|(_, load)| self.requests(load).writes())
     }
 
     /// How long all runs take.
@@ -71,16 +76,9 @@ impl Session {
     /// writes as much as the target takes.
     #[must_use]
     pub fn written_at_most(&self, bytes_per_s: Option<f64>) -> Option<f64> {
-        let of_one = |load: &Workload| -> Option<f64> {
-            let share = 1.0 - f64::from(load.read_percent()?) / 100.0;
-            if share == 0.0 {
-                return Some(0.0);
-            }
-            let demanded = load
-                .mean_demand()
-                .map(|rate| rate.iops() * f64::from(load.bs.map_or(0, |bs| bs.bytes())) * share);
-            let most = demanded.into_iter().chain(bytes_per_s).reduce(f64::min)?;
-            Some(most * self.lengths(load).all().as_secs_f64())
+        let of_one = |load: &Workload| {
+            let seconds = self.lengths(load).all().as_secs_f64();
+            self.requests(load).written_at_most(seconds, bytes_per_s)
         };
         let runs = self.loads.iter().map(|(_, load)| load);
         let runs: f64 = runs.map(of_one).sum::<Option<f64>>()? * f64::from(self.runs);
@@ -100,8 +98,12 @@ impl Session {
     pub fn check(&self, target: &Target) -> Result<()> {
         for (name, load) in &self.loads {
             let is_own = !self.by_fio || load.is_open();
+            let without_share = match load.demand_pct {
+                Some(_) => &free(load),
+                None => load,
+            };
             target
-                .check(&free(load), is_own)
+                .check(self.requests(without_share), is_own)
                 .with_context(|| format!("load {name}"))?;
         }
         Ok(())
@@ -124,7 +126,16 @@ impl Session {
             program: program(),
             target: target.name.clone(),
             size_bytes: target.drive.size_bytes(),
-            session: self.clone(),
+            // Traces may be long.
+            session: Session {
+                traces: Traces::new(),
+                ..self.clone()
+            },
+            traces: self
+                .traces
+                .iter()
+                .map(|(name, trace)| (name.clone(), trace.digest()))
+                .collect(),
         };
         let now = date(unix_s());
         let (started, entries) = match &mut journal {
@@ -179,6 +190,11 @@ impl Session {
         Ok(Found { results, failure })
     }
 
+    /// What one of its loads requests.
+    pub(crate) fn requests<'a>(&'a self, load: &'a Workload) -> Requests<'a> {
+        Requests::new(load, &self.traces)
+    }
+
     /// The places of the loads in the order in which a repetition runs them.
     pub(crate) fn order(&self, repetition: u32) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.loads.len()).collect();
@@ -210,9 +226,18 @@ impl Session {
             let asked_ns = u64::from(seconds) * Nanos::SECOND.0;
             Duration::from_nanos(asked_ns.next_multiple_of(period_ns))
         };
-        Lengths {
-            skipped: rounded(load.skip_seconds.unwrap_or(self.skip_seconds)),
-            measured: rounded(load.seconds.unwrap_or(self.seconds)),
+        match (self.requests(load).trace_length_ns(), load.seconds) {
+            // A trace begins with its first request, and is replayed to its end.
+            (Some(length_ns), None) => {
+                let skipped = rounded(load.skip_seconds.unwrap_or(0));
+                let left = Duration::from_nanos(length_ns).saturating_sub(skipped);
+                let measured = left.max(Duration::from_millis(1));
+                Lengths { skipped, measured }
+            }
+            (_, seconds) => Lengths {
+                skipped: rounded(load.skip_seconds.unwrap_or(self.skip_seconds)),
+                measured: rounded(seconds.unwrap_or(self.seconds)),
+            },
         }
     }
 }

@@ -5,7 +5,8 @@
 //! without their medium, so blocks are sampled before reads are believed.
 
 use super::environment::link_bytes_per_s;
-use anyhow::{Context, Result, anyhow, ensure};
+use super::requests::Requests;
+use anyhow::{Context, Result, ensure};
 use container::busy;
 use container::foreign::{Ends, in_words};
 use container::occupied::held;
@@ -15,8 +16,7 @@ use container::refusal::refused;
 use drives::drive::{Access, Drive, IoPath, OpenError};
 use drives::holders::holders;
 use drives::spec::{MemberSpec, Target as Place};
-use lab::workload::generator::Generator;
-use lab::workload::{Api, Completion, Workload};
+use lab::workload::{Api, Completion};
 use machine::files::Files;
 use repeatable::random::Stream;
 use std::os::fd::BorrowedFd;
@@ -115,34 +115,25 @@ impl Target {
         self.drive.size_bytes() - u64::from(self.drive.sector_bytes()) * u64::from(is_file)
     }
 
-    /// Checks that `load` fits the target.
+    /// Checks that a load fits the target.
     ///
     /// # Errors
     ///
     /// Its requests are not whole sectors or do not fit, there is no memory for them, or our generator, which is to run it if `is_own`,
     /// does not submit as it asks.
-    pub fn check(&self, load: &Workload, is_own: bool) -> Result<()> {
-        let generator = Generator::new(load, self.span_bytes(), 0);
-        generator.map_err(|broken| anyhow!("{} {}", broken.key, broken.rule))?;
+    pub(crate) fn check(&self, requests: Requests<'_>, is_own: bool) -> Result<()> {
+        requests.generator(self.span_bytes(), 0)?;
         if is_own {
+            let load = requests.load;
             let is_usual = load.api.is_none_or(|api| api == Api::Async)
                 && load.completion.is_none_or(|by| by == Completion::Interrupt);
             ensure!(
                 is_usual,
                 "asks for another api or completion, and requests are submitted through io_uring and completed by interrupt; leave these keys out"
             );
-            enough_memory(load)?;
+            enough_memory(requests)?;
         }
-        let sector_bytes = u64::from(self.drive.sector_bytes());
-        for (what, size) in [("requests", load.bs), ("an alignment", load.align)] {
-            let bytes = size.map_or(sector_bytes, |size| u64::from(size.bytes()));
-            ensure!(
-                bytes.is_multiple_of(sector_bytes),
-                "has {what} of {bytes} bytes, and {} has sectors of {sector_bytes}; use a multiple",
-                self.name
-            );
-        }
-        Ok(())
+        requests.check_sectors(&self.name, u64::from(self.drive.sector_bytes()))
     }
 
     /// Looks whether the target's areas were written: if not, adds a mark.
@@ -225,8 +216,8 @@ const THREAD_BYTES: u64 = 16 << 20;
 /// Share of the available memory that a load may take.
 const MEMORY_MAX_PERCENT: u64 = 80;
 
-fn enough_memory(load: &Workload) -> Result<()> {
-    let bytes = load.bs.map_or(0, |bs| bs.bytes());
+fn enough_memory(requests: Requests<'_>) -> Result<()> {
+    let (load, bytes) = (requests.load, requests.longest_bytes());
     ensure!(
         bytes <= REQUEST_BYTES_MAX,
         "has requests of {}, and the largest is {}",

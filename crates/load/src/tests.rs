@@ -1,6 +1,7 @@
 //! Loads on targets whose behaviour is known: memory, limited members and modelled drives.
 
 use super::journal::Journal;
+use super::requests::{Traces, read_traces};
 use super::session::{Found, Session};
 use super::target::Target;
 use anyhow::Result;
@@ -22,6 +23,7 @@ fn session(loads: &[(&str, &str)], runs: u32) -> Session {
         .map(|(name, text)| ((*name).to_owned(), load(text)));
     Session {
         loads: loads.collect(),
+        traces: Traces::new(),
         runs,
         seconds: 1,
         skip_seconds: 0,
@@ -32,9 +34,7 @@ fn session(loads: &[(&str, &str)], runs: u32) -> Session {
 
 fn found(target: &str, session: &Session) -> Found {
     let mut target = Target::open(target, session.writes(), Some(target)).expect("it opens");
-    session
-        .run(&mut target, None, |_| ())
-        .expect("it runs")
+    session.run(&mut target, None, |_| ()).expect("it runs")
 }
 
 fn measurement(found: &Found, at: usize) -> &Measurement {
@@ -408,7 +408,11 @@ fn an_interrupted_session_goes_on_and_its_figures_are_those_of_all_runs() {
         let runs = |point: &PointResult| point.measurement.as_ref().map(|one| one.runs.clone());
         assert_eq!(runs(one), runs(other));
     }
-    let conditions = resumed.results.conditions.as_ref().expect("it was measured");
+    let conditions = resumed
+        .results
+        .conditions
+        .as_ref()
+        .expect("it was measured");
     assert!(
         conditions
             .marks
@@ -463,4 +467,43 @@ fn runs_of_another_session_are_refused() {
     let busy = refused(&session, "ram:1m");
     assert!(busy.contains("in use by another session"), "{busy}");
     drop(held);
+}
+
+#[test]
+fn a_trace_is_replayed_at_its_times_and_shorter_requests_are_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // For a second, a write of 512 bytes or a read of 16 KiB every millisecond.
+    let lines: String = (0..1000)
+        .map(|at| {
+            let (kind, length) = [("Write", 512), ("Read", 16384)][at % 2];
+            format!("{},usr,0,{kind},{},{length},1\n", at * 10_000, at * 16384)
+        })
+        .collect();
+    std::fs::write(folder.path().join("usr.csv"), lines).expect("it is written");
+    let text = "op = \"replay\"\ntrace = \"usr.csv\"\nthreads = 2\nqd = 8\nspeed_pct = 200";
+    let mut session = session(&[("trace", text)], 2);
+    session.traces = read_traces(&session.loads, folder.path()).expect("it is a trace");
+    assert!(session.writes());
+    assert_eq!(session.written_at_most(None), Some(2.0 * 500.0 * 512.0));
+    // 999 ms at twice the speed, and a millisecond more, twice.
+    assert_eq!(session.time().as_millis(), 1001);
+    let found = found("ram:64m,latency=1ms", &session);
+    assert!(found.failure.is_none(), "{:?}", found.failure);
+    let trace = measurement(&found, 0);
+    // The last request or two may end after the window.
+    let iops = value(&found, 0, Metric::Iops);
+    assert!((1900.0..2001.0).contains(&iops), "{iops}");
+    let of =
+        |metrics: &Metrics| metrics[&Metric::BytesPerSecond].value / metrics[&Metric::Iops].value;
+    assert_eq!((of(&trace.writes), of(&trace.reads)), (512.0, 16384.0));
+    assert!(value(&found, 0, Metric::Response(Statistic::Mean)) >= 1000.0);
+    // On a smaller target, or one with larger sectors, nothing is run.
+    for (target, said) in [
+        ("ram:8m", "up to byte 16384000"),
+        ("ram:64m,sector=4096", "512 bytes at byte 0"),
+    ] {
+        let target = Target::open(target, true, None).expect("it opens");
+        let refused = session.check(&target).expect_err("it does not fit");
+        assert!(format!("{refused:#}").contains(said), "{refused:#}");
+    }
 }

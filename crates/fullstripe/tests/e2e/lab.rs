@@ -152,7 +152,8 @@ fn two_folders_of_runs_are_compared() {
     assert_eq!(report["comparisons"][0]["ratio"], 1.0, "{said}");
     let said = compare("deep", &[]);
     assert!(
-        said.out.contains("no load is in both with the same options"),
+        said.out
+            .contains("no load is in both with the same options"),
         "{said}"
     );
     let said = compare("two", &["--margin", "0"]);

@@ -99,6 +99,8 @@ fn refuse(load: &Workload) -> Result<(), String> {
         "fio has regions of whole percents only, so at most 100 threads can go in order"
     } else if load.op == Operation::Act {
         "fio has no certification test ACT; Aerospike's own program runs it"
+    } else if load.op == Operation::Replay {
+        "fio's own option read_iolog replays traces, in its own way; leave this load out"
     } else if load.is_open() {
         "fio lets everything in flight end before it pauses for a demanded rate, so its latencies under a rate are not those of clients \
          that keep asking; leave out demand_iops or demand_pct"
@@ -165,7 +167,7 @@ fn kind(op: Operation) -> &'static str {
         Operation::Write => "write",
         Operation::RandMix => "randrw",
         Operation::SeqMix => "rw",
-        Operation::Act => unreachable!("it is refused"),
+        Operation::Act | Operation::Replay => unreachable!("it is refused"),
     }
 }
 
@@ -327,7 +329,10 @@ mod tests {
     fn what_fio_does_badly_is_refused() {
         let of = |load: &Workload| text("load", load, &Target::of("file")).unwrap_err();
         let demanded = of(&load("randread", "demand_iops = 1000"));
-        assert!(demanded.contains("leave out demand_iops or demand_pct"), "{demanded}");
+        assert!(
+            demanded.contains("leave out demand_iops or demand_pct"),
+            "{demanded}"
+        );
         let hybrid = of(&load("randread", "completion = \"hybrid\""));
         assert!(hybrid.contains("no hybrid polling"), "{hybrid}");
         let act: Workload =

@@ -203,9 +203,8 @@ impl Results {
             );
             return Err(Refusal::new(file, "schema", rule));
         }
-        let is_known = |point: &&PointResult| {
-            point.configuration.is_some() != point.measurement.is_some()
-        };
+        let is_known =
+            |point: &&PointResult| point.configuration.is_some() != point.measurement.is_some();
         if let Some(point) = results.points.iter().find(|point| !is_known(point)) {
             let key = format!("points.{}", point.name);
             let rule = "must have either a configuration or a measurement";

@@ -5,8 +5,10 @@
 
 use super::arrivals::{Bursts, Rate, Schedule};
 use super::offsets::{Grid, Offsets, Order};
+use super::trace::{Recorded, Trace};
 use super::{Arrivals, Broken, Kind, Operation, Workload, act};
 use repeatable::random::Stream;
+use std::sync::Arc;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +52,109 @@ struct Thread {
     depth: u32,
     outstanding: u32,
     issued: u64,
+    source: Source,
+    is_counted: bool,
+}
+
+/// Where a thread's requests come from.
+#[derive(Clone, Debug)]
+enum Source {
+    Drawn(Drawn),
+    Replayed(Replayed),
+}
+
+/// Requests that are drawn, in a closed loop or at the times of a schedule.
+#[derive(Clone, Debug)]
+struct Drawn {
     schedule: Option<Schedule>,
     offsets: Offsets,
     kinds: Stream,
     read_percent: u8,
     length_bytes: u32,
-    is_counted: bool,
+}
+
+/// A thread's share of a trace: each request whose place is `next` plus a multiple of `threads`.
+#[derive(Clone, Debug)]
+struct Replayed {
+    requests: Arc<[Recorded]>,
+    next: usize,
+    threads: usize,
+    speed_percent: u64,
+}
+
+/// A request without the thread's own numbers.
+struct Drawing {
+    kind: Kind,
+    offset_bytes: u64,
+    length_bytes: u32,
+}
+
+impl Source {
+    /// When the next request is due; `None` in a closed loop.
+    fn due_ns(&self) -> Option<u64> {
+        match self {
+            Source::Drawn(drawn) => drawn.schedule.as_ref().map(Schedule::next_ns),
+            // After the last request, none ever is.
+            Source::Replayed(replayed) => {
+                let next = replayed.requests.get(replayed.next);
+                Some(next.map_or(u64::MAX, |next| replayed.at_ns(next)))
+            }
+        }
+    }
+
+    /// Takes the next request, which is due.
+    fn take(&mut self) -> Drawing {
+        match self {
+            Source::Drawn(drawn) => {
+                if let Some(schedule) = &mut drawn.schedule {
+                    schedule.take();
+                }
+                let is_read = drawn.kinds.chance(u64::from(drawn.read_percent), 100);
+                Drawing {
+                    kind: if is_read { Kind::Read } else { Kind::Write },
+                    offset_bytes: drawn.offsets.draw(),
+                    length_bytes: drawn.length_bytes,
+                }
+            }
+            Source::Replayed(replayed) => {
+                let Recorded {
+                    kind,
+                    offset_bytes,
+                    length_bytes,
+                    ..
+                } = replayed.requests[replayed.next];
+                replayed.next += replayed.threads;
+                Drawing {
+                    kind,
+                    offset_bytes,
+                    length_bytes,
+                }
+            }
+        }
+    }
+
+    /// Requests that are due by `now_ns` and were not taken.
+    fn backlog(&mut self, now_ns: u64) -> u64 {
+        match self {
+            Source::Drawn(drawn) => {
+                let schedule = drawn.schedule.as_mut();
+                schedule.map_or(0, |schedule| schedule.backlog(now_ns))
+            }
+            Source::Replayed(replayed) => {
+                let all = &replayed.requests;
+                let arrived = all.partition_point(|one| replayed.at_ns(one) <= now_ns);
+                arrived
+                    .saturating_sub(replayed.next)
+                    .div_ceil(replayed.threads) as u64
+            }
+        }
+    }
+}
+
+impl Replayed {
+    fn at_ns(&self, request: &Recorded) -> u64 {
+        (u128::from(request.at_ns) * 100 / u128::from(self.speed_percent)) as u64
+    }
 }
 
 /// See the module's prose.
@@ -120,6 +219,48 @@ impl Generator {
         Generator::of(&act::flows(threads, tenths), span_bytes, seed)
     }
 
+    /// The requests of `trace` on a target of `span_bytes`, at `speed_percent` percent of their speed. `threads` threads take them in
+    /// turn, and each has at most `depth` outstanding.
+    ///
+    /// # Errors
+    ///
+    /// A request lies beyond the target.
+    ///
+    /// # Panics
+    ///
+    /// If one of the numbers is 0.
+    pub fn replay(
+        trace: &Trace,
+        (threads, depth): (u32, u32),
+        speed_percent: u32,
+        span_bytes: u64,
+    ) -> Result<Generator, Broken> {
+        assert!(threads > 0 && depth > 0 && speed_percent > 0);
+        let end = |one: &Recorded| one.offset_bytes + u64::from(one.length_bytes);
+        let end_bytes = trace.requests().iter().map(end).max().unwrap_or(0);
+        if end_bytes > span_bytes {
+            let rule = format!(
+                "has requests up to byte {end_bytes}, and the target ends at byte {span_bytes}; use a larger target"
+            );
+            return Err(Broken { key: "trace", rule });
+        }
+        let thread = |part: u32| Thread {
+            depth,
+            outstanding: 0,
+            issued: 0,
+            source: Source::Replayed(Replayed {
+                requests: trace.requests().clone(),
+                next: part as usize,
+                threads: threads as usize,
+                speed_percent: speed_percent.into(),
+            }),
+            is_counted: true,
+        };
+        Ok(Generator {
+            threads: (0..threads).map(thread).collect(),
+        })
+    }
+
     fn of(flows: &[Flow], span_bytes: u64, seed: u64) -> Result<Generator, Broken> {
         let mut threads = Vec::new();
         for flow in flows {
@@ -176,8 +317,7 @@ impl Generator {
     #[must_use]
     pub fn wake_ns(&self, thread: u32) -> Option<u64> {
         let thread = &self.threads[thread as usize];
-        (thread.outstanding < thread.depth)
-            .then(|| thread.schedule.as_ref().map_or(0, Schedule::next_ns))
+        (thread.outstanding < thread.depth).then(|| thread.source.due_ns().unwrap_or(0))
     }
 
     /// The intended start of the first request of `thread` that has not been issued; `None` in a closed loop.
@@ -187,8 +327,7 @@ impl Generator {
     /// If there is no such thread.
     #[must_use]
     pub fn due_ns(&self, thread: u32) -> Option<u64> {
-        let thread = &self.threads[thread as usize];
-        thread.schedule.as_ref().map(Schedule::next_ns)
+        self.threads[thread as usize].source.due_ns()
     }
 
     /// Number of outstanding requests of all threads.
@@ -202,11 +341,8 @@ impl Generator {
 
     /// Requests whose intended start is at or before `now_ns` and that have not been issued. 0 in a closed loop.
     pub fn backlog(&mut self, now_ns: u64) -> u64 {
-        let schedules = self
-            .threads
-            .iter_mut()
-            .filter_map(|thread| thread.schedule.as_mut());
-        schedules.map(|schedule| schedule.backlog(now_ns)).sum()
+        let sources = self.threads.iter_mut().map(|thread| &mut thread.source);
+        sources.map(|source| source.backlog(now_ns)).sum()
     }
 }
 
@@ -217,15 +353,17 @@ fn order(workload: &Workload) -> Order {
             part: 0,
             parts: workload.threads,
         },
-        Operation::RandRead | Operation::RandWrite | Operation::RandMix | Operation::Act => {
-            match (workload.hot_access_pct, workload.hot_span_pct) {
-                (Some(access_percent), Some(span_percent)) => Order::Hot {
-                    access_percent,
-                    span_percent,
-                },
-                _ => Order::Random,
-            }
-        }
+        Operation::RandRead
+        | Operation::RandWrite
+        | Operation::RandMix
+        | Operation::Act
+        | Operation::Replay => match (workload.hot_access_pct, workload.hot_span_pct) {
+            (Some(access_percent), Some(span_percent)) => Order::Hot {
+                access_percent,
+                span_percent,
+            },
+            _ => Order::Random,
+        },
     }
 }
 
@@ -256,11 +394,13 @@ impl Thread {
             depth: flow.depth,
             outstanding: 0,
             issued: 0,
-            schedule,
-            offsets: Offsets::new(flow.grid, order, span_bytes, stream)?,
-            kinds: Stream::new(seed, "kinds", index),
-            read_percent: flow.read_percent,
-            length_bytes: flow.grid.length_bytes,
+            source: Source::Drawn(Drawn {
+                schedule,
+                offsets: Offsets::new(flow.grid, order, span_bytes, stream)?,
+                kinds: Stream::new(seed, "kinds", index),
+                read_percent: flow.read_percent,
+                length_bytes: flow.grid.length_bytes,
+            }),
             is_counted: flow.is_counted,
         })
     }
@@ -269,28 +409,21 @@ impl Thread {
         if self.outstanding == self.depth {
             return None;
         }
-        let intended_ns = match &mut self.schedule {
-            None => now_ns,
-            Some(schedule) => {
-                let intended_ns = schedule.next_ns();
-                if intended_ns > now_ns {
-                    return None;
-                }
-                schedule.take();
-                intended_ns
-            }
-        };
-        let kind = if self.kinds.chance(u64::from(self.read_percent), 100) {
-            Kind::Read
-        } else {
-            Kind::Write
-        };
+        let intended_ns = self.source.due_ns().unwrap_or(now_ns);
+        if intended_ns > now_ns {
+            return None;
+        }
+        let Drawing {
+            kind,
+            offset_bytes,
+            length_bytes,
+        } = self.source.take();
         let command = Command {
             thread,
             index: self.issued,
             kind,
-            offset_bytes: self.offsets.draw(),
-            length_bytes: self.length_bytes,
+            offset_bytes,
+            length_bytes,
             intended_ns,
             issued_ns: now_ns,
             is_counted: self.is_counted,

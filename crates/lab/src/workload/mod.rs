@@ -20,6 +20,7 @@ pub mod meter;
 pub mod offsets;
 pub mod size;
 pub mod slices;
+pub mod trace;
 mod validate;
 
 use arrivals::{Bursts, Rate};
@@ -27,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use size::Size;
 
 /// What is requested of a target. It is read from TOML in the form of the frozen claims (`claims/README.md`), with
-/// more keys: `arrivals`, `on_ms`, `off_ms`, `demand_pct`, `hot_access_pct`, `hot_span_pct`.
+/// more keys: `arrivals`, `on_ms`, `off_ms`, `demand_pct`, `hot_access_pct`, `hot_span_pct`, `trace`, `speed_pct`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -36,7 +37,7 @@ pub struct Workload {
     /// Reads among the requests of a mix, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_pct: Option<u8>,
-    /// Bytes of a request. Missing for ACT, which defines its own sizes.
+    /// Bytes of a request. Missing for ACT and traces, which have their own sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bs: Option<Size>,
     /// Alignment. A multiple of `bs` is the distance between offsets; a smaller value shifts all multiples of `bs` by
@@ -70,6 +71,12 @@ pub struct Workload {
     /// Size of the hot part at the beginning of the span, in percent of the span.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot_span_pct: Option<u8>,
+    /// The file of a recorded trace, relative to the file that names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// How fast a trace is replayed, in percent; as it was recorded if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_pct: Option<u32>,
     /// How requests reach the kernel; asynchronously if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
@@ -102,6 +109,8 @@ pub enum Operation {
     SeqMix,
     /// Aerospike's certification load: small random reads, large reads and large writes, all paced.
     Act,
+    /// The requests of a recorded [`trace`], at their times.
+    Replay,
 }
 
 /// How the intended start times of an open loop are distributed.
@@ -137,7 +146,7 @@ pub enum Completion {
 }
 
 /// Read or write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// From the drive.
@@ -184,7 +193,9 @@ impl Workload {
     /// Whether requests have intended start times, whatever the target does.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.demand_iops.is_some() || self.demand_pct.is_some() || self.op == Operation::Act
+        self.demand_iops.is_some()
+            || self.demand_pct.is_some()
+            || matches!(self.op, Operation::Act | Operation::Replay)
     }
 
     /// Pauses between bursts of an open loop; `None` if there are none.
@@ -211,14 +222,14 @@ impl Workload {
         })
     }
 
-    /// Share of reads among all requests, in percent; `None` for ACT, where it follows from the rates.
+    /// Share of reads among all requests, in percent; `None` for ACT, where it follows from the rates, and for traces.
     #[must_use]
     pub fn read_percent(&self) -> Option<u8> {
         match self.op {
             Operation::RandRead | Operation::Read => Some(100),
             Operation::RandWrite | Operation::Write => Some(0),
             Operation::RandMix | Operation::SeqMix => self.read_pct,
-            Operation::Act => None,
+            Operation::Act | Operation::Replay => None,
         }
     }
 }

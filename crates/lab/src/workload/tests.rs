@@ -68,6 +68,17 @@ fn each_rule_names_its_key() {
             "arrivals",
             "demand_iops",
         ),
+        ("op = 'replay'\nthreads = 1\nqd = 1", "trace", "is missing"),
+        (
+            "op = 'replay'\ntrace = 'x'\nbs = '4k'\nthreads = 1\nqd = 1",
+            "bs",
+            "whose trace has the requests",
+        ),
+        (
+            "op = 'read'\nbs = '4k'\nspeed_pct = 50\nthreads = 1\nqd = 1",
+            "speed_pct",
+            "goes with op = \"replay\" only",
+        ),
         (
             "op = 'read'\nbs = '4k'\nthreads = 1\nqd = 1\non_ms = 5\noff_ms = 5",
             "on_ms",

@@ -7,6 +7,8 @@ const THREADS_MAX: u32 = 4096;
 const DEPTH_MAX: u32 = 65_536;
 /// Most requests per second that can be demanded: several times what any array of today reaches.
 const DEMAND_MAX_IOPS: u64 = 100_000_000;
+/// Fastest replay of a trace: a hundred times as fast as it was recorded.
+const SPEED_MAX_PERCENT: u32 = 10_000;
 /// Longest burst and longest pause: a minute, so that a run has several.
 const BURST_MAX_MS: u32 = 60_000;
 /// Longest window: a month.
@@ -40,20 +42,23 @@ pub(super) fn check(workload: &Workload) -> Result<(), Broken> {
 
 /// Checks which keys are allowed with which `op`, and which with each other.
 fn belonging(workload: &Workload) -> Result<(), Broken> {
+    // Both have requests of their own.
     let is_act = workload.op == Operation::Act;
+    let is_replay = workload.op == Operation::Replay;
     let is_mix = matches!(workload.op, Operation::RandMix | Operation::SeqMix);
     let is_random = matches!(
         workload.op,
         Operation::RandRead | Operation::RandWrite | Operation::RandMix
     );
-    for (key, is_there) in [("bs", workload.bs.is_some()), ("qd", workload.qd.is_some())] {
-        if is_act && is_there {
-            return broken(
-                key,
-                "does not go with op = \"act\", which fixes its own requests",
-            );
+    for (key, is_there, is_fixed) in [
+        ("bs", workload.bs.is_some(), is_act || is_replay),
+        ("qd", workload.qd.is_some(), is_act),
+        ("trace", workload.trace.is_some(), !is_replay),
+    ] {
+        if is_fixed && is_there {
+            return not_of(workload, key);
         }
-        if !is_act && !is_there {
+        if !is_fixed && !is_there {
             return broken(key, "is missing");
         }
     }
@@ -65,12 +70,12 @@ fn belonging(workload: &Workload) -> Result<(), Broken> {
         ("on_ms", workload.on_ms.is_some()),
         ("off_ms", workload.off_ms.is_some()),
     ] {
-        if is_act && is_there {
-            return broken(
-                key,
-                "does not go with op = \"act\", which fixes its own requests",
-            );
+        if (is_act || is_replay) && is_there {
+            return not_of(workload, key);
         }
+    }
+    if workload.speed_pct.is_some() && !is_replay {
+        return not_of(workload, "speed_pct");
     }
     match (is_mix, workload.read_pct.is_some()) {
         (true, false) => return broken("read_pct", "is missing: a mix needs its share of reads"),
@@ -84,6 +89,21 @@ fn belonging(workload: &Workload) -> Result<(), Broken> {
         (Some(_), Some(_)) => broken("hot_access_pct", "goes with random offsets only"),
         (Some(_), None) => broken("hot_span_pct", "is missing: it goes with hot_access_pct"),
         (None, Some(_)) => broken("hot_access_pct", "is missing: it goes with hot_span_pct"),
+    }
+}
+
+/// Refuses a key that this operation has no use for.
+fn not_of(workload: &Workload, key: &'static str) -> Result<(), Broken> {
+    match workload.op {
+        Operation::Act => broken(
+            key,
+            "does not go with op = \"act\", which fixes its own requests",
+        ),
+        Operation::Replay => broken(
+            key,
+            "does not go with op = \"replay\", whose trace has the requests",
+        ),
+        _ => broken(key, "goes with op = \"replay\" only"),
     }
 }
 
@@ -111,8 +131,11 @@ fn demanding(workload: &Workload) -> Result<(), Broken> {
     }
 }
 
-/// Refuses a rate that depends on what has to be measured.
+/// Refuses what depends on a measurement or on another file.
 pub(super) fn check_known(workload: &Workload) -> Result<(), Broken> {
+    if workload.op == Operation::Replay {
+        return broken("op", "is replay, which only \"lab run\" does, on a target");
+    }
     if workload.demand_pct.is_some() {
         return broken(
             "demand_pct",
@@ -132,6 +155,11 @@ fn ranges(workload: &Workload) -> Result<(), Broken> {
         ("qd", workload.qd.map(u64::from), u64::from(DEPTH_MAX)),
         ("demand_iops", workload.demand_iops, DEMAND_MAX_IOPS),
         ("demand_pct", workload.demand_pct.map(u64::from), 100),
+        (
+            "speed_pct",
+            workload.speed_pct.map(u64::from),
+            u64::from(SPEED_MAX_PERCENT),
+        ),
         (
             "on_ms",
             workload.on_ms.map(u64::from),

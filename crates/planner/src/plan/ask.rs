@@ -283,9 +283,11 @@ fn is_modelled(question: &Question, library: &Library) -> Result<()> {
 pub fn usual_state(op: Operation) -> State {
     match op {
         Operation::Read | Operation::Write | Operation::SeqMix => State::Filled,
-        Operation::RandRead | Operation::RandWrite | Operation::RandMix | Operation::Act => {
-            State::Steady
-        }
+        Operation::RandRead
+        | Operation::RandWrite
+        | Operation::RandMix
+        | Operation::Act
+        | Operation::Replay => State::Steady,
     }
 }
 

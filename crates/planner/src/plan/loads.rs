@@ -65,6 +65,8 @@ pub fn load(op: Operation, bs: Option<Size>, threads: u32, qd: u32) -> Workload 
         on_ms: None,
         off_ms: None,
         demand_pct: None,
+        trace: None,
+        speed_pct: None,
         hot_access_pct: None,
         hot_span_pct: None,
         api: None,
@@ -83,6 +85,7 @@ fn name_of(load: &Workload) -> String {
         Operation::RandMix => "randmix",
         Operation::SeqMix => "seqmix",
         Operation::Act => "act",
+        Operation::Replay => "replay",
     };
     load.bs
         .map_or_else(|| op.to_owned(), |bs| format!("{op} {bs}"))
@@ -134,8 +137,7 @@ pub fn of_file(path: &Path) -> Result<Vec<(String, Workload)>> {
         return Err(Refusal::new(&file, "workload", "has no load; name at least one").into());
     }
     for (name, load) in &loads.workload {
-        load.check()
-            .map_err(|broken| refusal(path, name, broken))?;
+        load.check().map_err(|broken| refusal(path, name, broken))?;
     }
     Ok(loads.workload.into_iter().collect())
 }

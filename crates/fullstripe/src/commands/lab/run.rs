@@ -7,11 +7,12 @@ use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_note, print_text};
 use anyhow::{Context, Result};
 use load::journal::Journal;
+use load::requests::read_traces;
 use load::session::Session;
 use load::target::Target;
 use planner::plan::loads::of_file;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use words::{duration, number, size};
 
@@ -64,8 +65,11 @@ pub struct RunArgs {
 /// The loads cannot be read or do not fit the target, the target cannot be used or would be destroyed unasked, or a request failed:
 /// then what was measured before is printed and written all the same.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let loads = of_file(&args.loads)?;
+    let folder = args.loads.parent().unwrap_or(Path::new(""));
     let session = Session {
-        loads: of_file(&args.loads)?,
+        traces: read_traces(&loads, folder)?,
+        loads,
         runs: args.runs,
         seconds: args.seconds,
         skip_seconds: args.skip_seconds,

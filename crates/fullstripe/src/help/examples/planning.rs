@@ -60,6 +60,10 @@ pub(super) const PLANNING: [Examples; 19] = [
                 "fullstripe lab run loads.toml --target null:900g,model=p4510-1tb",
                 "the same on a modelled drive, in real time",
             ),
+            (
+                "fullstripe lab run loads.toml --target /dev/nvme0n1 -o r.json --resume",
+                "the runs that an interrupted session has not made",
+            ),
         ],
     ),
     (

@@ -23,8 +23,12 @@ pub(super) struct Written {
 impl From<Latencies> for Written {
     fn from(latencies: Latencies) -> Written {
         let recorded = latencies.buckets.iter_recorded();
-        let counts =
-            recorded.map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()));
+        let counts = recorded.map(|bucket| {
+            (
+                bucket.value_iterated_to(),
+                bucket.count_since_last_iteration(),
+            )
+        });
         let (min_ns, max_ns) = latencies.extremes_ns().unwrap_or((0, 0));
         Written {
             // 584 years of waiting.
@@ -49,7 +53,9 @@ impl TryFrom<Written> for Latencies {
         let mut all = Latencies::default();
         let mut total: u64 = 0;
         for (latency_ns, count) in counts {
-            total = total.checked_add(count).ok_or("there are too many counts")?;
+            total = total
+                .checked_add(count)
+                .ok_or("there are too many counts")?;
             if latency_ns > LATENCY_MAX_NS || count == 0 {
                 return Err(format!(
                     "{latency_ns} ns, {count} times, is no count of latencies"

@@ -201,3 +201,36 @@ fn the_first_requests_are_fixed() {
 
 /// Computed outside of this program from the definition of the streams.
 const FIRST_REQUESTS: u64 = 0x57EA_FBCA_7DCE_609F;
+
+#[test]
+fn a_trace_is_replayed_by_threads_in_turn_at_its_times() {
+    let text = "10,h,0,Read,0,512,1\n20,h,0,Write,4096,1024,1\n30,h,0,Read,8192,512,1\n";
+    let trace = Trace::parse("t", text).expect("it is a trace");
+    // Twice as fast: at 0, 500 and 1000 ns.
+    let mut replay = Generator::replay(&trace, (2, 1), 200, 1 << 20).expect("it fits");
+    let first = replay.next(0, 0).expect("it is due");
+    assert_eq!(
+        (first.offset_bytes, first.length_bytes, first.kind),
+        (0, 512, Kind::Read)
+    );
+    assert_eq!(replay.next(1, 499), None);
+    assert_eq!(
+        (replay.due_ns(0), replay.due_ns(1)),
+        (Some(1000), Some(500))
+    );
+    assert_eq!(replay.wake_ns(0), None, "its queue is full");
+    let second = replay.next(1, 700).expect("it is due");
+    assert_eq!((second.intended_ns, second.issued_ns), (500, 700));
+    assert_eq!((second.kind, second.length_bytes), (Kind::Write, 1024));
+    assert_eq!(replay.backlog(999), 0);
+    assert_eq!(replay.backlog(1000), 1);
+    replay.completed(0);
+    assert!(replay.next(0, 1500).is_some());
+    replay.completed(0);
+    assert_eq!(
+        (replay.next(0, u64::MAX - 1), replay.backlog(9999)),
+        (None, 0)
+    );
+    let refused = Generator::replay(&trace, (1, 1), 100, 8192).expect_err("it does not fit");
+    assert!(refused.rule.contains("up to byte 8704"), "{refused:?}");
+}

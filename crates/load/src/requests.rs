@@ -1,0 +1,137 @@
+//! What a load requests: numbers that describe it, or a recorded trace.
+
+use anyhow::{Context, Result, anyhow, ensure};
+use lab::workload::generator::Generator;
+use lab::workload::trace::Trace;
+use lab::workload::{Operation, Workload};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Traces by the names that loads have for them.
+pub type Traces = BTreeMap<String, Trace>;
+
+/// Reads the traces of `loads`, whose names are relative to `folder`.
+///
+/// # Errors
+///
+/// One cannot be read, or is no trace.
+pub fn read_traces(loads: &[(String, Workload)], folder: &Path) -> Result<Traces> {
+    let named = loads.iter().filter_map(|(_, load)| load.trace.as_ref());
+    named
+        .map(|name| {
+            let path = folder.join(name);
+            let file = path.display().to_string();
+            let text = std::fs::read_to_string(&path);
+            let text = text.with_context(|| format!("cannot read {file}"))?;
+            Ok((name.clone(), Trace::parse(&file, &text)?))
+        })
+        .collect()
+}
+
+/// A load with its trace, if it replays one.
+#[derive(Clone, Copy)]
+pub(crate) struct Requests<'a> {
+    pub load: &'a Workload,
+    pub trace: Option<&'a Trace>,
+}
+
+impl<'a> Requests<'a> {
+    /// # Panics
+    ///
+    /// If its trace was not read.
+    pub fn new(load: &'a Workload, traces: &'a Traces) -> Requests<'a> {
+        let trace = load.trace.as_ref().map(|name| &traces[name]);
+        Requests { load, trace }
+    }
+
+    /// A load that replays nothing.
+    pub fn drawn(load: &'a Workload) -> Requests<'a> {
+        assert!(load.op != Operation::Replay, "a trace is replayed");
+        Requests { load, trace: None }
+    }
+
+    /// The requests on a target of `span_bytes`.
+    pub fn generator(&self, span_bytes: u64, seed: u64) -> Result<Generator> {
+        let made = match self.trace {
+            Some(trace) => {
+                let shape = (self.load.threads, self.depth());
+                Generator::replay(trace, shape, self.speed_percent(), span_bytes)
+            }
+            None => Generator::new(self.load, span_bytes, seed),
+        };
+        made.map_err(|broken| anyhow!("{} {}", broken.key, broken.rule))
+    }
+
+    /// Requests that a thread has outstanding.
+    pub fn depth(&self) -> u32 {
+        self.load.qd.unwrap_or(1)
+    }
+
+    fn speed_percent(&self) -> u32 {
+        self.load.speed_pct.unwrap_or(100)
+    }
+
+    /// Bytes of the longest request.
+    pub fn longest_bytes(&self) -> u32 {
+        let of_load = || self.load.bs.map_or(0, |bs| bs.bytes());
+        self.trace.map_or_else(of_load, Trace::longest_bytes)
+    }
+
+    /// Whether it destroys what is on the target.
+    pub fn writes(&self) -> bool {
+        match self.trace {
+            Some(trace) => trace.written_bytes() > 0,
+            None => lab::fio::job::writes(self.load),
+        }
+    }
+
+    /// How long a trace lasts at its speed, up to its last request and a millisecond more; `None` for other loads.
+    pub fn trace_length_ns(&self) -> Option<u64> {
+        let length_ns = u128::from(self.trace?.length_ns());
+        let at_speed_ns = length_ns * 100 / u128::from(self.speed_percent());
+        Some(at_speed_ns as u64 + 1_000_000)
+    }
+
+    /// Bytes that a run of so many seconds writes at most on a target that takes `bytes_per_s`. `None` if that is not known and it
+    /// writes as much as the target takes.
+    pub fn written_at_most(&self, seconds: f64, bytes_per_s: Option<f64>) -> Option<f64> {
+        if let Some(trace) = self.trace {
+            return Some(trace.written_bytes() as f64);
+        }
+        let share = 1.0 - f64::from(self.load.read_percent()?) / 100.0;
+        if share == 0.0 {
+            return Some(0.0);
+        }
+        let bytes = f64::from(self.longest_bytes()) * share;
+        let demanded = self.load.mean_demand().map(|rate| rate.iops() * bytes);
+        let most = demanded.into_iter().chain(bytes_per_s).reduce(f64::min)?;
+        Some(most * seconds)
+    }
+
+    /// Checks that all requests are whole sectors.
+    pub fn check_sectors(&self, target: &str, sector_bytes: u64) -> Result<()> {
+        for (what, size) in [
+            ("requests", self.load.bs),
+            ("an alignment", self.load.align),
+        ] {
+            let bytes = size.map_or(sector_bytes, |size| u64::from(size.bytes()));
+            ensure!(
+                bytes.is_multiple_of(sector_bytes),
+                "has {what} of {bytes} bytes, and {target} has sectors of {sector_bytes}; use a multiple"
+            );
+        }
+        let recorded = self
+            .trace
+            .into_iter()
+            .flat_map(|trace| trace.requests().iter());
+        for one in recorded {
+            let (at, length) = (one.offset_bytes, u64::from(one.length_bytes));
+            ensure!(
+                at.is_multiple_of(sector_bytes) && length.is_multiple_of(sector_bytes),
+                "replays a request of {length} bytes at byte {at}, and {target} has sectors of {sector_bytes}; use a target with \
+                 smaller ones"
+            );
+        }
+        Ok(())
+    }
+}
