@@ -129,13 +129,12 @@ fn by_brute_force(
             )
         };
         let all_hold = |one: &Configuration| margins_of(one).iter().all(Margin::holds);
-        let draws = drawn(configuration, library);
         let failing = Cell::new(0);
-        let draws_hold = draws.iter().all(|draw| {
+        let draw_holds = |draw: &Configuration| {
             failing.set(failing.get() + usize::from(!all_hold(draw)));
             failing.get() <= DRAWS_WITHOUT
-        });
-        all_hold(configuration) && draws_hold
+        };
+        all_hold(configuration) && drawn(configuration, library).iter().all(draw_holds)
     };
     let mut all = Vec::new();
     for (drive, name) in question.drives.iter().enumerate() {
