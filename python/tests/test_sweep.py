@@ -238,6 +238,8 @@ def test_mistakes_are_told_before_anything_is_computed(changed: dict[str, Any], 
 @pytest.mark.whole
 def test_ten_thousand_points(tmp_path: Path) -> None:
     """Aborted once in the middle, and resumed; the rows of a sample are those of plans."""
+    # A process that was started in the background may ignore interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Reads at a demanded rate: of all loads, these take the least time to run.
     grid = {
         **SMALL,
