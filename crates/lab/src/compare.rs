@@ -20,10 +20,11 @@ use serde::Serialize;
 /// The share of the differences that are told of which chance may be the reason.
 const FALSE_SHARE: f64 = 0.05;
 /// The figures that are compared, of those that each run has.
-const FIGURES: [Metric; 4] = [
+const FIGURES: [Metric; 5] = [
     Metric::Iops,
     Metric::Latency(Statistic::Mean),
     Metric::Latency(Statistic::P99),
+    Metric::Response(Statistic::Mean),
     Metric::Response(Statistic::P99),
 ];
 
@@ -66,10 +67,24 @@ pub struct Comparison {
 pub struct Compared {
     /// Within which share two figures count as the same.
     pub margin: f64,
-    /// Point by point: rate, mean latency and 99th percentiles of each, as far as each of its runs has them.
+    /// Point by point: rate, means and 99th percentiles of latencies of each, as far as each of its runs has them.
     pub comparisons: Vec<Comparison>,
     /// Points without a partner.
     pub alone: Vec<What>,
+    /// Points that are not compared because one of both has no valid figures.
+    pub invalid: Vec<Invalid>,
+}
+
+/// A point without valid figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Invalid {
+    /// What was run.
+    #[serde(flatten)]
+    pub point: What,
+    /// Whether it is in the first set; otherwise it is in the second.
+    pub is_first: bool,
+    /// Why.
+    pub reason: String,
 }
 
 /// Compares two sets of points. Figures within `margin` of each other (0.02 for 2 %) may be called the same.
@@ -104,7 +119,19 @@ pub fn compare(first: &[Comparable], second: &[Comparable], margin: f64) -> Comp
         margin,
         comparisons: comparisons.collect(),
         alone: [alone(first, second), alone(second, first)].concat(),
+        invalid: [invalid(first, true), invalid(second, false)].concat(),
     }
+}
+
+fn invalid(points: &[Comparable], is_first: bool) -> Vec<Invalid> {
+    let invalid = |point: &Comparable| {
+        Some(Invalid {
+            point: point.what.clone(),
+            is_first,
+            reason: point.invalid.clone()?,
+        })
+    };
+    points.iter().filter_map(invalid).collect()
 }
 
 /// The place of the point in `others` that `point`, one of `own`, is compared with: the same load in the same place. If there is none, and
@@ -123,6 +150,9 @@ fn partner(point: &Comparable, own: &[Comparable], others: &[Comparable]) -> Opt
 }
 
 fn one(first: &Comparable, second: &Comparable, metric: Metric) -> Option<(Comparison, Interval)> {
+    if first.invalid.is_some() || second.invalid.is_some() {
+        return None;
+    }
     let values = |point: &Comparable| -> Option<Vec<f64>> {
         let runs = point.runs.iter();
         runs.map(|run| run.get(&metric).copied()).collect()

@@ -4,7 +4,7 @@
 //! result of fio ([`lab::fio`]).
 
 use super::marks::{few, unsteady};
-use super::outcome::{point, steadiness};
+use super::outcome::{Asked, point, steadiness};
 use super::run::Lengths;
 use anyhow::{Context, Result, bail, ensure};
 use lab::fio::file::Version;
@@ -93,9 +93,19 @@ pub(crate) fn run(job: &str) -> Result<String> {
     }
     given.context("fio does not take its job")?;
     let result = String::from_utf8(said.stdout).context("fio's result is no text")?;
-    let found = points(&[("fio's result".to_owned(), result.clone())])?;
-    ensure!(!found.is_empty(), "fio's result has no requests");
+    check(&result)?;
     Ok(result)
+}
+
+/// Checks that a text is a result of fio.
+///
+/// # Errors
+///
+/// It is not, or it has no requests.
+pub(crate) fn check(result: &str) -> Result<()> {
+    let found = points(&[("fio's result".to_owned(), result.to_owned())])?;
+    ensure!(!found.is_empty(), "fio's result has no requests");
+    Ok(())
 }
 
 /// Puts the results of a load together.
@@ -105,9 +115,14 @@ pub(crate) fn run(job: &str) -> Result<String> {
 /// One of them is no result of fio.
 pub(crate) fn outcome(
     version: Version,
-    (name, workload): &(String, Workload),
+    asked: &Asked<'_>,
     results: &[String],
 ) -> Result<PointResult> {
+    let Asked {
+        name,
+        load: workload,
+        ..
+    } = *asked;
     let files = (1..)
         .zip(results)
         .map(|(run, text)| (format!("run {run} of load {name}"), text.clone()));
@@ -144,6 +159,9 @@ pub(crate) fn outcome(
     let of_kind = |point: Option<&FioPoint>| point.map(|point| point.metrics.clone());
     let measurement = Measurement {
         workload: workload.clone(),
+        skipped_s: asked.lengths.skipped.as_secs_f64(),
+        measured_s: asked.lengths.measured.as_secs_f64(),
+        trace_digest: None,
         generator: format!("fio {version}"),
         runs,
         reads: of_kind(mix.map(|(reads, _)| reads)).unwrap_or_default(),

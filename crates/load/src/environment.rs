@@ -192,13 +192,14 @@ pub(crate) fn link_bytes_per_s(files: &Files, device: Option<(u32, u32)>) -> Opt
     drive.now.map(Link::bytes_per_s)
 }
 
-/// How often processors were slowed down because they were hot; `None` if the kernel does not count it.
+/// How often the processor was slowed down that was so most often, because it was hot; `None` if the kernel does not count it.
+/// The kernel shows what happens to a package or a core with each of its processors, so these are not added up.
 fn slowed_down(files: &Files) -> Option<u64> {
     let counts = files.list(CPUS).into_iter().flat_map(|cpu| {
         ["core_throttle_count", "package_throttle_count"]
             .map(|count| files.number(&format!("{CPUS}/{cpu}/thermal_throttle/{count}")))
     });
-    counts.flatten().reduce(u64::saturating_add)
+    counts.flatten().max()
 }
 
 /// What an NVMe drive says of itself before a session, and how often processors had been slowed down.
@@ -243,7 +244,7 @@ impl Environment {
         self.set("processors_slowed_down_times", Some(times.to_string()));
         if times > 0 {
             self.mark(format!(
-                "processors were slowed down {times} times meanwhile because they were hot"
+                "processors were slowed down at least {times} times meanwhile because they were hot"
             ));
         }
     }
@@ -352,13 +353,13 @@ mod tests {
             fs::create_dir_all(&counts).expect("a folder");
             fs::write(counts.join("core_throttle_count"), count).expect("it is written");
         }
-        assert_eq!(slowed_down(&files), Some(7));
+        assert_eq!(slowed_down(&files), Some(4));
         let mut environment = Environment::default();
         environment.heat(None, Some(7));
         assert_eq!(environment, Environment::default());
         environment.heat(Some(5), Some(7));
         assert!(
-            environment.marks[0].contains("slowed down 2 times"),
+            environment.marks[0].contains("slowed down at least 2 times"),
             "{environment:?}"
         );
     }

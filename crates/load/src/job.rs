@@ -2,7 +2,7 @@
 
 use super::by_fio;
 use super::journal::{Entry, Journal};
-use super::outcome::outcome;
+use super::outcome::{Asked, outcome};
 use super::requests::Requests;
 use super::run::{Lengths, Run, run};
 use super::session::{Session, free};
@@ -12,6 +12,7 @@ use drives::drive::{Access, Drive};
 use lab::fio::file::Version;
 use lab::schema::results::PointResult;
 use lab::workload::size::Size;
+use lab::workload::trace::Trace;
 use lab::workload::{Operation, Workload};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub(crate) struct Job<'a> {
     known: Option<Workload>,
     lengths: Lengths,
     found: Runs,
+    trace_digest: Option<String>,
     /// What its trace has that is not replayed, as a sentence without its full stop.
     left_out: Option<String>,
 }
@@ -71,6 +73,7 @@ impl<'a> Job<'a> {
             known: load.1.demand_pct.is_none().then(|| load.1.clone()),
             lengths,
             found,
+            trace_digest: session.requests(&load.1).trace.map(Trace::digest),
             left_out: left_out(session.requests(&load.1)),
         })
     }
@@ -97,6 +100,15 @@ impl<'a> Job<'a> {
         });
     }
 
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            name: &self.load.0,
+            load: &self.load.1,
+            lengths: self.lengths,
+            trace_digest: self.trace_digest.clone(),
+        }
+    }
+
     /// `None` before the first run.
     pub fn point(&self) -> Result<Option<PointResult>> {
         match &self.found {
@@ -107,13 +119,13 @@ impl<'a> Job<'a> {
                 runs,
             } => {
                 let known = self.known.as_ref().expect("it has been run");
-                let mut point = outcome(self.load, known, runs, *generator_iops);
+                let mut point = outcome(&self.asked(), known, runs, *generator_iops);
                 point.notes.extend(self.left_out.clone());
                 Ok(Some(point))
             }
             Runs::Fio {
                 version, results, ..
-            } => by_fio::outcome(*version, self.load, results).map(Some),
+            } => by_fio::outcome(*version, &self.asked(), results).map(Some),
         }
     }
 }
@@ -143,13 +155,18 @@ impl Work<'_, '_> {
     /// It does not belong to this session.
     pub fn take(&mut self, entry: Entry) -> Result<()> {
         let damaged =
-            "what was measured before does not fit this session; remove the file to begin again";
+            "what was measured before does not fit this session; remove both files to begin again";
         let (Entry::Maximum { load, .. } | Entry::Own { load, .. } | Entry::Fio { load, .. }) =
             &entry;
         let load = *load;
         ensure!(load < self.jobs.len(), damaged);
+        let runs_of_each = self.session.runs;
+        let is_next = |finished: &mut BTreeSet<(u32, usize)>, repetition: u32| {
+            repetition < runs_of_each && finished.insert((repetition, load))
+        };
         match entry {
             Entry::Maximum { iops, .. } => {
+                ensure!(iops.is_finite() && iops > 0.0, damaged);
                 let free_load = free(&self.jobs[load].load.1);
                 self.jobs
                     .iter_mut()
@@ -163,19 +180,27 @@ impl Work<'_, '_> {
                 run,
                 ..
             } => {
+                let Lengths { skipped, measured } = self.jobs[load].lengths;
+                let [start_ns, end_ns] =
+                    [skipped, skipped + measured].map(|time| time.as_nanos() as u64);
+                let is_whole =
+                    run.slices.is_of(start_ns, end_ns) && self.jobs[load].known.is_some();
+                let is_its = seed == self.session.seed_of(repetition);
+                ensure!(is_whole && is_its, damaged);
+                ensure!(is_next(&mut self.finished, repetition), damaged);
                 let Runs::Own { runs, .. } = &mut self.jobs[load].found else {
                     bail!(damaged);
                 };
-                ensure!(self.finished.insert((repetition, load)), damaged);
                 runs.push((seed, *run));
             }
             Entry::Fio {
                 repetition, result, ..
             } => {
+                by_fio::check(&result).context(damaged)?;
+                ensure!(is_next(&mut self.finished, repetition), damaged);
                 let Runs::Fio { results, .. } = &mut self.jobs[load].found else {
                     bail!(damaged);
                 };
-                ensure!(self.finished.insert((repetition, load)), damaged);
                 results.push(result);
             }
         }
@@ -185,10 +210,13 @@ impl Work<'_, '_> {
 
     /// Keeps what has just been measured.
     fn keep(&mut self, entry: Entry) -> Result<()> {
-        if let Some(journal) = &mut self.journal {
-            journal.add(&entry)?;
-        }
-        self.take(entry)
+        let kept = match &mut self.journal {
+            Some(journal) => journal.add(&entry),
+            None => Ok(()),
+        };
+        // Also what cannot be kept is part of the result.
+        self.take(entry)?;
+        kept
     }
 
     /// Runs what is left.
@@ -197,17 +225,15 @@ impl Work<'_, '_> {
     ///
     /// A request has failed, or the journal cannot be written.
     pub fn run(&mut self, target: &Target, progress: &mut impl FnMut(Duration)) -> Result<()> {
-        for (load, free_load) in self.session.maxima() {
-            if self.jobs[load].known.is_none() {
-                let iops = self.maximum(target, load, &free_load)?;
-                self.keep(Entry::Maximum { load, iops })?;
-                progress(self.done);
-            }
-        }
         for repetition in 0..self.session.runs {
             for load in self.session.order(repetition) {
                 if self.finished.contains(&(repetition, load)) || self.jobs[load].is_over() {
                     continue;
+                }
+                if self.jobs[load].known.is_none() {
+                    let iops = self.maximum(target, load)?;
+                    self.keep(Entry::Maximum { load, iops })?;
+                    progress(self.done);
                 }
                 let entry = self
                     .measure(target, repetition, load)
@@ -224,10 +250,11 @@ impl Work<'_, '_> {
     }
 
     /// What the target does without a limit.
-    fn maximum(&self, target: &Target, load: usize, free_load: &Workload) -> Result<f64> {
+    fn maximum(&self, target: &Target, load: usize) -> Result<f64> {
         let place = (&target.drive, target.span_bytes());
-        let lengths = self.session.lengths(free_load);
-        let requests = self.session.requests(free_load);
+        let free_load = free(&self.jobs[load].load.1);
+        let lengths = self.session.lengths(&free_load);
+        let requests = self.session.requests(&free_load);
         let found = run(place, requests, self.session.seed, lengths)
             .with_context(|| self.named(target, load))?;
         let iops = found.measured().all.iops();
@@ -245,7 +272,7 @@ impl Work<'_, '_> {
             Runs::Own { .. } => {
                 let place = (&target.drive, target.span_bytes());
                 let known = job.known.as_ref().expect("its maximum was measured first");
-                let seed = self.session.seed.wrapping_add(u64::from(repetition));
+                let seed = self.session.seed_of(repetition);
                 let run = run(place, self.session.requests(known), seed, job.lengths)?;
                 Ok(Entry::Own {
                     load,

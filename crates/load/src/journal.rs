@@ -7,6 +7,7 @@ use super::run::Run;
 use super::session::Session;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -19,10 +20,12 @@ pub(crate) struct Subject {
     /// This program with its version: another one may count differently.
     pub program: String,
     pub target: String,
+    /// What tells a drive or file from another one that has its name by now.
+    pub identity: Option<String>,
     pub size_bytes: u64,
     pub session: Session,
     /// Digests of the traces.
-    pub traces: BTreeMap<String, u64>,
+    pub traces: BTreeMap<String, String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -52,6 +55,17 @@ pub(crate) enum Entry {
     },
 }
 
+/// Flushes the folder of `path`, so that the file's name is on its medium.
+///
+/// # Errors
+///
+/// It cannot be flushed.
+pub fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let path = std::path::absolute(path)?;
+    path.parent()
+        .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
 /// The file, which this process alone uses.
 #[derive(Debug)]
 pub struct Journal {
@@ -77,7 +91,10 @@ impl Journal {
                 path.display()
             );
         }
-        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        let failed = || format!("cannot write {}", path.display());
+        let file = file.with_context(failed)?;
+        // A power loss must not take the file's name.
+        sync_folder(path).with_context(failed)?;
         Journal::of(path, file, false)
     }
 
@@ -101,8 +118,10 @@ impl Journal {
     }
 
     fn of(path: &Path, file: File, is_resumed: bool) -> Result<Journal> {
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .with_context(|| format!("{} is in use by another session", path.display()))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => bail!("{} is in use by another session", path.display()),
+            other => other.with_context(|| format!("cannot lock {}", path.display()))?,
+        }
         Ok(Journal {
             path: path.to_owned(),
             file,
@@ -110,43 +129,51 @@ impl Journal {
         })
     }
 
-    /// Begins with `subject`, or reads what an earlier process has measured of it: when that began, and its entries.
+    /// Begins with `subject`, or reads what an earlier process has measured of it: when that began, and its entries. `None` if it
+    /// begins.
     ///
     /// # Errors
     ///
     /// The file is of another session, is damaged, or cannot be written.
-    pub(crate) fn open(&mut self, subject: Subject, now: String) -> Result<(String, Vec<Entry>)> {
-        if !self.is_resumed {
-            let head = Head {
-                started: now,
-                subject,
-            };
-            self.write(&head)?;
-            return Ok((head.started, Vec::new()));
-        }
+    pub(crate) fn open(
+        &mut self,
+        subject: Subject,
+        now: String,
+    ) -> Result<Option<(String, Vec<Entry>)>> {
         let path = self.path.display().to_string();
         let mut text = String::new();
-        let read = self.file.read_to_string(&mut text);
-        read.with_context(|| format!("cannot read {path}"))?;
+        if self.is_resumed {
+            let read = self.file.read_to_string(&mut text);
+            read.with_context(|| format!("cannot read {path}"))?;
+        }
         let whole = text.rfind('\n').map_or(0, |last| last + 1);
         let cut = self.file.set_len(whole as u64);
         cut.and_then(|()| self.file.seek(SeekFrom::End(0)))
             .with_context(|| format!("cannot write {path}"))?;
+        if whole == 0 {
+            self.write(&Head {
+                started: now,
+                subject,
+            })?;
+            return Ok(None);
+        }
         let mut lines = text[..whole].lines();
         let damaged = |number: usize| {
-            format!("{path}: line {number} is damaged; remove the file to begin again")
+            format!(
+                "{path}: line {number} is damaged; remove this file and the result to begin again"
+            )
         };
         let head = lines.next().unwrap_or_default();
         let head: Head = serde_json::from_str(head).with_context(|| damaged(1))?;
         ensure!(
             head.subject == subject,
             "{path} holds runs of other loads or options, of another target, or of another version of this program: name the \
-             same ones, or remove the file to begin again"
+             same ones, or remove this file and the result to begin again"
         );
         let entries = (2..).zip(lines).map(|(number, line)| {
             serde_json::from_str::<Entry>(line).with_context(|| damaged(number))
         });
-        Ok((head.started, entries.collect::<Result<_>>()?))
+        Ok(Some((head.started, entries.collect::<Result<_>>()?)))
     }
 
     /// Adds an entry, which is on its medium when this returns.

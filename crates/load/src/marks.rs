@@ -6,6 +6,7 @@ use lab::schema::metric::{Metric, Statistic};
 use lab::schema::results::Metrics;
 use lab::statistics::replications::REPLICATIONS_MIN;
 use lab::statistics::steady_state::{RANGE_MAX_PERCENT, SLOPE_MAX_PERCENT, SteadyState};
+use lab::workload::Operation;
 use lab::workload::slices::Measured;
 use words::number;
 
@@ -53,6 +54,12 @@ pub(crate) fn marks(
     marks.extend(shallow(measurement));
     // With arrivals at random, fewer than usual may have been due; then nothing is left over.
     let is_behind = figure(Metric::Backlog).is_some_and(|requests| requests >= 1.0);
+    if is_behind && measurement.workload.op == Operation::Replay {
+        marks.push(format!(
+            "{} requests of the trace had not been issued at its end on average, so their latencies are missing: the target does not keep up",
+            number(figure(Metric::Backlog).unwrap_or(0.0))
+        ));
+    }
     if is_behind && figure(Metric::DemandMet).is_some_and(|met| met < 1.0) {
         marks.push(
             "the demanded rate was not reached, so response latency grows with the length of a run"

@@ -1,7 +1,7 @@
 //! The runs of a load, put together.
 
 use super::marks::marks;
-use super::run::Run;
+use super::run::{Lengths, Run};
 use super::session::program;
 use lab::fio::job::writes;
 use lab::schema::measurement::{Measurement, RunResult};
@@ -13,6 +13,14 @@ use lab::workload::Workload;
 use lab::workload::meter::Figures;
 use lab::workload::slices::Measured;
 use std::collections::BTreeMap;
+
+/// A load as it was asked for, and how long it ran.
+pub(crate) struct Asked<'a> {
+    pub name: &'a str,
+    pub load: &'a Workload,
+    pub lengths: Lengths,
+    pub trace_digest: Option<String>,
+}
 
 /// A point of the load `name` with its figures.
 pub(crate) fn point(
@@ -36,11 +44,12 @@ pub(crate) fn point(
 
 /// Puts the runs of a load together, which was run as `known`. If one is invalid, there are no figures.
 pub(crate) fn outcome(
-    (name, workload): &(String, Workload),
+    asked: &Asked<'_>,
     known: &Workload,
     runs: &[(u64, Run)],
     generator_iops: f64,
 ) -> PointResult {
+    let workload = asked.load;
     let invalid = runs.iter().find_map(|(_, run)| run.invalid.clone());
     let mut lateness = Latencies::default();
     runs.iter()
@@ -67,8 +76,15 @@ pub(crate) fn outcome(
     };
     let measurement = Measurement {
         workload: workload.clone(),
+        skipped_s: asked.lengths.skipped.as_secs_f64(),
+        measured_s: asked.lengths.measured.as_secs_f64(),
+        trace_digest: asked.trace_digest.clone(),
         generator: program(),
-        runs: measured.iter().zip(cores).map(of_run).collect(),
+        runs: measured
+            .iter()
+            .zip(cores)
+            .map(|(run, cores)| of_run(workload.is_open(), run, cores))
+            .collect(),
         reads: of_kind(|run| run.reads.as_ref()),
         writes: of_kind(|run| run.writes.as_ref()),
         effective_queue_depth: depth,
@@ -82,14 +98,16 @@ pub(crate) fn outcome(
     };
     let marks = marks(&metrics, &measurement, runs, &measured);
     let seeds = runs.iter().map(|(seed, _)| *seed).collect();
-    point(name, metrics, seeds, measurement, marks)
+    point(asked.name, metrics, seeds, measurement, marks)
 }
 
-/// The figures of one run, which had so many busy cores.
-fn of_run((run, busy_cores): (&Measured, f64)) -> RunResult {
+/// The figures of one run, which had so many busy cores. In a closed loop there is no intended start, so responses have no latency of
+/// their own.
+fn of_run(is_open: bool, run: &Measured, busy_cores: f64) -> RunResult {
     let figures = |figures: Option<&Figures>| -> BTreeMap<Metric, f64> {
         let figure = |metric: Metric| Some((metric, metric.of(figures?)?));
-        Metric::all().filter_map(figure).collect()
+        let is_own = |metric: &Metric| is_open || !matches!(metric, Metric::Response(_));
+        Metric::all().filter(is_own).filter_map(figure).collect()
     };
     let mut metrics = figures(Some(&run.all));
     metrics.insert(Metric::CpuCores, busy_cores);

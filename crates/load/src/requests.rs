@@ -6,26 +6,45 @@ use lab::workload::trace::Trace;
 use lab::workload::{Operation, Workload};
 use std::collections::BTreeMap;
 use std::path::Path;
+use words::size;
 
 /// Traces by the names that loads have for them.
 pub type Traces = BTreeMap<String, Trace>;
 
-/// Reads the traces of `loads`, whose names are relative to `folder`.
+/// Largest file of a trace: some ten million requests.
+const TRACE_MAX_BYTES: u64 = 1 << 30;
+/// Shortest and longest replay: less shows nothing, and nobody waits for more.
+const REPLAY_MIN_NS: u64 = 1_000_000_000;
+const REPLAY_MAX_NS: u64 = 31 * 24 * 3600 * 1_000_000_000;
+
+/// Reads the traces of `loads`, whose names are relative to `folder` unless they are absolute.
 ///
 /// # Errors
 ///
-/// One cannot be read, or is no trace.
+/// One cannot be read, is too large, or is no trace.
 pub fn read_traces(loads: &[(String, Workload)], folder: &Path) -> Result<Traces> {
-    let named = loads.iter().filter_map(|(_, load)| load.trace.as_ref());
-    named
-        .map(|name| {
-            let path = folder.join(name);
-            let file = path.display().to_string();
-            let text = std::fs::read_to_string(&path);
-            let text = text.with_context(|| format!("cannot read {file}"))?;
-            Ok((name.clone(), Trace::parse(&file, &text)?))
-        })
-        .collect()
+    let mut traces = Traces::new();
+    for name in loads.iter().filter_map(|(_, load)| load.trace.as_ref()) {
+        if !traces.contains_key(name) {
+            traces.insert(name.clone(), read_trace(&folder.join(name))?);
+        }
+    }
+    Ok(traces)
+}
+
+fn read_trace(path: &Path) -> Result<Trace> {
+    let file = path.display().to_string();
+    let failed = || format!("cannot read {file}");
+    let found = std::fs::metadata(path).with_context(failed)?;
+    ensure!(found.is_file(), "{file} is no file, so it is no trace");
+    ensure!(
+        found.len() <= TRACE_MAX_BYTES,
+        "{file} has {}, and a trace has at most {}; use a part of it",
+        size(found.len()),
+        size(TRACE_MAX_BYTES)
+    );
+    let text = std::fs::read_to_string(path).with_context(failed)?;
+    Ok(Trace::parse(&file, &text)?)
 }
 
 /// A load with its trace, if it replays one.
@@ -85,16 +104,43 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// How long a trace lasts at its speed, up to its last request and a millisecond more; `None` for other loads.
+    /// How long a trace lasts at its speed; `None` for other loads.
     pub fn trace_length_ns(&self) -> Option<u64> {
         let length_ns = u128::from(self.trace?.length_ns());
         let at_speed_ns = length_ns * 100 / u128::from(self.speed_percent());
-        Some(at_speed_ns as u64 + 1_000_000)
+        Some(u64::try_from(at_speed_ns).unwrap_or(u64::MAX))
     }
 
-    /// Bytes that a run of so many seconds writes at most on a target that takes `bytes_per_s`. `None` if that is not known and it
-    /// writes as much as the target takes.
-    pub fn written_at_most(&self, seconds: f64, bytes_per_s: Option<f64>) -> Option<f64> {
+    /// Checks that the part of a trace that is replayed is there, and that it is neither too short nor too long.
+    pub fn check_length(&self) -> Result<()> {
+        let Some(length_ns) = self.trace_length_ns() else {
+            return Ok(());
+        };
+        let lasts = format!(
+            "replays a trace that lasts {:.3} s at this speed",
+            length_ns as f64 / 1e9
+        );
+        ensure!(
+            length_ns <= REPLAY_MAX_NS,
+            "{lasts}, which is more than {} days; use a part of it, or raise speed_pct",
+            REPLAY_MAX_NS / 86_400_000_000_000
+        );
+        let skipped_ns = u64::from(self.load.skip_seconds.unwrap_or(0)) * REPLAY_MIN_NS;
+        let measured_ns = self
+            .load
+            .seconds
+            .map_or(REPLAY_MIN_NS, |seconds| u64::from(seconds) * REPLAY_MIN_NS);
+        ensure!(
+            skipped_ns + measured_ns <= length_ns,
+            "{lasts}, and at least {} s are skipped and measured; use a longer trace, or lower speed_pct",
+            (skipped_ns + measured_ns) / REPLAY_MIN_NS
+        );
+        Ok(())
+    }
+
+    /// About as many bytes as a run of so many seconds writes: what it demands, or as much as a target takes that takes
+    /// `bytes_per_s` at most. `None` if that is not known.
+    pub fn written_about(&self, seconds: f64, bytes_per_s: Option<f64>) -> Option<f64> {
         if let Some(trace) = self.trace {
             return Some(trace.written_bytes() as f64);
         }

@@ -2,8 +2,8 @@
 //!
 //! If the machine or the drive is slower for a while, all loads should suffer alike, and none should always follow the same other one. So
 //! each repetition runs all loads, in an order of its own. A load that writes leaves the drive in another state, which the next
-//! one may count on: then the order of the file is kept. What a load does at most is measured before all repetitions, if another
-//! load demands a share of it.
+//! one may count on: then the order of the file is kept. If a load demands a share of what the target does at most, that is measured right
+//! before the first run that needs it, in the state that the loads before it have left.
 
 use super::environment::{Before, Environment};
 use super::job::{Job, Work};
@@ -72,13 +72,13 @@ impl Session {
         of_one * self.runs + of_maxima
     }
 
-    /// Most bytes that all runs write on a target that takes `bytes_per_s` at most. `None` if that is not known and a load
-    /// writes as much as the target takes.
+    /// About as many bytes as all runs write: what they demand, or as much as a target takes that takes `bytes_per_s` at most.
+    /// `None` if that is not known.
     #[must_use]
-    pub fn written_at_most(&self, bytes_per_s: Option<f64>) -> Option<f64> {
+    pub fn written_about(&self, bytes_per_s: Option<f64>) -> Option<f64> {
         let of_one = |load: &Workload| {
             let seconds = self.lengths(load).all().as_secs_f64();
-            self.requests(load).written_at_most(seconds, bytes_per_s)
+            self.requests(load).written_about(seconds, bytes_per_s)
         };
         let runs = self.loads.iter().map(|(_, load)| load);
         let runs: f64 = runs.map(of_one).sum::<Option<f64>>()? * f64::from(self.runs);
@@ -109,90 +109,52 @@ impl Session {
         Ok(())
     }
 
-    /// Runs all loads; `progress` is told how much of [`Session::time`] is over. What was measured before a failure is kept. What
-    /// `journal` already holds is not run again, and it gets each run when that has ended.
+    /// Makes ready to run on a target: nothing is written yet, neither on it nor elsewhere.
     ///
     /// # Errors
     ///
-    /// A load does not fit the target, or the journal is of another session. Failures of requests are in [`Found::failure`].
-    pub fn run(
-        &self,
-        target: &mut Target,
-        mut journal: Option<&mut Journal>,
-        mut progress: impl FnMut(Duration),
-    ) -> Result<Found> {
+    /// A load does not fit the target, or what it needs is missing.
+    pub fn prepare<'a>(&'a self, target: &'a mut Target) -> Result<Prepared<'a>> {
         self.check(target)?;
-        let subject = Subject {
+        // What writes may fill the target before it is read.
+        if !self.writes() {
+            target.sample(self.seed)?;
+        }
+        let jobs = self.loads.iter().map(|load| Job::new(self, load, target));
+        Ok(Prepared {
+            jobs: jobs.collect::<Result<_>>()?,
+            session: self,
+            target,
+        })
+    }
+
+    fn subject(&self, target: &Target) -> Subject {
+        let digests = self
+            .traces
+            .iter()
+            .map(|(name, trace)| (name.clone(), trace.digest()));
+        Subject {
             program: program(),
             target: target.name.clone(),
+            identity: target.identity(),
             size_bytes: target.drive.size_bytes(),
             // Traces may be long.
             session: Session {
                 traces: Traces::new(),
                 ..self.clone()
             },
-            traces: self
-                .traces
-                .iter()
-                .map(|(name, trace)| (name.clone(), trace.digest()))
-                .collect(),
-        };
-        let now = date(unix_s());
-        let (started, entries) = match &mut journal {
-            Some(journal) => journal.open(subject, now)?,
-            None => (now, Vec::new()),
-        };
-        // What writes may fill the target before it is read.
-        if !self.writes() {
-            target.sample(self.seed)?;
+            traces: digests.collect(),
         }
-        let jobs: Result<Vec<Job<'_>>> = self
-            .loads
-            .iter()
-            .map(|load| Job::new(self, load, target))
-            .collect();
-        let mut work = Work {
-            session: self,
-            jobs: jobs?,
-            finished: BTreeSet::new(),
-            journal,
-            done: Duration::ZERO,
-        };
-        let kept = entries.len();
-        entries.into_iter().try_for_each(|entry| work.take(entry))?;
-        let files = Files::below("/");
-        let mut environment = Environment::read(&files, target.drive.block_device());
-        let before = Before::read(&files, &target.drive);
-        let failure = work.run(target, &mut progress).err();
-        before.compare(&files, &target.drive, &mut environment);
-        let points: Result<Vec<_>> = work.jobs.iter().map(Job::point).collect();
-        let facts = environment.facts.into_iter();
-        let interrupted = (kept > 0).then(|| {
-            format!(
-                "the session was interrupted and went on {}, so what the drive did meanwhile is not known",
-                date(unix_s())
-            )
-        });
-        let marks = target.marks.iter().cloned().chain(environment.marks);
-        let conditions = Conditions {
-            target: target.name.clone(),
-            started,
-            environment: facts.map(|(name, fact)| (name.to_owned(), fact)).collect(),
-            marks: marks.chain(interrupted).collect(),
-        };
-        let results = Results {
-            schema: SCHEMA,
-            program: program(),
-            suite: None,
-            conditions: Some(conditions),
-            points: points?.into_iter().flatten().collect(),
-        };
-        Ok(Found { results, failure })
     }
 
     /// What one of its loads requests.
     pub(crate) fn requests<'a>(&'a self, load: &'a Workload) -> Requests<'a> {
         Requests::new(load, &self.traces)
+    }
+
+    /// The seed of a repetition's runs.
+    pub(crate) fn seed_of(&self, repetition: u32) -> u64 {
+        self.seed.wrapping_add(u64::from(repetition))
     }
 
     /// The places of the loads in the order in which a repetition runs them.
@@ -226,19 +188,88 @@ impl Session {
             let asked_ns = u64::from(seconds) * Nanos::SECOND.0;
             Duration::from_nanos(asked_ns.next_multiple_of(period_ns))
         };
-        match (self.requests(load).trace_length_ns(), load.seconds) {
-            // A trace begins with its first request, and is replayed to its end.
-            (Some(length_ns), None) => {
-                let skipped = rounded(load.skip_seconds.unwrap_or(0));
-                let left = Duration::from_nanos(length_ns).saturating_sub(skipped);
-                let measured = left.max(Duration::from_millis(1));
-                Lengths { skipped, measured }
-            }
-            (_, seconds) => Lengths {
-                skipped: rounded(load.skip_seconds.unwrap_or(self.skip_seconds)),
-                measured: rounded(seconds.unwrap_or(self.seconds)),
-            },
+        // A trace begins with its first request, and is replayed to its end.
+        if let Some(length_ns) = self.requests(load).trace_length_ns() {
+            let skipped = rounded(load.skip_seconds.unwrap_or(0));
+            let left = || Duration::from_nanos(length_ns).saturating_sub(skipped);
+            return Lengths {
+                skipped,
+                measured: load.seconds.map_or_else(left, rounded),
+            };
         }
+        Lengths {
+            skipped: rounded(load.skip_seconds.unwrap_or(self.skip_seconds)),
+            measured: rounded(load.seconds.unwrap_or(self.seconds)),
+        }
+    }
+}
+
+/// A session that can begin.
+pub struct Prepared<'a> {
+    session: &'a Session,
+    target: &'a Target,
+    jobs: Vec<Job<'a>>,
+}
+
+impl Prepared<'_> {
+    /// Runs all loads; `progress` is told how much of [`Session::time`] is over. What was measured before a failure is kept. What
+    /// `journal` already holds is not run again, and it gets each run when that has ended.
+    ///
+    /// # Errors
+    ///
+    /// The journal is of another session, or cannot be written. Failures of requests are in [`Found::failure`].
+    pub fn run(
+        self,
+        mut journal: Option<&mut Journal>,
+        mut progress: impl FnMut(Duration),
+    ) -> Result<Found> {
+        let Prepared {
+            session,
+            target,
+            jobs,
+        } = self;
+        let now = date(unix_s());
+        let opened = match &mut journal {
+            Some(journal) => journal.open(session.subject(target), now.clone())?,
+            None => None,
+        };
+        let resumed = opened.is_some();
+        let (started, entries) = opened.unwrap_or_else(|| (now.clone(), Vec::new()));
+        let mut work = Work {
+            session,
+            jobs,
+            finished: BTreeSet::new(),
+            journal,
+            done: Duration::ZERO,
+        };
+        entries.into_iter().try_for_each(|entry| work.take(entry))?;
+        let files = Files::below("/");
+        let mut environment = Environment::read(&files, target.drive.block_device());
+        let before = Before::read(&files, &target.drive);
+        let failure = work.run(target, &mut progress).err();
+        before.compare(&files, &target.drive, &mut environment);
+        let points: Result<Vec<_>> = work.jobs.iter().map(Job::point).collect();
+        let facts = environment.facts.into_iter();
+        let interrupted = resumed.then(|| {
+            format!(
+                "the session was interrupted and resumed at {now}: temperatures and written bytes are of the time since then"
+            )
+        });
+        let marks = target.marks.iter().cloned().chain(environment.marks);
+        let conditions = Conditions {
+            target: target.name.clone(),
+            started,
+            environment: facts.map(|(name, fact)| (name.to_owned(), fact)).collect(),
+            marks: marks.chain(interrupted).collect(),
+        };
+        let results = Results {
+            schema: SCHEMA,
+            program: program(),
+            suite: None,
+            conditions: Some(conditions),
+            points: points?.into_iter().flatten().collect(),
+        };
+        Ok(Found { results, failure })
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::environment::link_bytes_per_s;
 use super::requests::Requests;
+use super::run::DEPTH_MAX;
 use anyhow::{Context, Result, ensure};
 use container::busy;
 use container::foreign::{Ends, in_words};
@@ -96,6 +97,21 @@ impl Target {
         })
     }
 
+    /// What tells it from another one that has its name later: the serial number or world-wide name of a drive, the number of a file.
+    /// `None` for memory, and if the kernel does not say.
+    pub(crate) fn identity(&self) -> Option<String> {
+        if let Some((major, minor)) = self.drive.block_device() {
+            let files = Files::below("/");
+            let folder = format!("/sys/dev/block/{major}:{minor}");
+            let names = ["wwid", "uuid", "device/wwid", "device/serial", "partition"];
+            let found = names.map(|name| files.text(&format!("{folder}/{name}")));
+            let found: Vec<String> = found.into_iter().flatten().collect();
+            return (!found.is_empty()).then(|| found.join(" "));
+        }
+        let found = rustix::fs::fstat(self.drive.fd()?).ok()?;
+        Some(format!("{}:{}", found.st_dev, found.st_ino))
+    }
+
     /// Its size.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
@@ -123,8 +139,14 @@ impl Target {
     /// does not submit as it asks.
     pub(crate) fn check(&self, requests: Requests<'_>, is_own: bool) -> Result<()> {
         requests.generator(self.span_bytes(), 0)?;
+        requests.check_length()?;
         if is_own {
             let load = requests.load;
+            ensure!(
+                requests.depth() <= DEPTH_MAX,
+                "wants {} requests outstanding for each thread, and there are at most {DEPTH_MAX}; use more threads",
+                requests.depth()
+            );
             let is_usual = load.api.is_none_or(|api| api == Api::Async)
                 && load.completion.is_none_or(|by| by == Completion::Interrupt);
             ensure!(

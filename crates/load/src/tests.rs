@@ -34,7 +34,8 @@ fn session(loads: &[(&str, &str)], runs: u32) -> Session {
 
 fn found(target: &str, session: &Session) -> Found {
     let mut target = Target::open(target, session.writes(), Some(target)).expect("it opens");
-    session.run(&mut target, None, |_| ()).expect("it runs")
+    let prepared = session.prepare(&mut target).expect("it fits");
+    prepared.run(None, |_| ()).expect("it runs")
 }
 
 fn measurement(found: &Found, at: usize) -> &Measurement {
@@ -243,10 +244,7 @@ fn a_load_that_does_not_fit_is_refused_before_anything_runs() {
     ] {
         let session = session(&[("load", &text)], 1);
         let mut target = Target::open(target, false, None).expect("it opens");
-        let refused = session
-            .run(&mut target, None, |_| ())
-            .err()
-            .expect("it is refused");
+        let refused = session.prepare(&mut target).err().expect("it is refused");
         let refused = format!("{refused:#}");
         assert!(
             refused.starts_with("load load") && refused.contains(said),
@@ -305,10 +303,7 @@ fn fio_runs_closed_loops_and_this_program_demanded_rates() {
     );
     // fio knows nothing of modelled drives.
     let mut modelled = Target::open("ram:8m", true, None).expect("it opens");
-    let refused = session
-        .run(&mut modelled, None, |_| ())
-        .err()
-        .expect("it is refused");
+    let refused = session.prepare(&mut modelled).err().expect("it is refused");
     assert!(
         refused.to_string().contains("leave out --fio"),
         "{refused:#}"
@@ -361,15 +356,15 @@ fn what_is_written_is_estimated_before() {
     let both = session(&[("demanded", &demanded), ("closed", text)], 3);
     // Three runs of a second: 250 writes of 4 KiB each, and as much as the link lets pass.
     assert_eq!(
-        both.written_at_most(Some(1e9)),
+        both.written_about(Some(1e9)),
         Some(3.0 * (250.0 * 4096.0 + 1e9))
     );
-    assert_eq!(both.written_at_most(None), None);
+    assert_eq!(both.written_about(None), None);
     let demanded = session(&[("demanded", &demanded)], 3);
-    assert_eq!(demanded.written_at_most(None), Some(3.0 * 250.0 * 4096.0));
+    assert_eq!(demanded.written_about(None), Some(3.0 * 250.0 * 4096.0));
     let share = format!("{text}\ndemand_pct = 50");
     let share = session(&[("share", &share)], 3);
-    assert_eq!(share.written_at_most(Some(1e9)), Some(4e9));
+    assert_eq!(share.written_about(Some(1e9)), Some(4e9));
 }
 
 /// What a session finds that keeps its runs in `path`.
@@ -379,7 +374,8 @@ fn journaled(session: &Session, target: &str, path: &Path, is_resumed: bool) -> 
         false => Journal::begin(path)?,
     };
     let mut target = Target::open(target, session.writes(), None).expect("it opens");
-    session.run(&mut target, Some(&mut journal), |_| ())
+    let prepared = session.prepare(&mut target)?;
+    prepared.run(Some(&mut journal), |_| ())
 }
 
 #[test]
@@ -453,7 +449,15 @@ fn runs_of_another_session_are_refused() {
     let text = std::fs::read_to_string(&path).expect("it is kept");
     for (damaged, said) in [
         (text.replace("\"own\"", "\"won\""), "line 2 is damaged"),
-        (String::new(), "line 1 is damaged"),
+        (text.replacen("subject", "object", 1), "line 1 is damaged"),
+        (
+            text.replace("\"seed\":1,\"run\"", "\"seed\":5,\"run\""),
+            "does not fit this session",
+        ),
+        (
+            text.replace("\"repetition\":0", "\"repetition\":1"),
+            "does not fit this session",
+        ),
         (
             text.replace("\"own\":{\"load\":0", "\"own\":{\"load\":7"),
             "does not fit this session",
@@ -472,8 +476,8 @@ fn runs_of_another_session_are_refused() {
 #[test]
 fn a_trace_is_replayed_at_its_times_and_shorter_requests_are_whole() {
     let folder = tempfile::tempdir().expect("a folder");
-    // For a second, a write of 512 bytes or a read of 16 KiB every millisecond.
-    let lines: String = (0..1000)
+    // A write of 512 bytes or a read of 16 KiB every millisecond.
+    let lines: String = (0..2401)
         .map(|at| {
             let (kind, length) = [("Write", 512), ("Read", 16384)][at % 2];
             format!("{},usr,0,{kind},{},{length},1\n", at * 10_000, at * 16384)
@@ -484,9 +488,9 @@ fn a_trace_is_replayed_at_its_times_and_shorter_requests_are_whole() {
     let mut session = session(&[("trace", text)], 2);
     session.traces = read_traces(&session.loads, folder.path()).expect("it is a trace");
     assert!(session.writes());
-    assert_eq!(session.written_at_most(None), Some(2.0 * 500.0 * 512.0));
-    // 999 ms at twice the speed, and a millisecond more, twice.
-    assert_eq!(session.time().as_millis(), 1001);
+    assert_eq!(session.written_about(None), Some(2.0 * 1201.0 * 512.0));
+    // 2.4 s at twice the speed, twice.
+    assert_eq!(session.time().as_millis(), 2400);
     let found = found("ram:64m,latency=1ms", &session);
     assert!(found.failure.is_none(), "{:?}", found.failure);
     let trace = measurement(&found, 0);
@@ -499,11 +503,94 @@ fn a_trace_is_replayed_at_its_times_and_shorter_requests_are_whole() {
     assert!(value(&found, 0, Metric::Response(Statistic::Mean)) >= 1000.0);
     // On a smaller target, or one with larger sectors, nothing is run.
     for (target, said) in [
-        ("ram:8m", "up to byte 16384000"),
+        ("ram:8m", "up to byte 39322112"),
         ("ram:64m,sector=4096", "512 bytes at byte 0"),
     ] {
         let target = Target::open(target, true, None).expect("it opens");
         let refused = session.check(&target).expect_err("it does not fit");
         assert!(format!("{refused:#}").contains(said), "{refused:#}");
     }
+}
+
+#[test]
+fn parts_of_a_trace_that_are_not_there_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines = "0,usr,0,Read,0,512,1\n30000000,usr,0,Read,0,512,1\n";
+    std::fs::write(folder.path().join("usr.csv"), lines).expect("it is written");
+    let ancient = "0,usr,0,Read,0,512,1\n128166372003061629,usr,0,Read,0,512,1\n";
+    std::fs::write(folder.path().join("ancient.csv"), ancient).expect("it is written");
+    let text = "op = \"replay\"\nthreads = 1\nqd = 1\n";
+    let target = Target::open("ram:1m", false, None).expect("it opens");
+    for (more, said) in [
+        ("trace = \"usr.csv\"", None),
+        ("trace = \"usr.csv\"\nskip_seconds = 2", None),
+        (
+            "trace = \"usr.csv\"\nskip_seconds = 3",
+            Some("at least 4 s are skipped and measured"),
+        ),
+        (
+            "trace = \"usr.csv\"\nseconds = 4",
+            Some("lasts 3.000 s at this speed, and at least 4 s"),
+        ),
+        (
+            "trace = \"usr.csv\"\nspeed_pct = 400",
+            Some("lasts 0.750 s at this speed"),
+        ),
+        ("trace = \"ancient.csv\"", Some("more than 31 days")),
+        (
+            "trace = \"ancient.csv\"\nspeed_pct = 1",
+            Some("more than 31 days"),
+        ),
+    ] {
+        let mut session = session(&[("trace", &format!("{text}{more}"))], 1);
+        session.traces = read_traces(&session.loads, folder.path()).expect("they are traces");
+        let checked = session.check(&target).map_err(|why| format!("{why:#}"));
+        match said {
+            None => assert_eq!(checked, Ok(()), "{more}"),
+            Some(said) => {
+                let refused = checked.expect_err(more);
+                assert!(refused.contains(said), "{refused}");
+            }
+        }
+    }
+    let missing = read_traces(
+        &[(
+            "trace".to_owned(),
+            load(&format!("{text}trace = \"nowhere.csv\"")),
+        )],
+        folder.path(),
+    );
+    let missing = format!("{:#}", missing.expect_err("there is none"));
+    assert!(missing.contains("nowhere.csv"), "{missing}");
+}
+
+#[test]
+fn a_target_that_does_not_keep_up_with_a_trace_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (0..1100)
+        .map(|at| format!("{},usr,0,Read,0,4096,1\n", at * 10_000))
+        .collect();
+    std::fs::write(folder.path().join("usr.csv"), lines).expect("it is written");
+    let text = "op = \"replay\"\ntrace = \"usr.csv\"\nthreads = 1\nqd = 1";
+    let mut session = session(&[("trace", text)], 1);
+    session.traces = read_traces(&session.loads, folder.path()).expect("it is a trace");
+    let found = found("ram:64m,read-iops=500", &session);
+    let notes = found.results.points[0].notes.join("\n");
+    assert!(
+        notes.contains("of the trace had not been issued at its end"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn a_share_that_is_written_is_of_what_the_target_does_then() {
+    let fill = "op = \"write\"\nbs = \"64k\"\nthreads = 1\nqd = 4";
+    let share = "op = \"randwrite\"\nbs = \"4k\"\nthreads = 1\nqd = 4\ndemand_pct = 50";
+    let session = session(&[("fill", fill), ("share", share)], 1);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.part");
+    journaled(&session, "ram:64m,write-iops=2000", &path, false).expect("it runs");
+    let text = std::fs::read_to_string(&path).expect("it is kept");
+    let kinds: Vec<&str> = text.lines().skip(1).map(|line| &line[..6]).collect();
+    assert_eq!(kinds, ["{\"own\"", "{\"maxi", "{\"own\""]);
 }

@@ -507,8 +507,49 @@ fn results_of_this_program_are_compared_run_by_run() {
         "{said}"
     );
     // A demanded rate is kept, and its response latency is compared too.
-    assert!(verdict("paced", "response_us.p99").is_some(), "{said}");
+    assert!(verdict("paced", "response_us.mean").is_some(), "{said}");
     assert_eq!(report["alone"], Value::Array(Vec::new()), "{said}");
+    // Runs of another length are another measurement.
+    let slow = std::fs::read_to_string(path.join("slow.json")).unwrap();
+    let longer = slow.replace("\"measured_s\": 1.0", "\"measured_s\": 2.0");
+    std::fs::write(path.join("slow.json"), longer).unwrap();
+    let said = run(&mut command, 60);
+    let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!(report["comparisons"], Value::Array(Vec::new()), "{said}");
+    assert_eq!(report["alone"].as_array().map(Vec::len), Some(4), "{said}");
+}
+
+#[test]
+fn a_load_that_is_invalid_is_told_in_comparisons_and_half_a_result_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let loads = RUN_LOADS.replace("demand_iops = 500", "demand_iops = 5000\nseconds = 12");
+    std::fs::write(path.join("loads.toml"), loads).unwrap();
+    for (output, target) in [("one.json", "ram:1m"), ("two.json", "ram:1m,read-iops=20")] {
+        let (target, output) = (format!("--target={target}"), format!("--output={output}"));
+        let said = lab_run(path, &[&target, &output, "--runs=1"]);
+        assert!(said.status.success(), "{said}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+    command
+        .current_dir(path)
+        .args(["lab", "compare", "one.json", "two.json"]);
+    let said = run(&mut command, 60);
+    assert!(
+        said.out.contains("paced: invalid in the second: after 1"),
+        "{said}"
+    );
+    assert!(!said.out.contains("only in one"), "{said}");
+    let one = std::fs::read_to_string(path.join("one.json")).unwrap();
+    for (text, sentence) in [
+        (&one[..one.len() / 2], "half.json: line "),
+        ("", "half.json is empty"),
+    ] {
+        std::fs::write(path.join("half.json"), text).unwrap();
+        let said = lab_read(&[&path.join("half.json")], false);
+        assert!(said.err.contains(sentence), "{said}");
+        assert!(!said.err.contains("fio"), "{said}");
+    }
 }
 
 #[test]

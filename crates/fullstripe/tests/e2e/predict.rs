@@ -57,8 +57,9 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 fn an_answer_is_remembered_and_a_damaged_one_made_anew() {
     let place = tempfile::tempdir().expect("a folder");
     let cache = place.path().join("fullstripe");
+    let points = POINTS.replace("demand_iops = 700000", "demand_iops = 7000");
     let told = |options: &[&str]| {
-        let said = predict_in(place.path(), "p.toml", POINTS, options);
+        let said = predict_in(place.path(), "p.toml", &points, options);
         assert!(said.status.success(), "{said}");
         // On a slow machine the program prints its progress.
         let notes = said.err.lines().filter(|line| !line.contains("points: "));
@@ -103,6 +104,26 @@ fn a_point_has_figures_on_any_number_of_threads() {
     assert!((600e3..=640e3).contains(&able), "{able}");
     assert_eq!(fast["seeds"].as_array().map(Vec::len), Some(5));
     assert!(fast["metrics"]["iops"]["interval"].is_array(), "{one}");
+}
+
+#[test]
+fn requests_in_bursts_have_their_average_and_a_longer_wait() {
+    let even = "demand_iops = 50000, seconds = 1";
+    assert!(POINTS.contains(even));
+    // For 30 ms of each 400 ms more than the drive can do; in whole bursts, a second is 1.2 seconds.
+    let bursts = "demand_iops = 650000, on_ms = 30, off_ms = 370, seconds = 1";
+    let points = POINTS
+        .replace(even, bursts)
+        .replace("demand_iops = 700000", "demand_iops = 48750");
+    let said = predict("p.toml", &points, &["--json"]);
+    let results: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
+    let of = |at: usize, name: &str| results["points"][at]["metrics"][name]["value"].as_f64();
+    let [even, bursts] = [0, 1].map(|at| of(at, "iops").expect("a rate"));
+    assert!((bursts / even - 1.0).abs() < 0.01, "{bursts} {even}");
+    assert_eq!(of(1, "demand_met"), Some(1.0), "{said}");
+    assert_eq!(of(1, "seconds_held"), None, "{said}");
+    let waits = [0, 1].map(|at| of(at, "latency_us.p99").expect("a latency"));
+    assert!(waits[1] > 2.0 * waits[0], "{waits:?}");
 }
 
 #[test]

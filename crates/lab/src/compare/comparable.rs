@@ -1,9 +1,9 @@
 //! Points of results that can be compared, whoever measured them.
 
 use crate::fio::{Direction, FioPoint};
+use crate::schema::measurement::Measurement;
 use crate::schema::metric::{Metric, Statistic};
 use crate::schema::results::{PointResult, Results};
-use crate::workload::Workload;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -34,6 +34,8 @@ pub struct Comparable {
     pub places: Vec<String>,
     /// The figures of each run.
     pub runs: Vec<BTreeMap<Metric, f64>>,
+    /// Why there are none.
+    pub invalid: Option<String>,
 }
 
 /// A point of fio.
@@ -62,6 +64,7 @@ pub fn of_fio(point: &FioPoint) -> Comparable {
         },
         places,
         runs: runs.collect(),
+        invalid: None,
     }
 }
 
@@ -78,7 +81,7 @@ pub fn requests(options: &BTreeMap<String, String>, direction: Direction) -> Str
     }
 }
 
-/// The points of results of this program that were measured and are valid: of a mix also its reads and its writes.
+/// The points of results of this program that were measured: of a mix also its reads and its writes.
 #[must_use]
 pub fn of_results(results: &Results) -> Vec<Comparable> {
     let target = results
@@ -104,11 +107,12 @@ fn of_point(point: &PointResult, places: &[String]) -> Vec<Comparable> {
         (", writes", runs.iter().map(|run| &run.writes).collect()),
     ];
     let load = &measurement.workload;
-    let options = options(load, &measurement.generator);
+    let options = options(measurement);
     let op = options["op"].clone();
     let comparable = |(kind, runs): (&str, Vec<&BTreeMap<Metric, f64>>)| {
+        let is_whole = kind.is_empty();
         let has_figures = !runs.is_empty() && runs.iter().all(|run| !run.is_empty());
-        has_figures.then(|| Comparable {
+        (has_figures || is_whole).then(|| Comparable {
             what: What {
                 name: point.name.clone(),
                 requests: format!("{op}{kind}"),
@@ -118,14 +122,18 @@ fn of_point(point: &PointResult, places: &[String]) -> Vec<Comparable> {
             },
             places: places.to_vec(),
             runs: runs.into_iter().cloned().collect(),
+            invalid: measurement.invalid.clone(),
         })
     };
     kinds.into_iter().filter_map(comparable).collect()
 }
 
-/// The keys of a load as it was written, and the kind of generator that issued it: two generators are not compared with each other.
-fn options(load: &Workload, generator: &str) -> BTreeMap<String, String> {
-    let written = serde_json::to_value(load).expect("a load has names and numbers only");
+/// The keys of a load as it was written, how long it ran, and the kind of generator that issued it: what differs in one of these is
+/// not compared.
+fn options(measurement: &Measurement) -> BTreeMap<String, String> {
+    let generator = &measurement.generator;
+    let written =
+        serde_json::to_value(&measurement.workload).expect("a load has names and numbers only");
     let keys = written.as_object().expect("a load is a table").iter();
     let mut options: BTreeMap<String, String> = keys
         .map(|(key, value)| {
@@ -136,7 +144,16 @@ fn options(load: &Workload, generator: &str) -> BTreeMap<String, String> {
         })
         .collect();
     let kind = generator.split(' ').next().unwrap_or(generator);
-    options.insert("generator".to_owned(), kind.to_owned());
+    let more = [
+        ("generator", Some(kind.to_owned())),
+        ("skipped_s", Some(measurement.skipped_s.to_string())),
+        ("measured_s", Some(measurement.measured_s.to_string())),
+        ("trace_digest", measurement.trace_digest.clone()),
+    ];
+    let more = more
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    options.extend(more);
     options
 }
 
@@ -148,7 +165,10 @@ pub fn joined(points: Vec<Comparable>) -> Vec<Comparable> {
         let is_same =
             |known: &&mut Comparable| (&known.what, &known.places) == (&point.what, &point.places);
         match joined.iter_mut().find(is_same) {
-            Some(known) => known.runs.extend(point.runs),
+            Some(known) => {
+                known.runs.extend(point.runs);
+                known.invalid = known.invalid.take().or(point.invalid);
+            }
             None => joined.push(point),
         }
     }

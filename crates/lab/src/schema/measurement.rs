@@ -14,6 +14,13 @@ use std::collections::BTreeMap;
 pub struct Measurement {
     /// The load, as it was asked for.
     pub workload: Workload,
+    /// Seconds of each run that were not measured, and that were.
+    pub skipped_s: f64,
+    /// See `skipped_s`.
+    pub measured_s: f64,
+    /// What tells its trace from others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_digest: Option<String>,
     /// Who issued the requests, with the version.
     pub generator: String,
     /// The figures of each run, in the order in which they ran; empty if a run is invalid.

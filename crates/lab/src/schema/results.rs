@@ -26,7 +26,7 @@ pub type Metrics = BTreeMap<Metric, Value>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provenance {
-    /// A run on real drives.
+    /// A run in real time, on the target that the conditions name.
     Measured,
     /// A run in virtual time.
     Predicted,

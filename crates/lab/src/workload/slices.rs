@@ -141,6 +141,15 @@ impl Slices {
         joined
     }
 
+    /// Whether it is of this window and is complete: read from a file, it may be neither.
+    #[must_use]
+    pub fn is_of(&self, start_ns: u64, end_ns: u64) -> bool {
+        let kinds = [&self.reads, &self.writes];
+        let is_complete =
+            |counted: &&Counted| [counted.service.len(), counted.response.len()] == [SLICES; 2];
+        (self.start_ns, self.end_ns) == (start_ns, end_ns) && kinds.iter().all(is_complete)
+    }
+
     /// The figures, when `backlog` requests were overdue at the end.
     #[must_use]
     pub fn measured(&self, backlog: u64) -> Measured {

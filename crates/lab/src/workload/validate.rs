@@ -42,7 +42,6 @@ pub(super) fn check(workload: &Workload) -> Result<(), Broken> {
 
 /// Checks which keys are allowed with which `op`, and which with each other.
 fn belonging(workload: &Workload) -> Result<(), Broken> {
-    // Both have requests of their own.
     let is_act = workload.op == Operation::Act;
     let is_replay = workload.op == Operation::Replay;
     let is_mix = matches!(workload.op, Operation::RandMix | Operation::SeqMix);

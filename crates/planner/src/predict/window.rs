@@ -21,7 +21,7 @@ use timed::run::{RunOutcome, Window};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-/// Longest trial.
+/// Longest trial, unless the bursts of a load are longer.
 const TRIAL_MAX_NS: u64 = 16 * S;
 /// Bursts of a trial.
 const BURSTS_OF_TRIAL: u64 = 8;
@@ -182,8 +182,11 @@ impl Trial {
 /// As [`Point::run`].
 pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
     let workload = point.workload();
-    let skip_ns = u64::from(workload.skip_seconds.unwrap_or(0)) * S;
-    let length_ns = workload.seconds.map(|seconds| u64::from(seconds) * S);
+    // Each run has as many bursts as pauses.
+    let period_ns = workload.bursts().map_or(1, Bursts::period_ns);
+    let whole = |seconds: u32| (u64::from(seconds) * S).next_multiple_of(period_ns);
+    let skip_ns = whole(workload.skip_seconds.unwrap_or(0));
+    let length_ns = workload.seconds.map(whole);
     let shared_queues = || point.shared_queues().into_iter();
     let as_it_stands = |length_ns, commands| Plan {
         start: Start::AsPut,
@@ -223,8 +226,6 @@ pub fn choose(point: &Point, seed: u64, effort: Effort) -> Result<Plan> {
         .settled_ns
         .unwrap_or(TRIAL_MAX_NS)
         .max(effort.cut_min_ns);
-    // Each run has as many bursts as pauses.
-    let period_ns = workload.bursts().map_or(1, Bursts::period_ns);
     let measured_ns = needed_ns.min(length_ns.unwrap_or(u64::MAX));
     let window = Window {
         from_ns,

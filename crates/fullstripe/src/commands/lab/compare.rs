@@ -92,6 +92,11 @@ fn text(compared: &Compared, columns: Option<usize>) -> String {
         true => "no load is in both with the same options\n".to_owned(),
         false => folded(0, &rows, &[5], columns),
     };
+    for one in &compared.invalid {
+        let set = if one.is_first { "first" } else { "second" };
+        let line = format!("{}: invalid in the {set}: {}\n", one.point.name, one.reason);
+        text += &fold_within(&line, columns, 2);
+    }
     for what in &compared.alone {
         let line = format!(
             "{} ({}): only in one of both, with these options\n",

@@ -16,6 +16,9 @@ pub struct Found {
     pub own: Vec<(String, Results)>,
 }
 
+/// How results of this program say who has written them.
+const WRITTEN_BY: &str = "\"program\": \"fullstripe ";
+
 /// Only results of this program say which program has written them.
 #[derive(Deserialize)]
 struct Head {
@@ -37,13 +40,18 @@ impl Found {
             let name = path.display().to_string();
             let text = std::fs::read_to_string(&path);
             let text = text.with_context(|| format!("cannot read {name}"))?;
+            ensure!(
+                !text.trim().is_empty(),
+                "{name} is empty; if \"lab run\" was interrupted, it goes on with --resume"
+            );
+            // Also one that is cut off is told as what it is.
             let head = serde_json::from_str(&text);
-            match head {
-                Ok(Head { program: Some(_) }) => {
-                    let results = Results::from_json(&name, &text)?;
-                    own.push((name, results));
-                }
-                _ => texts.push((name, text)),
+            let is_own = matches!(head, Ok(Head { program: Some(_) })) || text.contains(WRITTEN_BY);
+            if is_own {
+                let results = Results::from_json(&name, &text)?;
+                own.push((name, results));
+            } else {
+                texts.push((name, text));
             }
         }
         let of_fio = points(&texts)?;

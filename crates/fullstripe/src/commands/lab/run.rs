@@ -5,12 +5,14 @@ use crate::commands::bar::Bar;
 use crate::commands::new_file::write_new;
 use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_note, print_text};
-use anyhow::{Context, Result};
-use load::journal::Journal;
+use anyhow::{Context, Result, ensure};
+use lab::schema::results::Results;
+use load::journal::{Journal, sync_folder};
 use load::requests::read_traces;
 use load::session::Session;
 use load::target::Target;
 use planner::plan::loads::of_file;
+use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,8 +25,8 @@ const RUNS_MAX: i64 = 1000;
 /// Arguments of `lab run`.
 #[derive(clap::Args, Debug)]
 pub struct RunArgs {
-    /// Loads by name, as TOML: a file as `plan --workload` takes it. A load with demand_iops keeps that rate, whatever the target
-    /// does.
+    /// Loads by name, as TOML: a file as `plan --workload` takes it. A load with demand_iops or demand_pct keeps its rate, and one with
+    /// a trace its times, whatever the target does.
     loads: PathBuf,
     /// What is measured: PATH of a block device or a file, ram:SIZE or null:SIZE, each with the keys of a member
     /// (,model=p4510-2tb imitates that drive).
@@ -39,7 +41,7 @@ pub struct RunArgs {
     /// How often all loads are run; five are the fewest that give intervals.
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
     runs: u32,
-    /// Seconds that are measured of a load that does not say.
+    /// Seconds that are measured of a load that does not say; a trace is replayed to its end.
     #[arg(long, value_name = "S", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=SECONDS_MAX))]
     seconds: u32,
     /// Seconds before that, which do not count.
@@ -82,24 +84,23 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     };
     let mut target = Target::open(&args.target, session.writes(), destroyed.as_deref())?;
     let of_loads = || args.loads.display().to_string();
-    session.check(&target).with_context(of_loads)?;
+    let announced = announced(&session, &target, args);
+    let prepared = session.prepare(&mut target).with_context(of_loads)?;
     let mut journal = journal(args)?;
-    print_note(&announced(&session, &target, args));
+    print_note(&announced);
     let time = session.time();
     let bar = Bar::new("seconds", time.as_secs());
-    let found = session
-        .run(&mut target, journal.as_mut(), |done| bar.at(done.as_secs()))
-        .with_context(of_loads);
+    let found = prepared.run(journal.as_mut(), |done| bar.at(done.as_secs()));
     drop(bar);
-    let found = found?;
+    let found = found.with_context(of_loads)?;
     if args.json {
         print_json(&found.results)?;
     } else {
         print_text(&table::text(&found.results, Paper::output().columns))?;
     }
     if let Some(output) = &args.output {
-        let failed = || format!("cannot write {}", output.display());
-        std::fs::write(output, found.results.to_json()).with_context(failed)?;
+        write_durably(output, &found.results.to_json())
+            .with_context(|| format!("cannot write {}", output.display()))?;
     }
     if let Some(failure) = found.failure {
         let failure = failure.context(of_loads());
@@ -126,6 +127,7 @@ fn journal(args: &RunArgs) -> Result<Option<Journal>> {
     path.push(".part");
     let path = PathBuf::from(path);
     if args.resume {
+        can_be_replaced(output, &args.target)?;
         return Journal::resume(&path).map(Some);
     }
     let journal = Journal::begin(&path)?;
@@ -137,6 +139,32 @@ fn journal(args: &RunArgs) -> Result<Option<Journal>> {
     Ok(Some(journal))
 }
 
+/// Checks that the result of an interrupted session can be written: it is empty, or a result of this target.
+fn can_be_replaced(output: &Path, target: &str) -> Result<()> {
+    let name = output.display();
+    let opened = File::options().create(true).append(true).open(output);
+    opened.with_context(|| format!("cannot write {name}"))?;
+    let text = std::fs::read_to_string(output).with_context(|| format!("cannot read {name}"))?;
+    let is_own = || {
+        let results = Results::from_json(&name.to_string(), &text).ok();
+        let conditions = results.and_then(|results| results.conditions);
+        conditions.is_some_and(|conditions| conditions.target == target)
+    };
+    ensure!(
+        text.is_empty() || is_own(),
+        "{name} is no result of {target}, so it would be lost; move it away"
+    );
+    Ok(())
+}
+
+/// Writes a file that outlives a power loss. What was in it is lost before, so the runs are still in the journal then.
+fn write_durably(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    sync_folder(path)
+}
+
 /// What is about to happen, in a line.
 fn announced(session: &Session, target: &Target, args: &RunArgs) -> String {
     let count = session.loads.len() * session.runs as usize;
@@ -146,9 +174,9 @@ fn announced(session: &Session, target: &Target, args: &RunArgs) -> String {
         duration(session.time().as_secs())
     );
     if session.writes() {
-        line += &match session.written_at_most(target.link_bytes_per_s()) {
+        line += &match session.written_about(target.link_bytes_per_s()) {
             Some(bytes) => format!(
-                "; they write at most {} ({} times what the target holds)",
+                "; they write about {} ({} times what the target holds)",
                 size(bytes as u64),
                 number(bytes / target.size_bytes() as f64)
             ),

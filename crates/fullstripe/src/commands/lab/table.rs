@@ -14,6 +14,9 @@ pub fn text(results: &Results, columns: Option<usize>) -> String {
     for point in &results.points {
         add(point, &mut rows, &mut notes);
     }
+    if rows.len() == 1 {
+        return "no point of it was measured\n".to_owned();
+    }
     let conditions = results.conditions.iter();
     for mark in conditions.flat_map(|conditions| &conditions.marks) {
         notes += &format!("all: {mark}\n");
