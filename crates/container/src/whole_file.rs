@@ -30,6 +30,16 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<()> {
         let _ = std::fs::remove_file(&new);
         return written;
     }
+    sync_folder(path)
+}
+
+/// Flushes the folder of a file, so that the file's name is on its medium.
+///
+/// # Errors
+/// The folder cannot be opened or flushed.
+pub fn sync_folder(path: &Path) -> Result<()> {
+    // The parent of a bare name is no folder that could be opened.
+    let path = std::path::absolute(path)?;
     match path.parent() {
         Some(folder) => File::open(folder)?.sync_all(),
         None => Ok(()),

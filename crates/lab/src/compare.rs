@@ -1,7 +1,7 @@
 //! Two sets of results, point by point: how many times the figures of one are those of the other, and what to believe of it.
 //!
-//! A point of both sets is the same load, or the same job of fio with the same options; only where it ran may differ. The runs of both are compared by ranks
-//! ([`crate::statistics::rank_sum`]). Over all comparisons together, at most 5 % of the differences that are told are expected to be
+//! A point of both sets is the same load, or the same job of fio with the same options; only where it ran may differ. The runs of
+//! both are compared by ranks ([`crate::statistics::rank_sum`]). Over all comparisons together, at most 5 % of the differences that are told are expected to be
 //! chance ([`crate::statistics::false_discovery`]). Two sets are called the same only if two one-sided tests say that the ratio lies
 //! within a margin that the user states; everything else is undecided, which more runs may change.
 //!
@@ -71,7 +71,7 @@ pub struct Compared {
     pub comparisons: Vec<Comparison>,
     /// Points without a partner.
     pub alone: Vec<What>,
-    /// Points that are not compared because one of both has no valid figures.
+    /// Loads without valid figures in one of the sets; they are not compared.
     pub invalid: Vec<Invalid>,
 }
 
@@ -109,10 +109,14 @@ pub fn compare(first: &[Comparable], second: &[Comparable], margin: f64) -> Comp
             one.verdict = verdict(&one, narrow, differs, margin);
             one
         });
+    let is_invalid = |point: &Comparable| {
+        let mut all = first.iter().chain(second);
+        all.any(|other| other.invalid.is_some() && other.what.is_of_same_load(&point.what))
+    };
     let alone = |from: &[Comparable], in_other: &[Comparable]| -> Vec<What> {
         let alone = from
             .iter()
-            .filter(|point| partner(point, from, in_other).is_none());
+            .filter(|point| partner(point, from, in_other).is_none() && !is_invalid(point));
         alone.map(|point| point.what.clone()).collect()
     };
     Compared {
@@ -131,7 +135,8 @@ fn invalid(points: &[Comparable], is_first: bool) -> Vec<Invalid> {
             reason: point.invalid.clone()?,
         })
     };
-    points.iter().filter_map(invalid).collect()
+    let whole = points.iter().filter(|point| point.what.is_whole());
+    whole.filter_map(invalid).collect()
 }
 
 /// The place of the point in `others` that `point`, one of `own`, is compared with: the same load in the same place. If there is none, and

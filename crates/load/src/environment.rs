@@ -192,20 +192,52 @@ pub(crate) fn link_bytes_per_s(files: &Files, device: Option<(u32, u32)>) -> Opt
     drive.now.map(Link::bytes_per_s)
 }
 
-/// How often the processor was slowed down that was so most often, because it was hot; `None` if the kernel does not count it.
-/// The kernel shows what happens to a package or a core with each of its processors, so these are not added up.
-fn slowed_down(files: &Files) -> Option<u64> {
+/// What tells the drive that is block device number `device` from another one, and the partition if it is one. `None` if the kernel
+/// does not say.
+pub(crate) fn identity(files: &Files, device: Option<(u32, u32)>) -> Option<String> {
+    let folder = folder_of(files, device)?;
+    let text = |folder: &str, name: &str| files.text(&format!("{folder}/{name}"));
+    let names = [
+        "wwid",
+        "uuid",
+        "serial",
+        "dm/uuid",
+        "device/wwid",
+        "device/serial",
+    ];
+    let of_drive: Vec<String> = names
+        .iter()
+        .filter_map(|name| text(&folder, name))
+        .collect();
+    if of_drive.is_empty() {
+        return None;
+    }
+    let (major, minor) = device?;
+    let own = format!("/sys/dev/block/{major}:{minor}");
+    let of_part = ["partition", "start"]
+        .iter()
+        .filter_map(|name| text(&own, name));
+    let all: Vec<String> = of_drive.into_iter().chain(of_part).collect();
+    Some(all.join(" "))
+}
+
+/// How often each processor, and its package, was slowed down because it was hot, by the kernel's counters. Processors of one package
+/// show the same events, so counts are not added up.
+fn slowed_down(files: &Files) -> BTreeMap<String, u64> {
     let counts = files.list(CPUS).into_iter().flat_map(|cpu| {
-        ["core_throttle_count", "package_throttle_count"]
-            .map(|count| files.number(&format!("{CPUS}/{cpu}/thermal_throttle/{count}")))
+        ["core_throttle_count", "package_throttle_count"].map(|count| {
+            let name = format!("{cpu}/thermal_throttle/{count}");
+            let value = files.number(&format!("{CPUS}/{name}"));
+            Some((name, value?))
+        })
     });
-    counts.flatten().max()
+    counts.flatten().collect()
 }
 
 /// What an NVMe drive says of itself before a session, and how often processors had been slowed down.
 pub(crate) struct Before {
     health: Option<Health>,
-    slowed_down: Option<u64>,
+    slowed_down: BTreeMap<String, u64>,
 }
 
 impl Before {
@@ -219,7 +251,7 @@ impl Before {
 
     /// Adds what has happened since then.
     pub fn compare(&self, files: &Files, drive: &Drive, environment: &mut Environment) {
-        environment.heat(self.slowed_down, slowed_down(files));
+        environment.heat(&self.slowed_down, &slowed_down(files));
         let (Some(before), Some(fd)) = (&self.health, drive.fd()) else {
             return;
         };
@@ -236,11 +268,13 @@ impl Before {
 }
 
 impl Environment {
-    fn heat(&mut self, before: Option<u64>, after: Option<u64>) {
-        let (Some(before), Some(after)) = (before, after) else {
+    fn heat(&mut self, before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) {
+        let more = before
+            .iter()
+            .filter_map(|(name, before)| Some(after.get(name)?.saturating_sub(*before)));
+        let Some(times) = more.max() else {
             return;
         };
-        let times = after.saturating_sub(before);
         self.set("processors_slowed_down_times", Some(times.to_string()));
         if times > 0 {
             self.mark(format!(
@@ -310,6 +344,18 @@ mod tests {
             "{found:?}"
         );
         assert!(link_bytes_per_s(&files, Some((259, 0))).is_some_and(|rate| rate > 1e9));
+        assert_eq!(identity(&files, Some((259, 0))), None);
+        let device = folder.path().join("sys/devices/block/nvme0n1");
+        fs::write(device.join("wwid"), "eui.0025\n").expect("it is written");
+        let part = device.join("nvme0n1p2");
+        fs::create_dir_all(&part).expect("a folder");
+        fs::write(part.join("partition"), "2\n").expect("it is written");
+        fs::write(part.join("start"), "2048\n").expect("it is written");
+        let number = folder.path().join("sys/dev/block/259:2");
+        std::os::unix::fs::symlink(&part, number).expect("a link");
+        let named = |minor| identity(&files, Some((259, minor)));
+        assert_eq!(named(0), Some("eui.0025".to_owned()));
+        assert_eq!(named(2), Some("eui.0025 2 2048".to_owned()));
         let marks = found.marks.join("\n");
         for said in [
             "scheduler mq-deadline",
@@ -343,8 +389,8 @@ mod tests {
     fn hot_processors_are_told() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = machine(folder.path(), "dual_socket_switch");
-        assert_eq!(slowed_down(&files), None);
-        for (cpu, count) in [("cpu0", "3"), ("cpu1", "4")] {
+        assert!(slowed_down(&files).is_empty());
+        let count = |cpu: &str, count: &str| {
             let counts = folder
                 .path()
                 .join("sys/devices/system/cpu")
@@ -352,12 +398,16 @@ mod tests {
                 .join("thermal_throttle");
             fs::create_dir_all(&counts).expect("a folder");
             fs::write(counts.join("core_throttle_count"), count).expect("it is written");
-        }
-        assert_eq!(slowed_down(&files), Some(4));
+        };
+        // One was hot long ago, and another is now.
+        count("cpu0", "100");
+        count("cpu1", "4");
+        let before = slowed_down(&files);
+        count("cpu1", "6");
         let mut environment = Environment::default();
-        environment.heat(None, Some(7));
+        environment.heat(&BTreeMap::new(), &before);
         assert_eq!(environment, Environment::default());
-        environment.heat(Some(5), Some(7));
+        environment.heat(&before, &slowed_down(&files));
         assert!(
             environment.marks[0].contains("slowed down at least 2 times"),
             "{environment:?}"

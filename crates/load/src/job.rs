@@ -29,7 +29,7 @@ pub(crate) struct Job<'a> {
     lengths: Lengths,
     found: Runs,
     trace_digest: Option<String>,
-    /// What its trace has that is not replayed, as a sentence without its full stop.
+    /// How many trims and flushes of its trace are left out, as a sentence without its full stop.
     left_out: Option<String>,
 }
 
@@ -100,6 +100,14 @@ impl<'a> Job<'a> {
         });
     }
 
+    /// fio's version, if fio runs it.
+    pub fn version_of_fio(&self) -> Option<String> {
+        match &self.found {
+            Runs::Fio { version, .. } => Some(version.to_string()),
+            Runs::Own { .. } => None,
+        }
+    }
+
     fn asked(&self) -> Asked<'_> {
         Asked {
             name: &self.load.0,
@@ -132,8 +140,7 @@ impl<'a> Job<'a> {
 
 fn left_out(requests: Requests<'_>) -> Option<String> {
     let count = requests.trace.map_or(0, |trace| trace.left_out);
-    (count > 0)
-        .then(|| format!("{count} entries of its trace neither read nor write, and are left out"))
+    (count > 0).then(|| format!("{count} trims and flushes of its trace are left out"))
 }
 
 /// A session under way.
@@ -214,7 +221,7 @@ impl Work<'_, '_> {
             Some(journal) => journal.add(&entry),
             None => Ok(()),
         };
-        // Also what cannot be kept is part of the result.
+        // A run counts even if the journal could not be written.
         self.take(entry)?;
         kept
     }

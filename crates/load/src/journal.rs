@@ -6,6 +6,7 @@
 use super::run::Run;
 use super::session::Session;
 use anyhow::{Context, Result, bail, ensure};
+use container::whole_file::sync_folder;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Subject {
     /// This program with its version: another one may count differently.
     pub program: String,
+    /// fio's version, if it runs a load.
+    pub fio: Option<String>,
     pub target: String,
     /// What tells a drive or file from another one that has its name by now.
     pub identity: Option<String>,
@@ -55,17 +58,6 @@ pub(crate) enum Entry {
     },
 }
 
-/// Flushes the folder of `path`, so that the file's name is on its medium.
-///
-/// # Errors
-///
-/// It cannot be flushed.
-pub fn sync_folder(path: &Path) -> std::io::Result<()> {
-    let path = std::path::absolute(path)?;
-    path.parent()
-        .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-}
-
 /// The file, which this process alone uses.
 #[derive(Debug)]
 pub struct Journal {
@@ -94,8 +86,14 @@ impl Journal {
         let failed = || format!("cannot write {}", path.display());
         let file = file.with_context(failed)?;
         // A power loss must not take the file's name.
-        sync_folder(path).with_context(failed)?;
-        Journal::of(path, file, false)
+        let begun = sync_folder(path)
+            .with_context(failed)
+            .and_then(|()| Journal::of(path, file, false));
+        if begun.is_err() {
+            // It holds no runs. If it cannot be removed either, the next attempt names it.
+            let _ = std::fs::remove_file(path);
+        }
+        begun
     }
 
     /// The file of a session that was interrupted.
@@ -129,8 +127,8 @@ impl Journal {
         })
     }
 
-    /// Begins with `subject`, or reads what an earlier process has measured of it: when that began, and its entries. `None` if it
-    /// begins.
+    /// Begins with `subject`, or reads what an earlier process has measured of it: when that began, and its entries. `None` if
+    /// nothing was measured before: then the session begins here.
     ///
     /// # Errors
     ///
@@ -151,7 +149,7 @@ impl Journal {
         cut.and_then(|()| self.file.seek(SeekFrom::End(0)))
             .with_context(|| format!("cannot write {path}"))?;
         if whole == 0 {
-            self.write(&Head {
+            self.add(&Head {
                 started: now,
                 subject,
             })?;
@@ -176,16 +174,12 @@ impl Journal {
         Ok(Some((head.started, entries.collect::<Result<_>>()?)))
     }
 
-    /// Adds an entry, which is on its medium when this returns.
+    /// Adds a line, which is on its medium when this returns.
     ///
     /// # Errors
     ///
     /// The file cannot be written.
-    pub(crate) fn add(&mut self, entry: &Entry) -> Result<()> {
-        self.write(entry)
-    }
-
-    fn write(&mut self, line: &impl Serialize) -> Result<()> {
+    pub(crate) fn add(&mut self, line: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(line).context("a run has no form as JSON")?;
         let written = self.file.write_all((text + "\n").as_bytes());
         written

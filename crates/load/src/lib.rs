@@ -5,10 +5,12 @@
 //! from the intended start. A generator that waits for a slow target instead, as fio does under a rate, leaves out the requests
 //! that would have waited.
 //!
-//! In order: [`target`] opens what is measured, and refuses what a load would destroy unasked. [`session`] repeats all loads, each
-//! repetition in a fresh order if they only read; [`job`] keeps what its runs have found, also in a [`journal`], with which an interrupted session goes on. [`run`] carries out one run of one load, on one thread of the machine for each
-//! thread of the load ([`issuer`], over the memory of [`payload`]; they begin together at a [`gate`]) for the [`requests`] of a load or a recorded trace, or by fio ([`by_fio`]). [`outcome`] puts the runs of a load together, [`environment`]
-//! says under which conditions they ran, and [`marks`] what makes figures doubtful.
+//! [`target`] opens what is measured, and refuses what a load would destroy unasked. [`session`] repeats all loads: in a fresh
+//! order each time if they only read, otherwise in the order of the file. [`job`] has the runs of each load made, by this program
+//! ([`run`]) or by fio ([`by_fio`]), and keeps what they find; a [`journal`] on disk keeps it too, so that an interrupted session
+//! goes on. A run has a thread of the machine for each thread of the load ([`issuer`], with the memory of [`payload`]); they begin
+//! together at a [`gate`], and issue the [`requests`] of the load or of its trace. [`outcome`] puts the runs of a load together,
+//! [`environment`] says under which conditions they ran, and [`marks`] what makes figures doubtful.
 
 #![forbid(unsafe_code)]
 // `println!` and `eprintln!` panic if the output is closed, and a library has no business printing.

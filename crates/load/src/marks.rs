@@ -54,10 +54,14 @@ pub(crate) fn marks(
     marks.extend(shallow(measurement));
     // With arrivals at random, fewer than usual may have been due; then nothing is left over.
     let is_behind = figure(Metric::Backlog).is_some_and(|requests| requests >= 1.0);
-    if is_behind && measurement.workload.op == Operation::Replay {
+    // One request of each thread may fall due just as a run ends.
+    let threads = f64::from(measurement.workload.threads);
+    let left = figure(Metric::Backlog).unwrap_or(0.0);
+    if measurement.workload.op == Operation::Replay && left > threads {
         marks.push(format!(
-            "{} requests of the trace had not been issued at its end on average, so their latencies are missing: the target does not keep up",
-            number(figure(Metric::Backlog).unwrap_or(0.0))
+            "on average, {} requests that were due had not been issued when a run ended, so their latencies are missing: the target does not \
+             keep up with the trace",
+            number(left)
         ));
     }
     if is_behind && figure(Metric::DemandMet).is_some_and(|met| met < 1.0) {

@@ -1,6 +1,7 @@
 //! What a load requests: numbers that describe it, or a recorded trace.
 
 use anyhow::{Context, Result, anyhow, ensure};
+use engine::units::Nanos;
 use lab::workload::generator::Generator;
 use lab::workload::trace::Trace;
 use lab::workload::{Operation, Workload};
@@ -11,7 +12,7 @@ use words::size;
 /// Traces by the names that loads have for them.
 pub type Traces = BTreeMap<String, Trace>;
 
-/// Largest file of a trace: some ten million requests.
+/// Largest file of a trace: about twenty million requests.
 const TRACE_MAX_BYTES: u64 = 1 << 30;
 /// Shortest and longest replay: less shows nothing, and nobody waits for more.
 const REPLAY_MIN_NS: u64 = 1_000_000_000;
@@ -99,7 +100,7 @@ impl<'a> Requests<'a> {
     /// Whether it destroys what is on the target.
     pub fn writes(&self) -> bool {
         match self.trace {
-            Some(trace) => trace.written_bytes() > 0,
+            Some(trace) => trace.written_bytes(u64::MAX) > 0,
             None => lab::fio::job::writes(self.load),
         }
     }
@@ -125,24 +126,23 @@ impl<'a> Requests<'a> {
             "{lasts}, which is more than {} days; use a part of it, or raise speed_pct",
             REPLAY_MAX_NS / 86_400_000_000_000
         );
-        let skipped_ns = u64::from(self.load.skip_seconds.unwrap_or(0)) * REPLAY_MIN_NS;
-        let measured_ns = self
-            .load
-            .seconds
-            .map_or(REPLAY_MIN_NS, |seconds| u64::from(seconds) * REPLAY_MIN_NS);
+        let ns = |seconds: u32| u64::from(seconds) * Nanos::SECOND.0;
+        let skipped_ns = ns(self.load.skip_seconds.unwrap_or(0));
+        let measured_ns = self.load.seconds.map_or(REPLAY_MIN_NS, ns);
         ensure!(
             skipped_ns + measured_ns <= length_ns,
             "{lasts}, and at least {} s are skipped and measured; use a longer trace, or lower speed_pct",
-            (skipped_ns + measured_ns) / REPLAY_MIN_NS
+            (skipped_ns + measured_ns) / Nanos::SECOND.0
         );
         Ok(())
     }
 
-    /// About as many bytes as a run of so many seconds writes: what it demands, or as much as a target takes that takes
-    /// `bytes_per_s` at most. `None` if that is not known.
+    /// Roughly the bytes that a run of so many seconds writes: those that are demanded, but no more than `bytes_per_s`, the most that
+    /// the target takes. `None` if neither is known.
     pub fn written_about(&self, seconds: f64, bytes_per_s: Option<f64>) -> Option<f64> {
         if let Some(trace) = self.trace {
-            return Some(trace.written_bytes() as f64);
+            let recorded_ns = seconds * 1e7 * f64::from(self.speed_percent());
+            return Some(trace.written_bytes(recorded_ns as u64) as f64);
         }
         let share = 1.0 - f64::from(self.load.read_percent()?) / 100.0;
         if share == 0.0 {

@@ -68,12 +68,12 @@ impl Session {
             loads.map(|load| self.lengths(load).all()).sum()
         };
         let of_one = all(&mut self.loads.iter().map(|(_, load)| load));
-        let of_maxima = all(&mut self.maxima().iter().map(|(_, load)| load));
+        let of_maxima = all(&mut self.maxima().iter());
         of_one * self.runs + of_maxima
     }
 
-    /// About as many bytes as all runs write: what they demand, or as much as a target takes that takes `bytes_per_s` at most.
-    /// `None` if that is not known.
+    /// Roughly the bytes that all runs write: those that are demanded, but no more than `bytes_per_s`, the most that the target
+    /// takes. `None` if neither is known.
     #[must_use]
     pub fn written_about(&self, bytes_per_s: Option<f64>) -> Option<f64> {
         let of_one = |load: &Workload| {
@@ -82,11 +82,7 @@ impl Session {
         };
         let runs = self.loads.iter().map(|(_, load)| load);
         let runs: f64 = runs.map(of_one).sum::<Option<f64>>()? * f64::from(self.runs);
-        let maxima: f64 = self
-            .maxima()
-            .iter()
-            .map(|(_, load)| of_one(load))
-            .sum::<Option<f64>>()?;
+        let maxima: f64 = self.maxima().iter().map(of_one).sum::<Option<f64>>()?;
         Some(runs + maxima)
     }
 
@@ -128,13 +124,14 @@ impl Session {
         })
     }
 
-    fn subject(&self, target: &Target) -> Subject {
+    fn subject(&self, target: &Target, jobs: &[Job<'_>]) -> Subject {
         let digests = self
             .traces
             .iter()
             .map(|(name, trace)| (name.clone(), trace.digest()));
         Subject {
             program: program(),
+            fio: jobs.iter().find_map(Job::version_of_fio),
             target: target.name.clone(),
             identity: target.identity(),
             size_bytes: target.drive.size_bytes(),
@@ -169,13 +166,13 @@ impl Session {
         order
     }
 
-    /// The closed loops of which a demanded rate is a share, each with the place of the first load that needs it.
-    pub(crate) fn maxima(&self) -> Vec<(usize, Workload)> {
-        let mut maxima: Vec<(usize, Workload)> = Vec::new();
-        for (at, (_, load)) in self.loads.iter().enumerate() {
+    /// The closed loops of whose rate another load demands a share, each once.
+    pub(crate) fn maxima(&self) -> Vec<Workload> {
+        let mut maxima: Vec<Workload> = Vec::new();
+        for (_, load) in &self.loads {
             let free = free(load);
-            if load.demand_pct.is_some() && maxima.iter().all(|(_, known)| *known != free) {
-                maxima.push((at, free));
+            if load.demand_pct.is_some() && !maxima.contains(&free) {
+                maxima.push(free);
             }
         }
         maxima
@@ -188,10 +185,11 @@ impl Session {
             let asked_ns = u64::from(seconds) * Nanos::SECOND.0;
             Duration::from_nanos(asked_ns.next_multiple_of(period_ns))
         };
-        // A trace begins with its first request, and is replayed to its end.
+        // A trace begins with its first request, and is replayed to its end: a millisecond more, so that the last request is issued.
         if let Some(length_ns) = self.requests(load).trace_length_ns() {
             let skipped = rounded(load.skip_seconds.unwrap_or(0));
-            let left = || Duration::from_nanos(length_ns).saturating_sub(skipped);
+            let whole = Duration::from_nanos(length_ns.saturating_add(1_000_000));
+            let left = || whole.saturating_sub(skipped);
             return Lengths {
                 skipped,
                 measured: load.seconds.map_or_else(left, rounded),
@@ -230,7 +228,7 @@ impl Prepared<'_> {
         } = self;
         let now = date(unix_s());
         let opened = match &mut journal {
-            Some(journal) => journal.open(session.subject(target), now.clone())?,
+            Some(journal) => journal.open(session.subject(target, &jobs), now.clone())?,
             None => None,
         };
         let resumed = opened.is_some();
@@ -252,7 +250,8 @@ impl Prepared<'_> {
         let facts = environment.facts.into_iter();
         let interrupted = resumed.then(|| {
             format!(
-                "the session was interrupted and resumed at {now}: temperatures and written bytes are of the time since then"
+                "the session was interrupted and resumed at {now}: its conditions, temperatures and written bytes are of the time since then, and \
+                 what disturbed it before is not known"
             )
         });
         let marks = target.marks.iter().cloned().chain(environment.marks);

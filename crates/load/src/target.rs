@@ -4,7 +4,7 @@
 //! also takes a target that something else uses, and says so beside its figures. Areas that were never written are answered
 //! without their medium, so blocks are sampled before reads are believed.
 
-use super::environment::link_bytes_per_s;
+use super::environment::{identity, link_bytes_per_s};
 use super::requests::Requests;
 use super::run::DEPTH_MAX;
 use anyhow::{Context, Result, ensure};
@@ -20,6 +20,7 @@ use drives::spec::{MemberSpec, Target as Place};
 use lab::workload::{Api, Completion};
 use machine::files::Files;
 use repeatable::random::Stream;
+use rustix::fs::{AtFlags, StatxFlags, statx};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use words::exact_size;
@@ -97,19 +98,22 @@ impl Target {
         })
     }
 
-    /// What tells it from another one that has its name later: the serial number or world-wide name of a drive, the number of a file.
-    /// `None` for memory, and if the kernel does not say.
+    /// What tells it from another one that has its name later: the serial number or world-wide name of a drive, the number and birth
+    /// of a file. `None` for memory, and if the kernel does not say.
     pub(crate) fn identity(&self) -> Option<String> {
-        if let Some((major, minor)) = self.drive.block_device() {
-            let files = Files::below("/");
-            let folder = format!("/sys/dev/block/{major}:{minor}");
-            let names = ["wwid", "uuid", "device/wwid", "device/serial", "partition"];
-            let found = names.map(|name| files.text(&format!("{folder}/{name}")));
-            let found: Vec<String> = found.into_iter().flatten().collect();
-            return (!found.is_empty()).then(|| found.join(" "));
+        let device = self.drive.block_device();
+        if device.is_some() {
+            return identity(&Files::below("/"), device);
         }
-        let found = rustix::fs::fstat(self.drive.fd()?).ok()?;
-        Some(format!("{}:{}", found.st_dev, found.st_ino))
+        let found = statx(
+            self.drive.fd()?,
+            "",
+            AtFlags::EMPTY_PATH,
+            StatxFlags::INO | StatxFlags::BTIME,
+        );
+        // The number of its file system may change at a boot.
+        let found = found.ok()?;
+        Some(format!("{} of {}", found.stx_ino, found.stx_btime.tv_sec))
     }
 
     /// Its size.

@@ -16,11 +16,12 @@ pub mod restore;
 mod tests;
 
 use crate::probe::{FoundShadow, Probed};
+use crate::whole_file::sync_folder;
 use anyhow::{Context, Result, anyhow, bail};
 use metadata::crc32c::crc32c;
 use metadata::imsm::place::ByteRange;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -187,10 +188,7 @@ impl Backup {
             let _ = std::fs::remove_file(path);
             return Err(anyhow!(error).context(format!("cannot write the backup file {shown}")));
         }
-        let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        File::open(folder.unwrap_or(Path::new(".")))
-            .and_then(|folder| folder.sync_all())
-            .with_context(|| format!("cannot make the folder of {shown} durable"))
+        sync_folder(path).with_context(|| format!("cannot make the folder of {shown} durable"))
     }
 
     fn to_bytes(&self) -> Vec<u8> {

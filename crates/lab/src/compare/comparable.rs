@@ -34,7 +34,7 @@ pub struct Comparable {
     pub places: Vec<String>,
     /// The figures of each run.
     pub runs: Vec<BTreeMap<Metric, f64>>,
-    /// Why there are none.
+    /// Why its figures do not count; then it is not compared.
     pub invalid: Option<String>,
 }
 
@@ -157,7 +157,8 @@ fn options(measurement: &Measurement) -> BTreeMap<String, String> {
     options
 }
 
-/// Points of several files: runs of the same load in the same place are those of one point.
+/// Points of several files: runs of the same load in the same place are those of one point. If they are invalid in one file, also those
+/// of its reads and writes in the others are.
 #[must_use]
 pub fn joined(points: Vec<Comparable>) -> Vec<Comparable> {
     let mut joined: Vec<Comparable> = Vec::new();
@@ -172,5 +173,27 @@ pub fn joined(points: Vec<Comparable>) -> Vec<Comparable> {
             None => joined.push(point),
         }
     }
+    for at in 0..joined.len() {
+        let of_load = joined.iter().find(|other| {
+            other.invalid.is_some()
+                && other.what.is_of_same_load(&joined[at].what)
+                && other.places == joined[at].places
+        });
+        joined[at].invalid = of_load.and_then(|other| other.invalid.clone());
+    }
     joined
+}
+
+impl What {
+    /// Whether both are of one load: of a mix there are three points.
+    #[must_use]
+    pub fn is_of_same_load(&self, other: &What) -> bool {
+        (&self.name, &self.options) == (&other.name, &other.options)
+    }
+
+    /// Whether it has all requests of its load.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        !self.requests.contains(',')
+    }
 }

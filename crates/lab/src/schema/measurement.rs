@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 pub struct Measurement {
     /// The load, as it was asked for.
     pub workload: Workload,
-    /// Seconds of each run that were not measured, and that were.
+    /// Seconds at the start of each run that do not count.
     pub skipped_s: f64,
-    /// See `skipped_s`.
+    /// Seconds of each run that count.
     pub measured_s: f64,
     /// What tells its trace from others.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -123,10 +123,11 @@ impl Trace {
         self.requests.last().map_or(0, |last| last.at_ns)
     }
 
-    /// The bytes that all its writes have.
+    /// The bytes of all its writes that begin by `until_ns`.
     #[must_use]
-    pub fn written_bytes(&self) -> u64 {
-        let writes = self.requests.iter().filter(|one| one.kind == Kind::Write);
+    pub fn written_bytes(&self, until_ns: u64) -> u64 {
+        let is_one = |one: &&Recorded| one.kind == Kind::Write && one.at_ns <= until_ns;
+        let writes = self.requests.iter().filter(is_one);
         writes.map(|one| u64::from(one.length_bytes)).sum()
     }
 
@@ -228,7 +229,11 @@ mod tests {
                 .collect();
             assert_eq!(found, expected, "{text}");
             assert_eq!((trace.left_out, trace.length_ns()), (left_out, 10_000));
-            assert_eq!((trace.written_bytes(), trace.longest_bytes()), (8192, 8192));
+            assert_eq!(trace.written_bytes(9_999), 0);
+            assert_eq!(
+                (trace.written_bytes(10_000), trace.longest_bytes()),
+                (8192, 8192)
+            );
         }
         assert_eq!(
             parse(fio).expect("it is read").digest(),

@@ -88,9 +88,10 @@ fn text(compared: &Compared, columns: Option<usize>) -> String {
             .iter()
             .map(|one| row(one, compared.margin)),
     );
-    let mut text = match compared.comparisons.is_empty() {
-        true => "no load is in both with the same options\n".to_owned(),
-        false => folded(0, &rows, &[5], columns),
+    let mut text = match (compared.comparisons.is_empty(), compared.invalid.is_empty()) {
+        (true, true) => "no load is in both with the same options\n".to_owned(),
+        (true, false) => String::new(),
+        (false, _) => folded(0, &rows, &[5], columns),
     };
     for one in &compared.invalid {
         let set = if one.is_first { "first" } else { "second" };

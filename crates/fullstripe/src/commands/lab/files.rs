@@ -44,7 +44,7 @@ impl Found {
                 !text.trim().is_empty(),
                 "{name} is empty; if \"lab run\" was interrupted, it goes on with --resume"
             );
-            // Also one that is cut off is told as what it is.
+            // A result of this program that is cut off is no JSON, but should not be called a bad result of fio.
             let head = serde_json::from_str(&text);
             let is_own = matches!(head, Ok(Head { program: Some(_) })) || text.contains(WRITTEN_BY);
             if is_own {

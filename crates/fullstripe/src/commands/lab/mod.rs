@@ -20,9 +20,9 @@ pub struct LabArgs {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    /// Compare two sets of results, run by run
+    /// Compare two sets of results by the ranks of their runs
     Compare(compare::CompareArgs),
-    /// Write loads as job files of fio, which `lab read` reads the results of
+    /// Write loads as job files of fio; `lab read` shows what fio measures with them
     Export(export::ExportArgs),
     /// Show what fio or "lab run" has measured, with intervals, and what makes it doubtful
     Read(read::ReadArgs),

@@ -6,8 +6,9 @@ use crate::commands::new_file::write_new;
 use crate::terminal::Paper;
 use crate::terminal::print::{print_json, print_note, print_text};
 use anyhow::{Context, Result, ensure};
+use container::whole_file::replace;
 use lab::schema::results::Results;
-use load::journal::{Journal, sync_folder};
+use load::journal::Journal;
 use load::requests::read_traces;
 use load::session::Session;
 use load::target::Target;
@@ -35,7 +36,7 @@ pub struct RunArgs {
     /// The name of the target again: loads that write destroy what is on it. Asked for in a terminal.
     #[arg(long, value_name = "DRIVE")]
     destroy_data: Option<String>,
-    /// Let fio run the loads without a demanded rate, on a block device or a file. A demanded rate is always kept by this program.
+    /// Let fio run the loads without a demanded rate or a trace, on a block device or a file. The others are always run by this program.
     #[arg(long)]
     fio: bool,
     /// How often all loads are run; five are the fewest that give intervals.
@@ -44,7 +45,7 @@ pub struct RunArgs {
     /// Seconds that are measured of a load that does not say; a trace is replayed to its end.
     #[arg(long, value_name = "S", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=SECONDS_MAX))]
     seconds: u32,
-    /// Seconds before that, which do not count.
+    /// Seconds before that, which do not count; none of a trace, unless its load says so.
     #[arg(long, value_name = "S", default_value = "2", value_parser = clap::value_parser!(u32).range(0..=SECONDS_MAX))]
     skip_seconds: u32,
     /// Offsets, times and orders follow from this number.
@@ -99,7 +100,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         print_text(&table::text(&found.results, Paper::output().columns))?;
     }
     if let Some(output) = &args.output {
-        write_durably(output, &found.results.to_json())
+        replace(output, found.results.to_json().as_bytes(), 0o644)
             .with_context(|| format!("cannot write {}", output.display()))?;
     }
     if let Some(failure) = found.failure {
@@ -127,8 +128,9 @@ fn journal(args: &RunArgs) -> Result<Option<Journal>> {
     path.push(".part");
     let path = PathBuf::from(path);
     if args.resume {
-        can_be_replaced(output, &args.target)?;
-        return Journal::resume(&path).map(Some);
+        let journal = Journal::resume(&path)?;
+        check_output(output, &args.target)?;
+        return Ok(Some(journal));
     }
     let journal = Journal::begin(&path)?;
     // A name that cannot be written is told before hours of runs.
@@ -139,8 +141,9 @@ fn journal(args: &RunArgs) -> Result<Option<Journal>> {
     Ok(Some(journal))
 }
 
-/// Checks that the result of an interrupted session can be written: it is empty, or a result of this target.
-fn can_be_replaced(output: &Path, target: &str) -> Result<()> {
+/// Checks that the result of an interrupted session can be written, and that nothing of somebody else is lost then: the file is missing,
+/// empty, or a result of this target.
+fn check_output(output: &Path, target: &str) -> Result<()> {
     let name = output.display();
     let opened = File::options().create(true).append(true).open(output);
     opened.with_context(|| format!("cannot write {name}"))?;
@@ -155,14 +158,6 @@ fn can_be_replaced(output: &Path, target: &str) -> Result<()> {
         "{name} is no result of {target}, so it would be lost; move it away"
     );
     Ok(())
-}
-
-/// Writes a file that outlives a power loss. What was in it is lost before, so the runs are still in the journal then.
-fn write_durably(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    sync_folder(path)
 }
 
 /// What is about to happen, in a line.
@@ -183,7 +178,9 @@ fn announced(session: &Session, target: &Target, args: &RunArgs) -> String {
             None => "; they write as much as the target takes".to_owned(),
         };
     }
-    if let Some(output) = args.output.as_ref().filter(|_| !args.resume) {
+    if args.resume {
+        line += "; what was measured before is not run again";
+    } else if let Some(output) = &args.output {
         line += &format!(
             "; if they are interrupted, --resume goes on from {}.part",
             output.display()
