@@ -560,6 +560,9 @@ fn a_killed_run_goes_on_with_the_next_load() {
     std::fs::write(path.join("drive.img"), vec![7; 1 << 20]).unwrap();
     let arguments = ["--target=drive.img", "--runs=3", "--output=result.json"];
     let part = path.join("result.json.part");
+    let nothing = lab_run(path, &[&arguments[..], &["--resume"]].concat());
+    assert!(nothing.err.contains("nothing to go on with"), "{nothing}");
+    assert!(!path.join("result.json").exists(), "{nothing}");
     let mut killed = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
     let mut killed = killed
         .current_dir(path)
