@@ -135,7 +135,7 @@ fn invalid(points: &[Comparable], is_first: bool) -> Vec<Invalid> {
             reason: point.invalid.clone()?,
         })
     };
-    let whole = points.iter().filter(|point| point.what.is_whole());
+    let whole = points.iter().filter(|point| !point.is_part);
     whole.filter_map(invalid).collect()
 }
 
@@ -185,5 +185,50 @@ fn verdict(one: &Comparison, narrow: Interval, differs: bool, margin: f64) -> Ve
         true if one.ratio > 1.0 => Verdict::Higher,
         true if one.ratio < 1.0 => Verdict::Lower,
         _ => Verdict::Undecided,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// A mix, or its reads, with five runs; an invalid one has none.
+    fn point(requests: &str, invalid: Option<&str>) -> Comparable {
+        let run = BTreeMap::from([(Metric::Iops, 1000.0)]);
+        Comparable {
+            what: What {
+                name: "mix".to_owned(),
+                requests: requests.to_owned(),
+                bs: "4k".to_owned(),
+                depth: "1 x 4".to_owned(),
+                options: BTreeMap::new(),
+            },
+            places: vec!["/dev/a".to_owned()],
+            runs: vec![run; if invalid.is_some() { 0 } else { 5 }],
+            is_part: requests != "randmix",
+            invalid: invalid.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_mix_that_is_invalid_in_one_set_is_told_once_and_not_compared() {
+        let valid = || joined(vec![point("randmix", None), point("randmix, reads", None)]);
+        let invalid = || joined(vec![point("randmix", Some("too slow"))]);
+        let both = compare(&valid(), &valid(), 0.02);
+        assert_eq!((both.comparisons.len(), both.invalid.len()), (2, 0));
+        let one = compare(&valid(), &invalid(), 0.02);
+        assert!(one.comparisons.is_empty() && one.alone.is_empty());
+        let told: Vec<_> = one
+            .invalid
+            .iter()
+            .map(|one| (one.is_first, one.reason.as_str()))
+            .collect();
+        assert_eq!(told, [(false, "too slow")]);
+        // If another file of the first set has valid runs of the load, its parts do not count either.
+        let mixed = joined([valid(), invalid()].concat());
+        let one = compare(&mixed, &valid(), 0.02);
+        assert!(one.comparisons.is_empty() && one.alone.is_empty());
+        assert_eq!(one.invalid.len(), 1);
     }
 }

@@ -161,8 +161,7 @@ impl Work<'_, '_> {
     ///
     /// It does not belong to this session.
     pub fn take(&mut self, entry: Entry) -> Result<()> {
-        let damaged =
-            "what was measured before does not fit this session; remove both files to begin again";
+        let damaged = "does not fit this session; remove this file and the result to begin again";
         let (Entry::Maximum { load, .. } | Entry::Own { load, .. } | Entry::Fio { load, .. }) =
             &entry;
         let load = *load;
@@ -216,13 +215,18 @@ impl Work<'_, '_> {
     }
 
     /// Keeps what has just been measured.
+    ///
+    /// # Panics
+    ///
+    /// If it does not belong to this session.
     fn keep(&mut self, entry: Entry) -> Result<()> {
         let kept = match &mut self.journal {
             Some(journal) => journal.add(&entry),
             None => Ok(()),
         };
         // A run counts even if the journal could not be written.
-        self.take(entry)?;
+        let taken = self.take(entry);
+        taken.expect("what was just measured belongs to this session");
         kept
     }
 

@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -63,8 +63,6 @@ pub(crate) enum Entry {
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Whether it holds what an earlier process has begun.
-    is_resumed: bool,
 }
 
 impl Journal {
@@ -74,7 +72,11 @@ impl Journal {
     ///
     /// It exists, or cannot be written.
     pub fn begin(path: &Path) -> Result<Journal> {
-        let file = File::create_new(path);
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path);
         if let Err(error) = &file
             && error.kind() == ErrorKind::AlreadyExists
         {
@@ -88,7 +90,7 @@ impl Journal {
         // A power loss must not take the file's name.
         let begun = sync_folder(path)
             .with_context(failed)
-            .and_then(|()| Journal::of(path, file, false));
+            .and_then(|()| Journal::of(path, file));
         if begun.is_err() {
             // It holds no runs. If it cannot be removed either, the next attempt names it.
             let _ = std::fs::remove_file(path);
@@ -102,7 +104,7 @@ impl Journal {
     ///
     /// There is none, or it is in use.
     pub fn resume(path: &Path) -> Result<Journal> {
-        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = File::options().read(true).write(true).open(path);
         if let Err(error) = &file
             && error.kind() == ErrorKind::NotFound
         {
@@ -112,10 +114,10 @@ impl Journal {
             );
         }
         let file = file.with_context(|| format!("cannot open {}", path.display()))?;
-        Journal::of(path, file, true)
+        Journal::of(path, file)
     }
 
-    fn of(path: &Path, file: File, is_resumed: bool) -> Result<Journal> {
+    fn of(path: &Path, file: File) -> Result<Journal> {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => bail!("{} is in use by another session", path.display()),
             other => other.with_context(|| format!("cannot lock {}", path.display()))?,
@@ -123,8 +125,12 @@ impl Journal {
         Ok(Journal {
             path: path.to_owned(),
             file,
-            is_resumed,
         })
+    }
+
+    /// Its path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Begins with `subject`, or reads what an earlier process has measured of it: when that began, and its entries. `None` if
@@ -140,10 +146,8 @@ impl Journal {
     ) -> Result<Option<(String, Vec<Entry>)>> {
         let path = self.path.display().to_string();
         let mut text = String::new();
-        if self.is_resumed {
-            let read = self.file.read_to_string(&mut text);
-            read.with_context(|| format!("cannot read {path}"))?;
-        }
+        let read = self.file.read_to_string(&mut text);
+        read.with_context(|| format!("cannot read {path}"))?;
         let whole = text.rfind('\n').map_or(0, |last| last + 1);
         let cut = self.file.set_len(whole as u64);
         cut.and_then(|()| self.file.seek(SeekFrom::End(0)))

@@ -52,11 +52,9 @@ pub(crate) fn marks(
     marks.extend(measurement.steady_state.and_then(unsteady));
     marks.extend(unanswered(runs, measured));
     marks.extend(shallow(measurement));
-    // With arrivals at random, fewer than usual may have been due; then nothing is left over.
-    let is_behind = figure(Metric::Backlog).is_some_and(|requests| requests >= 1.0);
+    let left = figure(Metric::Backlog).unwrap_or(0.0);
     // One request of each thread may fall due just as a run ends.
     let threads = f64::from(measurement.workload.threads);
-    let left = figure(Metric::Backlog).unwrap_or(0.0);
     if measurement.workload.op == Operation::Replay && left > threads {
         marks.push(format!(
             "on average, {} requests that were due had not been issued when a run ended, so their latencies are missing: the target does not \
@@ -64,7 +62,8 @@ pub(crate) fn marks(
             number(left)
         ));
     }
-    if is_behind && figure(Metric::DemandMet).is_some_and(|met| met < 1.0) {
+    // With arrivals at random, fewer than usual may have been due; then nothing is left over.
+    if left >= 1.0 && figure(Metric::DemandMet).is_some_and(|met| met < 1.0) {
         marks.push(
             "the demanded rate was not reached, so response latency grows with the length of a run"
                 .to_owned(),

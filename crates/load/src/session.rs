@@ -227,6 +227,9 @@ impl Prepared<'_> {
             jobs,
         } = self;
         let now = date(unix_s());
+        let path = journal
+            .as_ref()
+            .map_or_else(String::new, |journal| journal.path().display().to_string());
         let opened = match &mut journal {
             Some(journal) => journal.open(session.subject(target, &jobs), now.clone())?,
             None => None,
@@ -240,7 +243,11 @@ impl Prepared<'_> {
             journal,
             done: Duration::ZERO,
         };
-        entries.into_iter().try_for_each(|entry| work.take(entry))?;
+        // The first line says what is measured.
+        for (line, entry) in (2..).zip(entries) {
+            let taken = work.take(entry);
+            taken.with_context(|| format!("{path}: line {line}"))?;
+        }
         let files = Files::below("/");
         let mut environment = Environment::read(&files, target.drive.block_device());
         let before = Before::read(&files, &target.drive);

@@ -20,6 +20,15 @@ fn lab_read(paths: &[&Path], json: bool) -> Said {
     )
 }
 
+fn lab_compare(folder: &Path, first: &str, second: &str, more: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
+    command
+        .current_dir(folder)
+        .args(["lab", "compare", first, second])
+        .args(more);
+    run(&mut command, 60)
+}
+
 /// Runs fio for a second on a small file in `folder`; its result is the file `name`.
 fn fio(folder: &Path, name: &str, options: &[&str]) {
     let usual = [
@@ -122,14 +131,7 @@ fn two_folders_of_runs_are_compared() {
             ],
         );
     }
-    let compare = |other: &str, more: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
-        command
-            .current_dir(path)
-            .args(["lab", "compare", "one", other])
-            .args(more);
-        run(&mut command, 60)
-    };
+    let compare = |other: &str, more: &[&str]| lab_compare(path, "one", other, more);
     // One run of each shows nothing.
     let said = compare("two", &[]);
     assert!(

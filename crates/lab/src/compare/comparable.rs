@@ -34,6 +34,8 @@ pub struct Comparable {
     pub places: Vec<String>,
     /// The figures of each run.
     pub runs: Vec<BTreeMap<Metric, f64>>,
+    /// Whether it is the reads or the writes of a load that is there as a whole too.
+    pub is_part: bool,
     /// Why its figures do not count; then it is not compared.
     pub invalid: Option<String>,
 }
@@ -64,6 +66,7 @@ pub fn of_fio(point: &FioPoint) -> Comparable {
         },
         places,
         runs: runs.collect(),
+        is_part: false,
         invalid: None,
     }
 }
@@ -110,9 +113,9 @@ fn of_point(point: &PointResult, places: &[String]) -> Vec<Comparable> {
     let options = options(measurement);
     let op = options["op"].clone();
     let comparable = |(kind, runs): (&str, Vec<&BTreeMap<Metric, f64>>)| {
-        let is_whole = kind.is_empty();
+        let is_part = !kind.is_empty();
         let has_figures = !runs.is_empty() && runs.iter().all(|run| !run.is_empty());
-        (has_figures || is_whole).then(|| Comparable {
+        (has_figures || !is_part).then(|| Comparable {
             what: What {
                 name: point.name.clone(),
                 requests: format!("{op}{kind}"),
@@ -122,6 +125,7 @@ fn of_point(point: &PointResult, places: &[String]) -> Vec<Comparable> {
             },
             places: places.to_vec(),
             runs: runs.into_iter().cloned().collect(),
+            is_part,
             invalid: measurement.invalid.clone(),
         })
     };
@@ -189,11 +193,5 @@ impl What {
     #[must_use]
     pub fn is_of_same_load(&self, other: &What) -> bool {
         (&self.name, &self.options) == (&other.name, &other.options)
-    }
-
-    /// Whether it has all requests of its load.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        !self.requests.contains(',')
     }
 }

@@ -133,7 +133,10 @@ fn demanding(workload: &Workload) -> Result<(), Broken> {
 /// Refuses what depends on a measurement or on another file.
 pub(super) fn check_known(workload: &Workload) -> Result<(), Broken> {
     if workload.op == Operation::Replay {
-        return broken("op", "is replay, which only \"lab run\" does, on a target");
+        return broken(
+            "op",
+            "is replay, and a trace is not planned: \"lab run\" replays it on a target",
+        );
     }
     if workload.demand_pct.is_some() {
         return broken(

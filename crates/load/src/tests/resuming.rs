@@ -74,7 +74,7 @@ fn runs_of_another_session_are_refused() {
     let mut session = session(&[("reads", reads)], 1);
     let refused = |session: &Session, target: &str| {
         let refused = journaled(session, target, &path, true).err();
-        refused.expect("it is refused").to_string()
+        format!("{:#}", refused.expect("it is refused"))
     };
     let missing = refused(&session, "ram:1m");
     assert!(missing.contains("nothing to go on with"), "{missing}");
@@ -91,15 +91,15 @@ fn runs_of_another_session_are_refused() {
         (text.replacen("subject", "object", 1), "line 1 is damaged"),
         (
             text.replace("\"seed\":1,\"run\"", "\"seed\":5,\"run\""),
-            "does not fit this session",
+            "result.json.part: line 2: does not fit this session",
         ),
         (
             text.replace("\"repetition\":0", "\"repetition\":1"),
-            "does not fit this session",
+            "result.json.part: line 2: does not fit this session",
         ),
         (
             text.replace("\"own\":{\"load\":0", "\"own\":{\"load\":7"),
-            "does not fit this session",
+            "result.json.part: line 2: does not fit this session",
         ),
     ] {
         std::fs::write(&path, damaged).expect("it is written");

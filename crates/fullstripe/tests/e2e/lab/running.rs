@@ -1,6 +1,6 @@
 //! Loads that are run, and their results.
 
-use super::lab_read;
+use super::{lab_compare, lab_read};
 use crate::common::{Said, run};
 use serde_json::Value;
 use std::path::Path;
@@ -140,11 +140,8 @@ fn results_of_this_program_are_compared_run_by_run() {
         let said = lab_run(path, &[&target, &output, "--runs=5"]);
         assert!(said.status.success(), "{said}");
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
-    command
-        .current_dir(path)
-        .args(["lab", "compare", "fast.json", "slow.json", "--json"]);
-    let said = run(&mut command, 60);
+    let compare = || lab_compare(path, "fast.json", "slow.json", &["--json"]);
+    let said = compare();
     let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
     let verdict = |name: &str, metric: &str| {
         let all = report["comparisons"].as_array().unwrap();
@@ -164,7 +161,7 @@ fn results_of_this_program_are_compared_run_by_run() {
     let slow = std::fs::read_to_string(path.join("slow.json")).unwrap();
     let longer = slow.replace("\"measured_s\": 1.0", "\"measured_s\": 2.0");
     std::fs::write(path.join("slow.json"), longer).unwrap();
-    let said = run(&mut command, 60);
+    let said = compare();
     let report: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said}"));
     assert_eq!(report["comparisons"], Value::Array(Vec::new()), "{said}");
     assert_eq!(report["alone"].as_array().map(Vec::len), Some(4), "{said}");
@@ -181,11 +178,7 @@ fn a_load_that_is_invalid_is_told_in_comparisons_and_half_a_result_is_refused() 
         let said = lab_run(path, &[&target, &output, "--runs=1"]);
         assert!(said.status.success(), "{said}");
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fullstripe"));
-    command
-        .current_dir(path)
-        .args(["lab", "compare", "one.json", "two.json"]);
-    let said = run(&mut command, 60);
+    let said = lab_compare(path, "one.json", "two.json", &[]);
     assert!(
         said.out.contains("paced: invalid in the second: after 1"),
         "{said}"
